@@ -1,0 +1,107 @@
+"""`manage.py flights_report`: what became of the departures, and whether the totals are those of the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Max, Min, Sum
+
+from django_dbqueue.models import Message
+from example_project.flights import accounts
+from example_project.flights.departures import ALERTS_QUEUE, DEPARTURES_QUEUE, FlightsFileError, choose_file
+from example_project.flights.models import AirportDelay, Ingest
+
+from .ingest_flights import add_file_arguments
+
+
+class Command(BaseCommand):
+    help = (
+        "Prints what became of the departures, and compares the totals with those added up straight from the"
+        " file; fails, naming each difference, unless they are equal."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_file_arguments(parser)
+
+    def handle(self, *_: Any, file: str | None, full: bool, **__: Any) -> None:
+        try:
+            expected = accounts.from_file(choose_file(file=file, full=full))
+        except FlightsFileError as error:
+            raise CommandError(str(error)) from error
+
+        dead = Message.objects.dead(DEPARTURES_QUEUE).count()
+        self._write_queues(dead)
+        self._write_airports()
+        self._refuse_if_unfinished()
+
+        found = accounts.from_database(cancelled=dead)
+        differences = found.differences(expected)
+        if differences:
+            raise CommandError("The totals are not those of the CSV file:\n  " + "\n  ".join(differences))
+        self.stdout.write(
+            self.style.SUCCESS(
+                "\nThe totals equal those computed straight from the CSV file:"
+                f" {expected.departures:,} departures, {expected.late_minutes:,} minutes late,"
+                f" {len(expected.airports)} airports, {len(expected.carriers)} carriers,"
+                f" {expected.notices:,} delay notices, {expected.cancelled:,} cancelled."
+            )
+        )
+
+    def _write_queues(self, dead: int) -> None:
+        done = Message.objects.done(DEPARTURES_QUEUE).count()
+        ignored = Ingest.objects.aggregate(sum=Sum("ignored"))["sum"] or 0
+        rows = [("queue", "done", "retried", "dead", "ignored")]
+        rows.append(
+            (
+                DEPARTURES_QUEUE,
+                f"{done:,}",
+                f"{self._retried(DEPARTURES_QUEUE):,}",
+                f"{dead:,}",
+                f"{ignored:,}",
+            )
+        )
+        rows.append(
+            (
+                ALERTS_QUEUE,
+                f"{Message.objects.done(ALERTS_QUEUE).count():,}",
+                f"{self._retried(ALERTS_QUEUE):,}",
+                f"{Message.objects.dead(ALERTS_QUEUE).count():,}",
+                "-",
+            )
+        )
+        for name, *numbers in rows:
+            self.stdout.write(f"{name:<14}" + "".join(f"{number:>10}" for number in numbers))
+
+        span = Message.objects.filter(queue=DEPARTURES_QUEUE, finished_at__isnull=False).aggregate(
+            first=Min("claimed_at"), last=Max("finished_at")
+        )
+        if span["first"] is not None and span["last"] is not None:
+            seconds = (span["last"] - span["first"]).total_seconds()
+            rate = (done + dead) / max(seconds, 0.001)
+            self.stdout.write(
+                f"\n{done + dead:,} departures in {seconds:.1f} s: {rate:,.0f} messages a second,"
+                " each counted in a transaction of its own."
+            )
+
+    def _retried(self, queue: str) -> int:
+        return Message.objects.filter(queue=queue, read_count__gt=1).count()
+
+    def _write_airports(self) -> None:
+        self.stdout.write("")
+        for row in AirportDelay.objects.all():
+            mean = row.late_minutes / row.late if row.late else 0
+            self.stdout.write(
+                f"{row.airport}  {row.departures:>8,} departures  {row.late:>8,} late,"
+                f" by {mean:.0f} minutes on average"
+            )
+
+    def _refuse_if_unfinished(self) -> None:
+        for queue in (DEPARTURES_QUEUE, ALERTS_QUEUE):
+            for state in ("ready", "delayed", "running", "stuck"):
+                count = getattr(Message.objects, state)(queue).count()
+                if count:
+                    raise CommandError(
+                        f"{count:,} messages in {queue} are still {state}:"
+                        " let manage.py run_queue_worker --drain finish them first."
+                    )

@@ -1,0 +1,79 @@
+"""What the consumers write (totals and notices), and a line for each file that was enqueued."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class DelayTotals(models.Model):
+    """Integers only, so that the order in which departures are counted can't show in a sum."""
+
+    departures = models.PositiveIntegerField(default=0)
+    late = models.PositiveIntegerField(
+        default=0, help_text="Departures that left after their scheduled time."
+    )
+    late_minutes = models.PositiveBigIntegerField(default=0, help_text="Sum over the late ones.")
+    early_minutes = models.PositiveBigIntegerField(default=0, help_text="Sum over those that left early.")
+
+    class Meta:
+        abstract = True
+
+
+class AirportDelay(DelayTotals):
+    airport = models.CharField(max_length=3, unique=True)
+
+    class Meta:
+        ordering: ClassVar = ["airport"]
+        verbose_name = "airport's delays"
+        verbose_name_plural = "delays by airport"
+
+    def __str__(self) -> str:
+        return self.airport
+
+
+class CarrierDelay(DelayTotals):
+    carrier = models.CharField(max_length=2, unique=True)
+
+    class Meta:
+        ordering: ClassVar = ["carrier"]
+        verbose_name = "carrier's delays"
+        verbose_name_plural = "delays by carrier"
+
+    def __str__(self) -> str:
+        return self.carrier
+
+
+class DelayNotice(models.Model):
+    """A notice of a long delay that the (pretended) notice service accepted."""
+
+    departure = models.CharField(
+        max_length=40, unique=True, help_text="Carrier, flight, date and scheduled time."
+    )
+    origin = models.CharField(max_length=3)
+    minutes_late = models.PositiveIntegerField()
+    attempts = models.PositiveSmallIntegerField(help_text="Deliveries that it took; more than 1 is a retry.")
+    sent_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["-minutes_late", "departure"]
+
+    def __str__(self) -> str:
+        return f"{self.departure}: {self.minutes_late} minutes late"
+
+
+class Ingest(models.Model):
+    """One file that was enqueued, and what became of its rows. Commits together with the messages."""
+
+    source = models.CharField(max_length=200, help_text="Name of the file.")
+    created = models.PositiveIntegerField()
+    updated = models.PositiveIntegerField()
+    ignored = models.PositiveIntegerField(help_text="Departures whose message was already waiting.")
+    ingested_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.source} at {self.ingested_at:%Y-%m-%d %H:%M}"
