@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from pytest_django import DjangoDbBlocker
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def database() -> str:
+    """The database of this run: sqlite, mariadb, mysql or postgres."""
+    return str(settings.TEST_DATABASE)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker, database: str) -> None:
+    """Refuses a run that would test another server than it says."""
+    vendor = {"postgresql": "postgres"}.get(connection.vendor, connection.vendor)
+    if vendor == "mysql":
+        with django_db_blocker.unblock():
+            vendor = "mariadb" if connection.mysql_is_mariadb else "mysql"
+    if vendor != database:
+        pytest.exit(
+            f"DBQUEUE_TEST_DATABASE says {database}, DBQUEUE_TEST_URL leads to {vendor}", returncode=4
+        )
+
+
+@pytest.fixture
+def worker_env(transactional_db: None) -> dict[str, str]:
+    """The environment in which `python -m django run_queue_worker` works on this very test database."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return os.environ | {
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "DBQUEUE_TEST_NAME": str(connection.settings_dict["NAME"]),
+        "PYTHONPATH": path,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+@pytest.fixture
+def other_connection(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
+    """A second connection to the test database, independent of Django's own; any thread may use it."""
+    other = connections["default"].copy()
+    other.inc_thread_sharing()
+    yield other
+    other.close()

@@ -1,0 +1,80 @@
+"""python -m tests.servers serve mariadb      a private server until Ctrl-C; prints its URL
+python -m tests.servers suite [...]         the suite on every database (what `bin/test` calls)
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from tests.servers.private import ServerError
+from tests.servers.suite import DATABASES, run_suite, server_url
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+def main() -> int:
+    # A stop signal unwinds the stack, and every server with it.
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGHUP, _leave)
+    options, rest = _parser().parse_known_args()
+    try:
+        return options.run(options, rest)
+    except KeyboardInterrupt:
+        print("\nInterrupted; the servers of this run are stopped.", file=sys.stderr)
+        return 130
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.servers", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True)
+
+    serve = commands.add_parser("serve", help="start a private server and print its URL")
+    serve.add_argument("database", choices=[name for name in DATABASES if name != "sqlite"])
+    serve.set_defaults(run=_serve)
+
+    suite = commands.add_parser(
+        "suite", allow_abbrev=False, help="run the tests; other arguments go to pytest"
+    )
+    suite.add_argument("--only", type=_databases, default=list(DATABASES), metavar="DB[,DB]")
+    suite.add_argument("--require-mysql", action="store_true")
+    suite.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True)
+    suite.set_defaults(run=_suite)
+    return parser
+
+
+def _databases(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(DATABASES):
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: a database is one of {', '.join(DATABASES)}")
+    return names
+
+
+def _serve(options: argparse.Namespace, rest: list[str]) -> int:
+    if rest:
+        raise ServerError(f"unknown arguments: {' '.join(rest)}")
+    with server_url(options.database) as url:
+        print(url, flush=True)
+        signal.pause()
+    return 0
+
+
+def _suite(options: argparse.Namespace, rest: list[str]) -> int:
+    if not options.slow:
+        rest = ["-m", "not slow", *rest]
+    return run_suite(options.only, rest, require_mysql=options.require_mysql)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not cut the first one's tidying short
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

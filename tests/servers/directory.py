@@ -1,0 +1,54 @@
+"""Where test data lives: in memory if there is room, and never longer than the process that made it."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PREFIX = "dbqueue-test-"
+_ROOM_NEEDED = 2 * 1024**3
+_LOCK = "in-use"
+
+
+def roomy_directory() -> Path:
+    memory = Path("/dev/shm")
+    if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_NEEDED:
+        return memory
+    return Path(tempfile.gettempdir())
+
+
+@contextmanager
+def own_directory(purpose: str) -> Iterator[Path]:
+    """A directory that is removed at the end; one that a killed run left behind is removed by the next.
+
+    A lock says that the maker lives. It ends with the process, whatever ended that.
+    """
+    parent = roomy_directory()
+    _remove_abandoned(parent)
+    path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}-", dir=parent))
+    with (path / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for path in parent.glob(f"{_PREFIX}*"):
+        try:
+            if time.time() - path.stat().st_mtime < 60:
+                continue  # its maker may not have locked it yet, or its server may still be stopping
+            with (path / _LOCK).open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            continue  # in use, someone else's, or gone meanwhile

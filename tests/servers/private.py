@@ -1,0 +1,165 @@
+"""A server process of our own: set up, started, asked whether it answers, and stopped."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.servers.directory import own_directory
+from tests.servers.version import server_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_START_SECONDS = 90
+_STOP_SECONDS = 60
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, prctl(2)
+
+
+class ServerError(Exception):
+    """A server can't be had; the text says why, and what helps."""
+
+
+class PrivateServer(ABC):
+    """Lives in `home`, listens on a free loopback port, and keeps both over a restart."""
+
+    name: ClassVar[str]
+    accounts: ClassVar[Sequence[str]]  # whom a root session becomes: the first that exists
+    stop_signal: ClassVar[signal.Signals]
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.data = home / "data"
+        self.port = _free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._account = _account(self.accounts)
+        if self._account:
+            os.chown(home, self._account.pw_uid, self._account.pw_gid)
+
+    @classmethod
+    @contextmanager
+    def running(cls) -> Iterator[PrivateServer]:
+        with own_directory(cls.name) as home:
+            server = cls(home)
+            try:
+                server._run_to_end(server.set_up_command())
+                server.start()
+                yield server
+            finally:
+                server.stop()
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    @abstractmethod
+    def set_up_command(self) -> list[str]: ...
+
+    @abstractmethod
+    def command(self) -> list[str]: ...
+
+    def start(self) -> None:
+        with (self.home / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_account()
+            )
+        end = time.monotonic() + _START_SECONDS
+        while time.monotonic() < end and self.process.poll() is None:
+            with suppress(Exception):  # each driver has its own word for "not yet"
+                server_version(self.url)
+                return
+            time.sleep(0.1)
+        self.stop()
+        raise ServerError(f"{self.name} did not start. Its log ends:\n{self._log_tail()}")
+
+    def stop(self) -> None:
+        self._end(self.stop_signal)
+
+    def kill(self) -> None:
+        """As a crash would end it; `start` recovers what was committed."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        try:
+            self.process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def _run_to_end(self, command: list[str]) -> None:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **self._as_account()
+        )
+        if done.returncode:
+            output = (done.stdout + done.stderr).decode(errors="replace")
+            raise ServerError(f"{self.name} could not be set up: {command[0]} said\n{output[-3000:]}")
+
+    def _as_account(self) -> dict[str, object]:
+        """Own session, so that Ctrl-C reaches the tests first; told to stop when its starter dies."""
+
+        def stop_with_starter() -> None:
+            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(self.stop_signal))
+
+        environ = os.environ | {"HOME": str(self.home), "TMPDIR": str(self.home)}
+        options: dict[str, object] = {
+            "cwd": self.home,
+            "env": environ,
+            "start_new_session": True,
+            "preexec_fn": stop_with_starter,
+        }
+        if self._account:
+            options |= {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
+        return options
+
+    def _log_tail(self) -> str:
+        return (self.home / "server.log").read_text(errors="replace")[-3000:]
+
+
+def find_program(*names: str) -> str | None:
+    """The first that is on the PATH, or where Debian hides servers from it (newest PostgreSQL first)."""
+    versions = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True
+    )
+    hidden = os.pathsep.join([*map(str, versions), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+    for name in names:
+        if found := shutil.which(name) or shutil.which(name, path=hidden):
+            return found
+    return None
+
+
+def needed_program(*names: str, package: str) -> str:
+    if found := find_program(*names):
+        return found
+    raise ServerError(f"{names[0]} is not installed. On Debian: apt-get install {package}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _account(names: Sequence[str]) -> pwd.struct_passwd | None:
+    """Database servers refuse to be root."""
+    if os.getuid() != 0:
+        return None
+    for name in (*names, "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise ServerError(
+        f"root needs an account to run servers as, and none of {', '.join(names)}, nobody exists."
+    )

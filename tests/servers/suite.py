@@ -1,0 +1,158 @@
+"""Runs the suite once for each database, and says at the end what was tested and what was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from tests.servers.directory import own_directory
+from tests.servers.mariadb import MariaDB
+from tests.servers.mysql import mysql_url
+from tests.servers.postgres import Postgres
+from tests.servers.private import ServerError
+from tests.servers.version import server_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
+_ROOT = Path(__file__).resolve().parents[2]
+# Past this something hangs; pytest has said where by then (faulthandler_timeout).
+_LIMIT_SECONDS = 20 * 60
+_NO_TEST_RAN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    database: str
+    version: str = ""
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0
+    problem: str = ""
+    tested: bool = True
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.failed or self.problem)
+
+
+@contextmanager
+def server_url(database: str) -> Iterator[str]:
+    if database == "sqlite":
+        yield "sqlite://"
+    elif database == "mysql":
+        with mysql_url() as url:
+            yield url
+    else:
+        kind = {"mariadb": MariaDB, "postgres": Postgres}[database]
+        with kind.running() as server:
+            yield server.url
+
+
+def run_suite(databases: Sequence[str], pytest_arguments: Sequence[str], *, require_mysql: bool) -> int:
+    """The exit code: 0 only if every database that was asked for passed."""
+    results = [_run(database, pytest_arguments, mysql_may_miss=not require_mysql) for database in databases]
+    _summarise(results)
+    _keep_totals(results)
+    return int(any(result.bad for result in results) or not any(result.tested for result in results))
+
+
+def _run(database: str, pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
+    print(f"\n=== {database}: starting", flush=True)
+    start = time.monotonic()
+    try:
+        with server_url(database) as url, own_directory("report") as report:
+            version = server_version(url)
+            print(f"=== {database} {version}: testing", flush=True)
+            code = _pytest(database, url, [*pytest_arguments, f"--junitxml={report}/report.xml"])
+            return _counted(report / "report.xml", code, database, version, time.monotonic() - start)
+    except ServerError as error:
+        print(f"=== {database}: NOT TESTED: {error}", flush=True)
+        missing = database == "mysql" and mysql_may_miss
+        return Result(database, tested=False, problem="" if missing else "no server")
+
+
+def _pytest(database: str, url: str, arguments: list[str]) -> int:
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN"}
+    } | {
+        "DBQUEUE_TEST_DATABASE": database,
+        "DBQUEUE_TEST_URL": url,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+    }
+    process = subprocess.Popen([sys.executable, "-m", "pytest", "-q", *arguments], cwd=_ROOT, env=environ)
+    try:
+        return process.wait(_LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"=== {database}: stopped after {_LIMIT_SECONDS} s", flush=True)
+        return -1
+    finally:
+        _interrupt(process)
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Lets pytest take its test database away; without effect on one that has ended."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(30)
+    process.kill()
+    process.wait()
+
+
+def _counted(report: Path, code: int, database: str, version: str, seconds: float) -> Result:
+    try:
+        suite = ElementTree.parse(report).getroot().find("testsuite")
+        assert suite is not None
+        total, failures, errors, skipped = (
+            int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")
+        )
+    except (OSError, ElementTree.ParseError):
+        return Result(database, version, seconds=seconds, problem=f"pytest ended with exit code {code}")
+    failed = failures + errors
+    problem = ""
+    if code == _NO_TEST_RAN:
+        problem = "no test ran"
+    elif code and not failed:
+        problem = f"pytest ended with exit code {code}"
+    return Result(database, version, total - failed - skipped, failed, skipped, seconds, problem)
+
+
+def _summarise(results: Sequence[Result]) -> None:
+    print(f"\n{'database':<10}{'version':<34}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for result in results:
+        numbers = f"{result.passed:>8}{result.failed:>8}{result.skipped:>9}{result.seconds:>9.0f}"
+        note = result.problem if result.tested else "NOT TESTED"
+        print(f"{result.database:<10}{result.version.split(' ')[0]:<34}{numbers}  {note}".rstrip())
+    if any(result.database == "mysql" and not result.tested for result in results):
+        print("\n" + "!" * 78)
+        print("!!  MySQL was NOT tested: no server was found. What is green here says nothing of it.")
+        print("!" * 78)
+    passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
+    print(f"\n{passed} passed, {_failures(results)} failed, {skipped} skipped", flush=True)
+
+
+def _failures(results: Sequence[Result]) -> int:
+    """A database that could not be tested to the end counts as one."""
+    return sum(result.failed or int(bool(result.problem)) for result in results)
+
+
+def _keep_totals(results: Sequence[Result]) -> None:
+    """For a caller that runs several suites: a line "passed failed skipped" for each."""
+    if path := os.environ.get("DBQUEUE_TEST_TOTALS"):
+        passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
+        with Path(path).open("a") as totals:
+            totals.write(f"{passed} {_failures(results)} {skipped}\n")

@@ -1,0 +1,63 @@
+"""The ground that the other tests stand on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection, transaction
+
+from tests.servers.directory import own_directory
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+def test_another_connection_sees_what_is_committed_and_nothing_else(
+    other_connection: BaseDatabaseWrapper,
+) -> None:
+    def groups_seen() -> int:
+        with other_connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM auth_group")
+            return int(cursor.fetchone()[0])
+
+    with transaction.atomic():
+        Group.objects.create(name="seen after commit")
+        if connection.vendor != "sqlite":
+            assert groups_seen() == 0
+    assert groups_seen() == 1
+
+
+def test_a_child_process_works_on_the_test_database(worker_env: dict[str, str]) -> None:
+    program = (
+        "import django; django.setup(); from django.contrib.auth.models import Group; "
+        "Group.objects.create(name='by the child')"
+    )
+    subprocess.run([sys.executable, "-c", program], env=worker_env, check=True, timeout=60)
+    assert Group.objects.filter(name="by the child").exists()
+
+
+def test_sqlite_runs_as_the_docs_say(transactional_db: None, database: str) -> None:
+    if database != "sqlite":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        assert cursor.fetchone() == ("wal",)
+    assert connection.transaction_mode == "IMMEDIATE"
+
+
+def test_the_directory_of_a_server_is_gone_even_when_its_block_fails() -> None:
+    seen = []
+
+    def fail_inside() -> None:
+        with own_directory("trial") as path:
+            (path / "file").touch()
+            seen.append(path)
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail_inside()
+    assert not seen[0].exists()
