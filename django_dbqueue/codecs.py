@@ -1,0 +1,145 @@
+"""Payloads to text and back, byte for byte, or a refusal that says why (promise P12).
+
+Three content types: ``json`` (anything JSON can say), ``text`` (a string as it is) and ``bytes`` (base64).
+What would come back changed is refused at the door: NaN and infinities, lone surrogates, keys that aren't
+strings, nesting past 200 levels. Arrays come back as lists, so a tuple does too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Any, Final
+
+from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
+
+JSON: Final = "json"
+TEXT: Final = "text"
+BYTES: Final = "bytes"
+CONTENT_TYPES: Final = (JSON, TEXT, BYTES)
+
+MAX_DEPTH: Final = 200
+"""Levels of nesting; CPython's own scanner gives up at about a thousand."""
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
+    """Return (body, content type) of a payload; InvalidMessage where it can't come back as it went in."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        body, content_type = base64.b64encode(bytes(payload)).decode("ascii"), BYTES
+    elif isinstance(payload, str) and "\0" not in payload:  # PostgreSQL's text has no NUL; JSON escapes it
+        body, content_type = str(payload), TEXT
+    else:
+        body, content_type = encode_json(payload, what="payload"), JSON
+    size = len(utf8(body, what="payload"))
+    if size > max_bytes:
+        raise InvalidMessage(
+            f"The payload takes {size:,} bytes as stored and the limit is {max_bytes:,}: store the data elsewhere and "
+            "send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (and the server's packet size)."
+        )
+    return body, content_type
+
+
+def encode_json(value: Any, *, what: str) -> str:
+    """Return compact JSON text of a value that decodes to an equal one."""
+    _refuse_what_changes(value, what)
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = str(error)
+        if "Out of range float" in reason:
+            reason = "NaN and infinities are not JSON"
+        raise InvalidMessage(
+            f"The {what} is not JSON: {reason}. Use dicts with string keys, lists, strings, finite numbers, "
+            "booleans and None; send dates and decimals as strings, files as bytes."
+        ) from error
+
+
+def utf8(text: str, *, what: str) -> bytes:
+    """Return the text as UTF-8; a lone surrogate is refused, since no database can store it."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidMessage(
+            f"The {what} has a lone surrogate (U+{ord(text[error.start]):04X} at position {error.start}), which UTF-8 "
+            "can't carry: send it as bytes, or decode it with errors='replace' first."
+        ) from error
+
+
+def decode(body: str, content_type: str) -> Any:
+    """Return the payload of a stored body; UndecodableMessage where it is broken."""
+    if content_type == TEXT:
+        return body
+    if content_type == JSON:
+        return decode_json(body)
+    if content_type == BYTES:
+        try:
+            return base64.b64decode(body.encode("ascii"), validate=True)
+        except (binascii.Error, UnicodeEncodeError) as error:
+            raise UndecodableMessage(f"The body is not base64: {error}.") from error
+    raise UndecodableMessage(f"Unknown content type {content_type!r}: this version knows {', '.join(CONTENT_TYPES)}.")
+
+
+def decode_json(text: str) -> Any:
+    """Return the value of JSON text, under the same limits as ``encode_json``."""
+    if _too_deep(text):
+        raise UndecodableMessage(f"The body nests deeper than {MAX_DEPTH} levels.")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableMessage(f"The body is not JSON: {error}.") from error
+
+
+def decode_headers(text: str | None) -> dict[str, Any]:
+    """Return headers as a dict; UndecodableMessage where the stored text is not a JSON object."""
+    if text is None:
+        return {}
+    headers = decode_json(text)
+    if not isinstance(headers, dict):
+        raise UndecodableMessage("The headers are not a JSON object.")
+    return headers
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse_what_changes(value: Any, what: str) -> None:
+    """Walk the containers without recursion: depth (a cycle runs into it too) and the type of every key."""
+    stack: list[tuple[Any, int]] = [(value, 1)]
+    while stack:
+        item, depth = stack.pop()
+        if isinstance(item, dict):
+            for key in item:
+                if not isinstance(key, str):
+                    raise InvalidMessage(
+                        f"The {what} has the key {key!r} of type {type(key).__name__}: JSON would turn it into a "
+                        "string, so use string keys."
+                    )
+            children = item.values()
+        elif isinstance(item, list | tuple):
+            children = item  # type: ignore[assignment]
+        else:
+            continue
+        if depth > MAX_DEPTH:
+            raise InvalidMessage(f"The {what} nests deeper than {MAX_DEPTH} levels (or contains itself): flatten it.")
+        stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list | tuple))
+
+
+def _too_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        token = match.group()
+        if token in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif token in "]}":
+            depth -= 1
+    return False

@@ -1,0 +1,59 @@
+"""The one settings dict ``DBQUEUE``: read lazily, and a value is taken from the first place that says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+
+NAME: Final = "DBQUEUE"
+
+TOP_LEVEL: Final[dict[str, Any]] = {
+    "DATABASE": "default",
+    "DEFAULTS": {},
+    "QUEUES": {},
+    "MAX_PAYLOAD_BYTES": 1024 * 1024,
+    "NOTIFY": True,
+}
+"""Settings and their defaults."""
+
+PER_QUEUE: Final[dict[str, Any]] = {
+    "lease": 60.0,
+    "max_reads": 5,
+    "priority": 0,
+    "retention": 7 * 86_400.0,
+    "timeout": None,
+    "backoff": 2.0,
+    "backoff_max": 3_600.0,
+}
+"""Options that DEFAULTS and each of QUEUES can say: lease, retention, timeout and back-off in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """What holds for a queue, resolved: its consumer's word, then QUEUES, DEFAULTS, and the built-in default."""
+
+    lease: float
+    max_reads: int
+    priority: int
+    retention: float
+    timeout: float | None
+    backoff: float
+    backoff_max: float
+
+
+def get(name: str) -> Any:
+    """Return one top-level setting."""
+    return getattr(settings, NAME, {}).get(name, TOP_LEVEL[name])
+
+
+def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
+    """Return the options of a queue; what a consumer says goes before the settings."""
+    merged = {
+        **PER_QUEUE,
+        **get("DEFAULTS"),
+        **get("QUEUES").get(queue, {}),
+        **(consumer_options or {}),
+    }
+    return QueueOptions(**{name: merged[name] for name in PER_QUEUE})

@@ -1,0 +1,30 @@
+"""What differs between servers, asked by capability; text and parameters only, no Django (executors run it too)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_dbqueue.databases.base import Change, Claim, Dialect, Statement
+from django_dbqueue.databases.mysql import MySQLDialect
+from django_dbqueue.databases.postgresql import PostgreSQLDialect
+from django_dbqueue.databases.sqlite import SQLiteDialect
+from django_dbqueue.exceptions import UnsupportedDatabase
+
+__all__ = ["Change", "Claim", "Dialect", "Statement", "dialect_of"]
+
+_DIALECTS: dict[str, Dialect] = {
+    "mysql": MySQLDialect(),
+    "postgresql": PostgreSQLDialect(),
+    "sqlite": SQLiteDialect(),
+}
+
+
+def dialect_of(connection: Any) -> Dialect:
+    """Return the dialect of a connection that says its ``vendor``, as Django's do."""
+    try:
+        return _DIALECTS[connection.vendor]
+    except KeyError:
+        raise UnsupportedDatabase(
+            f"django_dbqueue runs on MySQL, MariaDB, PostgreSQL and SQLite, not on {connection.vendor!r}: "
+            "name one of those in DBQUEUE['DATABASE']."
+        ) from None

@@ -1,0 +1,163 @@
+"""One message on its way in, checked before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django_dbqueue import codecs
+from django_dbqueue.exceptions import InvalidMessage
+
+QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
+MAX_KEY_LENGTH: Final = 200
+MAX_HEADER_BYTES: Final = 16_384
+MAX_SECONDS: Final = 100 * 366 * 86_400.0
+"""The longest delay or lease: a century, so that sums stay inside every server's calendar."""
+MAX_READS_LIMIT: Final = 2_000_000_000
+LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=False)
+class Envelope:
+    """A payload with what is said about it; items of ``enqueue_many`` that need more than a payload.
+
+    ``delay`` (seconds or timedelta) and ``at`` (aware datetime) say when it is due; ``lease`` is in seconds;
+    None everywhere means: not said here.
+    """
+
+    payload: Any
+    key: str | None = None
+    delay: float | timedelta | None = None
+    at: datetime | None = None
+    priority: int | None = None
+    max_reads: int | None = None
+    lease: float | timedelta | None = None
+    headers: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """An envelope that passed every check, as the columns will have it."""
+
+    queue: str
+    key: str | None
+    key_hash: str | None
+    body: str
+    content_type: str
+    headers: str | None
+    priority: int
+    max_reads: int | None
+    lease_seconds: float | None
+    delay: float
+    at: datetime | None
+
+    @property
+    def size(self) -> int:
+        """Characters of text, for bounding the size of one INSERT."""
+        return len(self.body) + len(self.headers or "") + 200
+
+
+def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Sealed:
+    """Check an envelope; InvalidMessage names what was wrong. ``priority`` is the one to use if none is said."""
+    if envelope.delay is not None and envelope.at is not None:
+        raise InvalidMessage("Give delay or at, not both: each says when the message is due.")
+    body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
+    key = check_key(envelope.key)
+    return Sealed(
+        queue=check_queue(queue),
+        key=key,
+        key_hash=None if key is None else key_hash(queue, key),
+        body=body,
+        content_type=content_type,
+        headers=_headers(envelope.headers),
+        priority=check_whole(
+            "priority", priority if envelope.priority is None else envelope.priority, low=-100, high=100
+        ),
+        max_reads=None
+        if envelope.max_reads is None
+        else check_whole("max_reads", envelope.max_reads, low=0, high=MAX_READS_LIMIT),
+        lease_seconds=None if envelope.lease is None else check_seconds("lease", envelope.lease),
+        delay=0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
+        at=None if envelope.at is None else _moment(envelope.at),
+    )
+
+
+def check_queue(name: object) -> str:
+    """Return the queue's name, or refuse it by InvalidMessage."""
+    if not isinstance(name, str) or QUEUE_NAME.match(name) is None:
+        raise InvalidMessage(
+            f"{name!r} is no queue name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
+        )
+    return name
+
+
+def check_key(key: object) -> str | None:
+    """Return the key, or refuse it by InvalidMessage."""
+    if key is None:
+        return None
+    if not isinstance(key, str):
+        raise InvalidMessage(f"The key must be a string or None, not {type(key).__name__}: {key!r}.")
+    if not key or len(key) > MAX_KEY_LENGTH:
+        raise InvalidMessage(
+            f"The key has {len(key)} characters, and 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or use a hash of it."
+        )
+    if "\0" in key:
+        raise InvalidMessage("The key has a NUL character, which PostgreSQL can't store: leave it out.")
+    codecs.utf8(key, what="key")
+    return key
+
+
+def key_hash(queue: str, key: str) -> str:
+    """Return the hex SHA-256 of (queue, NUL, key).
+
+    Keys are compared through it, byte by byte, whatever the server's collation says of case, accents or
+    trailing blanks. MySQL says the same with ``SHA2(CONCAT(queue, CHAR(0), key), 256)``.
+    """
+    return hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()
+
+
+def check_whole(name: str, value: object, *, low: int, high: int) -> int:
+    """Return a whole number within its bounds, or refuse it by InvalidMessage."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
+    return int(value)
+
+
+def check_seconds(name: str, value: object) -> float:
+    """Return a duration in seconds, 0 or more, or refuse it by InvalidMessage."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {value!r}.")
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {seconds!r}.")
+    return float(seconds)
+
+
+def _moment(at: object) -> datetime:
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise InvalidMessage(f"at must be an aware datetime (use django.utils.timezone), not {at!r}.")
+    try:
+        moment = at.astimezone(UTC)
+    except OverflowError:
+        moment = LATEST
+    if moment >= LATEST:
+        raise InvalidMessage(f"at must lie before the year {LATEST.year}, not {at!r}.")
+    return moment
+
+
+def _headers(headers: object) -> str | None:
+    if headers is None or headers == {}:
+        return None
+    if not isinstance(headers, dict):
+        raise InvalidMessage(f"headers must be a dict or None, not {type(headers).__name__}.")
+    text = codecs.encode_json(headers, what="headers")
+    size = len(codecs.utf8(text, what="headers"))
+    if size > MAX_HEADER_BYTES:
+        raise InvalidMessage(
+            f"The headers take {size:,} bytes and the limit is {MAX_HEADER_BYTES:,}: move what is large to the payload."
+        )
+    return text

@@ -1,0 +1,52 @@
+"""Every error of this package, for users to catch by name."""
+
+from __future__ import annotations
+
+
+class DBQueueError(Exception):
+    """Base of all errors of django_dbqueue."""
+
+
+class InvalidMessage(DBQueueError, ValueError):
+    """The message can't be stored as given; nothing was written. The text says what, why, and what to do."""
+
+
+class UndecodableMessage(DBQueueError, ValueError):
+    """A stored body or its headers can't be decoded (someone wrote the row by SQL)."""
+
+
+class DuplicateKey(DBQueueError):
+    """A live message with this queue and key exists already."""
+
+    def __init__(self, queue: str, key: str | None, *, message_id: int | None = None) -> None:
+        self.queue = queue
+        self.key = key
+        self.message_id = message_id
+        about = f"message {message_id}: " if message_id is not None else ""
+        super().__init__(
+            f"{about}queue {queue!r} already has a live message with key {key!r}; "
+            "wait until it is done or dead, or enqueue with on_conflict='ignore' or 'update'."
+        )
+
+
+class LeaseLost(DBQueueError):
+    """The caller no longer holds the claim; nothing was changed.
+
+    Somebody rescued, updated, requeued or already settled the message. Its next delivery belongs to another
+    claim, so the only right thing to do is to stop working on it.
+    """
+
+    def __init__(self, message_id: int | None, verb: str) -> None:
+        self.message_id = message_id
+        super().__init__(
+            f"{verb} of message {message_id} changed nothing: this claim no longer holds it "
+            "(it was settled already, its lease ended, or it was updated or requeued meanwhile)."
+        )
+
+
+class TransactionNotAllowed(DBQueueError, RuntimeError):
+    """The operation is a transaction of its own and was called inside atomic()."""
+
+
+class UnsupportedDatabase(DBQueueError):
+    """The database can't keep the queue's promises; the text says what it lacks."""

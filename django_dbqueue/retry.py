@@ -1,0 +1,66 @@
+"""Which database errors pass by themselves, and a retry at the outermost level only.
+
+Inside a caller's transaction nothing is retried: a deadlock has rolled back the caller's work too
+(InnoDB's 1213 takes the whole transaction with it), so only the caller can begin again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from django.db import DatabaseError, InterfaceError, OperationalError
+
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 8
+_MYSQL_PASSING: Final = {1205, 1213, 1317, 3572}
+"""Lock wait, deadlock, interrupted statement, lock not available."""
+_MYSQL_GONE: Final = {1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 2002, 2003, 2006, 2013, 2055, 3024, 4031, 1927}
+_SQLSTATE_PASSING: Final = {"40001", "40P01", "55P03", "57014"}
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether the same transaction, begun anew, is likely to succeed at once."""
+    if not isinstance(error, DatabaseError):
+        return False
+    cause = error.__cause__
+    code = cause.args[0] if cause is not None and cause.args else None
+    if isinstance(code, int):
+        return code in _MYSQL_PASSING
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        return state in _SQLSTATE_PASSING
+    return "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Tell whether the connection or the server went away, so that waiting and reconnecting is the answer."""
+    if isinstance(error, InterfaceError):
+        return True
+    if not isinstance(error, OperationalError):
+        return False
+    cause = error.__cause__
+    code = cause.args[0] if cause is not None and cause.args else None
+    if isinstance(code, int):
+        return code in _MYSQL_GONE
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        return state[:2] in {"08", "57"} and state != "57014"
+    return hasattr(cause, "sqlstate") or "unable to open" in str(error)
+
+
+def outermost(connection: Any, work: Callable[[], Result]) -> Result:
+    """Run ``work``, again with jitter while errors pass; once only inside a transaction of the caller."""
+    if connection.in_atomic_block:
+        return work()
+    for attempt in range(ATTEMPTS):
+        try:
+            return work()
+        except DatabaseError as error:
+            if attempt == ATTEMPTS - 1 or not is_passing(error):
+                raise
+        time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
+    raise AssertionError("unreachable")  # pragma: no cover
