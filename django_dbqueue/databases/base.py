@@ -92,6 +92,8 @@ class Dialect:
     session_id = ""
     """SQL for the id of the database session, or '' where the caller passes a number."""
     use_claim_index = ""
+    use_primary_key = ""
+    """Keeps rows that are named by id from being found by a scan, which would wait for everybody's locks."""
     skip_locked = " FOR UPDATE SKIP LOCKED"
     lock_row = " FOR UPDATE"
     updates_return_rows = True
@@ -138,10 +140,20 @@ class Dialect:
         )
 
     def due(
-        self, names: Sequence[str], queue: str, status: str, priority: int, limit: int, mark: tuple[Any, int] | None
+        self,
+        names: Sequence[str],
+        queue: str,
+        status: str,
+        priority: int,
+        limit: int,
+        mark: tuple[Any, int] | None = None,
+        *,
+        but_token: int | None = None,
     ) -> Statement:
         """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones."""
         behind, params = self.after(mark)
+        if but_token is not None:
+            behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
         return Statement(
             f"SELECT {self.columns(names)}, {self.now} FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = %s AND priority = %s AND {behind} "
@@ -175,7 +187,7 @@ class Dialect:
     def take_ids(self, ids: Sequence[int], change: Change) -> Statement:
         """Take rows that the same transaction has locked."""
         return Statement(
-            f"UPDATE {self.message} SET {change.sql} WHERE id IN ({self.holes(len(ids))}) AND status = '{NEW}'",
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE id IN ({self.holes(len(ids))}) AND status = '{NEW}'",
             (*change.params, *ids),
         )
 
@@ -277,13 +289,14 @@ class Dialect:
         """Move the rows of a fence."""
         tail = " RETURNING id" if returning else ""
         return Statement(
-            f"UPDATE {self.message} SET {change.sql} WHERE {where.sql}{tail}", change.params + where.params
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {where.sql}{tail}",
+            change.params + where.params,
         )
 
     def lock(self, where: Statement, *, skip_locked: bool = False) -> Statement:
         """Lock the rows of a fence and return their ids, ascending."""
         lock = self.skip_locked if skip_locked else self.lock_row
-        return Statement(f"SELECT id FROM {self.message} WHERE {where.sql} ORDER BY id{lock}", where.params)
+        return Statement(f"SELECT id FROM {self.message}{self.use_primary_key} WHERE {where.sql} ORDER BY id{lock}", where.params)
 
     def states(self, ids: Sequence[int]) -> Statement:
         """Read how these rows stand: id, status, token."""
@@ -386,7 +399,8 @@ class Dialect:
     def lock_finished(self, ids: Sequence[int]) -> Statement:
         """Lock those of the rows that are done or dead."""
         return Statement(
-            f"SELECT id FROM {self.message} WHERE id IN ({self.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
+            f"SELECT id FROM {self.message}{self.use_primary_key} "
+            f"WHERE id IN ({self.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
             f"ORDER BY id{self.skip_locked}",
             tuple(ids),
         )

@@ -14,6 +14,7 @@ class MySQLDialect(Dialect):
     now = "UTC_TIMESTAMP(6)"
     session_id = "CONNECTION_ID()"
     use_claim_index = f" FORCE INDEX ({CLAIM_INDEX})"
+    use_primary_key = " FORCE INDEX (PRIMARY)"
     updates_return_rows = False
     ignore_duplicate = ""
 

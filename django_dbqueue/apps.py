@@ -1,0 +1,20 @@
+"""The app: its checks and its log listener are connected, consumers are found when a worker asks."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class DBQueueConfig(AppConfig):
+    """``INSTALLED_APPS = [..., "django_dbqueue"]``."""
+
+    name = "django_dbqueue"
+    verbose_name = _("Message queue")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from django_dbqueue import checks, log_events
+
+        checks.register()
+        log_events.connect()

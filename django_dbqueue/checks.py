@@ -1,0 +1,4 @@
+"""System checks (placeholder until written)."""
+
+
+def register() -> None: ...

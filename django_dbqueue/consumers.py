@@ -1,0 +1,103 @@
+"""The registry of consumers: a queue's name and the user's function, found in ``queue_consumers`` modules."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import autodiscover_modules
+
+from django_dbqueue import conf
+from django_dbqueue.envelope import check_queue, check_seconds, check_whole
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+MODULE = "queue_consumers"
+
+
+class Retry(Exception):  # noqa: N818 - a word said by handlers, not a failure's name
+    """Raised by a handler: give the message back, to come again ``after`` seconds (default: the usual back-off)."""
+
+    def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
+        self.after = None if after is None else check_seconds("after", after)
+        super().__init__(reason or "the handler asked for a retry")
+
+
+class Reject(Exception):  # noqa: N818
+    """Raised by a handler: send the message to the dead letters, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A handler and what its decorator said."""
+
+    queue: str
+    handler: Callable[..., Any]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler is a coroutine function."""
+        return inspect.iscoroutinefunction(self.handler)
+
+    @property
+    def name(self) -> str:
+        """The handler's dotted name."""
+        return f"{self.handler.__module__}.{self.handler.__qualname__}"
+
+    def resolved(self) -> conf.QueueOptions:
+        """The options in force: the decorator's word, then the settings."""
+        return conf.queue_options(self.queue, self.options)
+
+
+_registry: dict[str, Consumer] = {}
+
+
+def consumer(
+    queue: str,
+    *,
+    lease: float | None = None,
+    max_reads: int | None = None,
+    timeout: float | None = None,
+    backoff: float | None = None,
+    backoff_max: float | None = None,
+) -> Callable[[Handler], Handler]:
+    """Register a function (or ``async def``) as the consumer of a queue; it gets the message.
+
+    Return is ack; ``Retry`` and ``Reject`` say otherwise; any other exception is a failure, retried with exponential
+    back-off (``backoff`` seconds doubled each time up to ``backoff_max``, with jitter) until ``max_reads``.
+    ``lease`` and ``timeout`` are seconds.
+    """
+    said: dict[str, Any] = {}
+    check_queue(queue)
+    for name, value in (("lease", lease), ("timeout", timeout), ("backoff", backoff), ("backoff_max", backoff_max)):
+        if value is not None:
+            said[name] = check_seconds(name, value)
+    if max_reads is not None:
+        said["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
+
+    def register(handler: Handler) -> Handler:
+        new = Consumer(queue, handler, said)
+        standing = _registry.get(queue)
+        if standing is not None and standing.name != new.name:
+            raise ImproperlyConfigured(
+                f"Queue {queue!r} has two consumers, {standing.name} and {new.name}: "
+                "give one of them another queue, or call both from one."
+            )
+        _registry[queue] = new
+        return handler
+
+    return register
+
+
+def autodiscover() -> None:
+    """Import ``queue_consumers`` of every installed app."""
+    autodiscover_modules(MODULE)
+
+
+def registered() -> dict[str, Consumer]:
+    """Return the consumers by queue."""
+    return dict(_registry)

@@ -1,0 +1,1 @@
+"""One verb per file: what may happen to a message, and who may do it."""

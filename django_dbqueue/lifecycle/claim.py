@@ -1,0 +1,152 @@
+"""The claim: n → run, one bounded range of the index ``dbqueue_claim`` per priority, highest first.
+
+Who asks gets the first due rows in the order priority, due time, id among those that it can see, and
+each row goes to one asker: rows are locked as they are found, and locked ones are skipped (promise P4). When two
+ask at once, each gets rows that the other doesn't; neither waits. The token, drawn before the claim, is the
+fence by which everything later is proven (promise P5).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue.databases import Dialect, dialect_of
+from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
+from django_dbqueue.retry import outermost
+from django_dbqueue.statuses import NEW, RUNNING
+
+HIGHEST = 32_767
+RESCAN_SECONDS = 1.0
+RESCAN_SHARE = 20
+"""A look from the beginning costs at most one part in so many of a worker's time."""
+
+
+def new_token() -> int:
+    """Return a random 63-bit number, never 0."""
+    return secrets.randbelow(2**63 - 1) + 1
+
+
+def priorities_in_use(using: str, queue: str, status: str) -> list[int]:
+    """Return the priorities of a queue's rows in this status, highest first: one index entry read for each."""
+    dialect = dialect_of(connections[using])
+    found: list[int] = []
+    while rows := fetch(using, dialect.next_priority(queue, status, found[-1] if found else HIGHEST)):
+        found.append(int(rows[0][0]))
+    return found
+
+
+@dataclass(slots=True)
+class Claimer:
+    """Claims from one queue, again and again, remembering where it stood.
+
+    Claimed rows stay as delete-marked index entries until the server purges them, and a locking read walks
+    them all; so a range starts behind the last row claimed (the low-water mark). Rows that came in below it (late
+    commits, retries, releases) are found by a look from the beginning: whenever a claim comes back short, and
+    once a second otherwise, but never for more than a twentieth of the time.
+    """
+
+    model: MessageType
+    using: str
+    queue: str
+    worker_id: int | None = None
+    _marks: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    _priorities: list[int] = field(default_factory=list)
+    _look_again_at: float = 0.0
+
+    def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
+        """Return up to ``limit`` claimed messages, in order; a short list says that no more was due and visible."""
+        return outermost(connections[self.using], lambda: self._claim(limit, lease, max_reads))
+
+    def _claim(self, limit: int, lease: float, max_reads: int) -> list[Any]:
+        began = time.monotonic()
+        from_beginning = began >= self._look_again_at
+        if from_beginning:
+            self._marks.clear()
+            self._priorities = priorities_in_use(self.using, self.queue, NEW)
+        if not self._priorities:
+            self._look_again_at = 0.0
+            return []
+        token = new_token()
+        messages: list[Any] = []
+        marks = dict(self._marks)
+        with short_transaction(self.using):
+            for priority in self._priorities:
+                if len(messages) < limit:
+                    messages += self._claim_range(priority, limit - len(messages), token, lease, max_reads, marks)
+        self._marks = marks
+        if len(messages) < limit:
+            self._look_again_at = 0.0
+        elif from_beginning:
+            cost = time.monotonic() - began
+            self._look_again_at = began + max(RESCAN_SECONDS, RESCAN_SHARE * cost)
+        return messages
+
+    def _claim_range(
+        self, priority: int, limit: int, token: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]]
+    ) -> list[Any]:
+        dialect = dialect_of(connections[self.using])
+        how = {"token": token, "worker_id": self.worker_id, "lease": lease, "max_reads": max_reads}
+        take = _take_and_return if dialect.updates_return_rows and dialect.session_id else _lock_and_take
+        messages, mark = take(self, dialect, priority, limit, marks.get(priority), how)
+        if mark is not None:
+            marks[priority] = mark
+        return messages
+
+
+def _take_and_return(
+    claimer: Claimer, dialect: Dialect, priority: int, limit: int, mark: tuple[Any, int] | None, how: dict[str, Any]
+) -> tuple[list[Any], tuple[Any, int] | None]:
+    change = dialect.take(**how, session=None, now=None)
+    rows = fetch(claimer.using, dialect.claim(claimer.queue, priority, limit, mark, change))
+    rows.sort(key=lambda row: (row[-1], row[0]))
+    messages = [hydrate(claimer.model, claimer.using, row, held_token=how["token"]) for row in rows]
+    return messages, (rows[-1][-1], rows[-1][0]) if rows else None
+
+
+def _lock_and_take(
+    claimer: Claimer, dialect: Dialect, priority: int, limit: int, mark: tuple[Any, int] | None, how: dict[str, Any]
+) -> tuple[list[Any], tuple[Any, int] | None]:
+    using = claimer.using
+    rows = fetch(using, dialect.due(MESSAGE_COLUMNS, claimer.queue, NEW, priority, limit, mark))
+    if not rows:
+        return [], None
+    now = rows[0][-1]
+    session = os.getpid()
+    taken = run(using, dialect.take_ids([row[0] for row in rows], dialect.take(**how, session=session, now=now)))
+    if taken != len(rows):  # can't be: the rows are locked
+        raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
+    conn_id = _session_of(using) if dialect.session_id else session
+    messages = [_as_taken(claimer, row, now, conn_id, how) for row in rows]
+    return messages, (rows[-1][MESSAGE_COLUMNS.index("available_at")], rows[-1][0])
+
+
+def _session_of(using: str) -> int:
+    """Return the session's id, which the driver knows without asking the server."""
+    return int(connections[using].connection.thread_id())
+
+
+def _as_taken(claimer: Claimer, row: tuple[Any, ...], now: Any, conn_id: int, how: dict[str, Any]) -> Any:
+    message = hydrate(claimer.model, claimer.using, row)
+    moment = datetime.fromisoformat(now) if isinstance(now, str) else now
+    message.status = RUNNING
+    message.conn_id = conn_id
+    message.worker_id = how["worker_id"]
+    message.claim_token = message.held_token = how["token"]
+    message.read_count += 1
+    message.finished_at = None
+    if message.lease_seconds is None:
+        message.lease_seconds = how["lease"]
+    if message.max_reads is None:
+        message.max_reads = how["max_reads"]
+    message.claimed_at = moment.replace(tzinfo=UTC)
+    message.available_at = message.claimed_at + timedelta(seconds=message.lease_seconds)
+    return message
+

@@ -1,0 +1,71 @@
+"""What an operator may do: requeue, reject, drop; each names the state and the token that the operator saw.
+
+A row that moved meanwhile is passed by, so that a stale page changes nothing. A requeue takes the message's key
+back; where a newer live message has it, that row is reported as DuplicateKey and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.db import IntegrityError, connections
+
+from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
+from django_dbqueue.databases.base import DEAD
+from django_dbqueue.exceptions import DuplicateKey
+from django_dbqueue.lifecycle.statements import run, short_transaction
+from django_dbqueue.retry import outermost
+from django_dbqueue.statuses import NEW, RUNNING
+
+RUNNING_OR_DEAD = f"(status = '{RUNNING}' OR {DEAD})"
+WAITING = f"(status = '{NEW}' AND available_at IS NOT NULL)"
+NOT_DONE = f"status IN ('{NEW}', '{RUNNING}')"
+
+
+class Changed(int):
+    """How many messages a verb changed; ``conflicts`` holds a DuplicateKey for each whose key was taken."""
+
+    conflicts: list[DuplicateKey]
+
+    def __new__(cls, count: int, conflicts: Iterable[DuplicateKey] = ()) -> Changed:
+        changed = super().__new__(cls, count)
+        changed.conflicts = list(conflicts)
+        return changed
+
+
+def requeue(using: str, messages: Iterable[Any]) -> Changed:
+    """{run, dead} → n, as if new."""
+    return _move_each(using, messages, RUNNING_OR_DEAD, lambda dialect: dialect.requeue())
+
+
+def reject_waiting(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
+    """N → dead, by an operator."""
+    return _move_each(using, messages, WAITING, lambda dialect: dialect.reject(reason))
+
+
+def drop(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
+    """{n, run, dead} → y, marked by whom."""
+    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(reason))
+
+
+def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]) -> Changed:
+    count, conflicts = 0, []
+    for message in messages:
+        try:
+            count += _move_one(using, message.claim, state, change)
+        except IntegrityError:
+            conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
+    return Changed(count, conflicts)
+
+
+def _move_one(using: str, claim: Claim, state: str, change: Callable[[Dialect], Change]) -> int:
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    statement = dialect.move(change(dialect), dialect.unmoved(claim, state))
+
+    def move() -> int:
+        with short_transaction(using):
+            return run(using, statement)
+
+    return outermost(connection, move)

@@ -1,0 +1,68 @@
+"""Rescue: run → n or dead, for rows whose lease is over (consumers watch each other, no guardian is needed).
+
+The same shape as the claim: one bounded range of ``dbqueue_claim`` per priority among the running rows, rows
+locked and locked ones skipped. Two rescuers never take the same row, and a holder that settles at the same moment
+either wins, and the rescue passes its row by, or loses, and its statement changes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue import signals
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.base import Statement
+from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
+from django_dbqueue.retry import outermost
+from django_dbqueue.statuses import RUNNING
+
+BATCH = 500
+LEASE_OVER = "LeaseOver: the lease ended without an answer; the handler hung, was cut off, or its process died."
+
+
+def queues_in_use(using: str) -> list[str]:
+    """Return the names of all queues that have rows: one index entry read for each."""
+    dialect = dialect_of(connections[using])
+    names: list[str] = []
+    while rows := fetch(using, dialect.next_queue(names[-1] if names else "")):
+        names.append(str(rows[0][0]))
+    return names
+
+
+def rescue(
+    model: MessageType,
+    using: str,
+    queues: list[str] | None = None,
+    *,
+    limit: int | None = None,
+    but_token: int | None = None,
+) -> int:
+    """Rescue what is overdue in these queues (None: in all); return how many.
+
+    It stops soon after ``limit``. Rows under ``but_token`` are passed by: a claim that rescues before it asks
+    again must not find the rows that it has just taken with a lease of 0.
+    """
+    rescued = 0
+    for queue in queues_in_use(using) if queues is None else queues:
+        for priority in priorities_in_use(using, queue, RUNNING):
+            while ids := outermost(connections[using], partial(_rescue_range, using, queue, priority, but_token)):
+                signals.message_rescued.send(model, queue=queue, message_ids=ids, evidence="lease over")
+                rescued += len(ids)
+                if len(ids) < BATCH or (limit is not None and rescued >= limit):
+                    break
+    return rescued
+
+
+def _rescue_range(using: str, queue: str, priority: int, but_token: int | None) -> list[int]:
+    dialect = dialect_of(connections[using])
+    with short_transaction(using):
+        rows = fetch(using, dialect.due(("id",), queue, RUNNING, priority, BATCH, but_token=but_token))
+        ids: list[Any] = [row[0] for row in rows]
+        if ids:
+            where = Statement(f"id IN ({dialect.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
+            run(using, dialect.move(dialect.rescue(LEASE_OVER), where))
+    return ids

@@ -1,0 +1,160 @@
+"""What the holder of a claim may do with it: ack, nack, reject, release, extend.
+
+Every statement names the row, its state ``run`` and the token of the claim. Whoever no longer holds the claim
+changes nothing: one message raises LeaseLost, a batch returns the ones that were lost (promises P5 and P6).
+They run on the caller's connection and join the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue import signals
+from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.envelope import check_seconds
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
+from django_dbqueue.retry import outermost
+
+MAX_ERROR_BYTES = 16 * 1024
+
+
+def error_text(error: str | BaseException | None) -> str | None:
+    """Return what the column ``error`` keeps: class, message and traceback, cut at 16 KiB, storable everywhere."""
+    if error is None:
+        return None
+    if isinstance(error, BaseException):
+        head = "".join(traceback.format_exception_only(error)).strip()
+        trace = "".join(traceback.format_exception(error)).strip()
+        error = head if trace == head else f"{head}\n\n{trace}"
+    data = error.replace("\0", "\\0").encode("utf-8", "backslashreplace")
+    return data[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
+
+
+def ack_one(message: Any, using: str) -> None:
+    """run → y."""
+    _settle_one(message, using, "ack", dialect_of(connections[using]).ack())
+
+
+def nack_one(
+    message: Any, using: str, *, delay: float | timedelta | None, error: str | BaseException | None
+) -> None:
+    """run → n, charged, or dead when the reads are spent."""
+    seconds = None if delay is None else check_seconds("delay", delay)
+    _settle_one(message, using, "nack", dialect_of(connections[using]).nack(seconds, error_text(error)))
+
+
+def reject_one(message: Any, using: str, *, reason: str) -> None:
+    """run → dead."""
+    _settle_one(message, using, "reject", dialect_of(connections[using]).reject(error_text(reason) or "Rejected"))
+
+
+def release_one(message: Any, using: str) -> None:
+    """run → n, uncharged."""
+    _settle_one(message, using, "release", dialect_of(connections[using]).release())
+
+
+def extend_one(message: Any, using: str, *, seconds: float | timedelta | None) -> None:
+    """run → run with a new deadline."""
+    length = None if seconds is None else check_seconds("seconds", seconds)
+    _settle_one(message, using, "extend", dialect_of(connections[using]).extend(length), settled=False)
+
+
+def _settle_one(message: Any, using: str, verb: str, change: Change, *, settled: bool = True) -> None:
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    statement = dialect.move(change, dialect.held([message.claim]))
+    if outermost(connection, lambda: run(using, statement)) != 1:
+        message.lease_lost = True
+        signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
+        raise LeaseLost(message.pk, verb)
+    message.forget(settled=settled)
+
+
+def ack_many(messages: Iterable[Any], using: str) -> list[Any]:
+    """run → y for each; return the ones that were lost."""
+    return _settle_many(messages, using, "ack", dialect_of(connections[using]).ack())
+
+
+def nack_many(
+    messages: Iterable[Any], using: str, *, delay: float | timedelta | None, error: str | BaseException | None
+) -> list[Any]:
+    """run → n, charged, or dead, for each; return the ones that were lost."""
+    seconds = None if delay is None else check_seconds("delay", delay)
+    return _settle_many(messages, using, "nack", dialect_of(connections[using]).nack(seconds, error_text(error)))
+
+
+def reject_many(messages: Iterable[Any], using: str, *, reason: str) -> list[Any]:
+    """run → dead for each; return the ones that were lost."""
+    change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected")
+    return _settle_many(messages, using, "reject", change)
+
+
+def release_many(messages: Iterable[Any], using: str) -> list[Any]:
+    """run → n, uncharged, for each; return the ones that were lost."""
+    return _settle_many(messages, using, "release", dialect_of(connections[using]).release())
+
+
+def extend_many(messages: Iterable[Any], using: str, *, seconds: float | timedelta | None) -> list[Any]:
+    """run → run with a new deadline for each; return the ones that were lost."""
+    length = None if seconds is None else check_seconds("seconds", seconds)
+    change = dialect_of(connections[using]).extend(length)
+    return _settle_many(messages, using, "extend", change, settled=False)
+
+
+def _settle_many(
+    messages: Iterable[Any], using: str, verb: str, change: Change, *, settled: bool = True
+) -> list[Any]:
+    lost: list[Any] = []
+    for chunk in chunks(messages, MAX_IDS):
+        kept = settle_claims(using, change, [message.claim for message in chunk])
+        for message in chunk:
+            if message.pk in kept:
+                message.forget(settled=settled)
+            else:
+                message.lease_lost = True
+                lost.append(message)
+                signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
+    return lost
+
+
+def settle_claims(using: str, change: Change, claims: Sequence[Claim]) -> set[int]:
+    """Move what these claims still hold, in one statement; return the ids that were moved."""
+    if not claims:
+        return set()
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    fence = dialect.held(claims)
+    if dialect.updates_return_rows:
+        statement = dialect.move(change, fence, returning=True)
+        return {row[0] for row in outermost(connection, lambda: fetch(using, statement))}
+    if len(claims) == 1:
+        moved = outermost(connection, lambda: run(using, dialect.move(change, fence)))
+        return {claims[0].id} if moved else set()
+    return outermost(connection, lambda: _move_counted(using, change, claims))
+
+
+def _move_counted(using: str, change: Change, claims: Sequence[Claim]) -> set[int]:
+    """Move where UPDATE only counts: if the count is short, undo, lock to see which are held, and move those."""
+    dialect = dialect_of(connections[using])
+    fence = dialect.held(claims)
+    try:
+        with short_transaction(using):
+            if run(using, dialect.move(change, fence)) < len(claims):
+                raise _Short
+    except _Short:
+        with short_transaction(using):
+            held = {row[0] for row in fetch(using, dialect.lock(fence))}
+            if held:
+                run(using, dialect.move(change, dialect.held([claim for claim in claims if claim.id in held])))
+            return held
+    return {claim.id for claim in claims}
+
+
+class _Short(Exception):
+    """Fewer rows were moved than the caller holds claims for."""

@@ -1,0 +1,119 @@
+"""Running built statements on Django's connections, in transactions as small as the sentence they protect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import islice
+from typing import Any, TypeVar
+
+from django.db import connections, models, transaction
+
+from django_dbqueue.databases import Statement
+from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.exceptions import TransactionNotAllowed
+
+Item = TypeVar("Item")
+MessageType = type[models.Model]
+
+MAX_IDS = 900
+"""Ids in one statement: MariaDB turns lists of a thousand and more into a subquery."""
+
+_READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+
+def fetch(using: str, statement: Statement) -> list[tuple[Any, ...]]:
+    """Run a statement that gives rows."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(statement.sql, statement.params)
+        return list(cursor.fetchall())
+
+
+def run(using: str, statement: Statement) -> int:
+    """Run a statement and return how many rows it matched."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(statement.sql, statement.params)
+        return int(cursor.rowcount)
+
+
+@contextmanager
+def short_transaction(using: str) -> Iterator[None]:
+    """Run a READ COMMITTED transaction that takes SQLite's write lock at once; a savepoint inside the caller's.
+
+    READ COMMITTED, because gap locks of REPEATABLE READ make claimers and producers deadlock; the write lock
+    at once, because a reader that becomes a writer is refused without waiting.
+    """
+    connection: Any = connections[using]
+    if connection.in_atomic_block:
+        with transaction.atomic(using=using):
+            yield
+        return
+    connection.ensure_connection()
+    if connection.vendor == "sqlite":
+        chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
+        try:
+            with transaction.atomic(using=using):
+                yield
+        finally:
+            connection.transaction_mode = chosen
+        return
+    weaker = str(connection.isolation_level or "").lower().replace("isolationlevel.", "")
+    odd = connection.vendor == "mysql" and weaker != "read committed"
+    if odd:
+        run(using, Statement(_READ_COMMITTED, ()))
+    with transaction.atomic(using=using):
+        if connection.vendor == "postgresql":
+            _read_committed_on_postgresql(using, connection)
+        yield
+
+
+def _read_committed_on_postgresql(using: str, connection: Any) -> None:
+    if "isolation_level" in connection.settings_dict["OPTIONS"]:
+        run(using, Statement(_READ_COMMITTED, ()))
+
+
+def refuse_inside_atomic(using: str, verb: str) -> None:
+    """Raise TransactionNotAllowed inside the caller's atomic(); a TestCase's own wrapper does not count."""
+    connection = connections[using]
+    if connection.in_atomic_block and not all(block._from_testcase for block in connection.atomic_blocks):
+        raise TransactionNotAllowed(
+            f"{verb} is a transaction of its own and was called inside atomic(): its row locks would last as long as "
+            f"yours, and a rollback would undo the claim under a running handler. Call it before atomic() begins."
+        )
+
+
+def chunks(items: Any, size: int) -> Iterator[list[Any]]:
+    """Cut an iterable into lists of at most that many items."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any) -> Any:
+    """Make a message of a row in the order of MESSAGE_COLUMNS, as the driver gave it."""
+    connection = connections[using]
+    names, values = [], []
+    for column, value in zip(MESSAGE_COLUMNS, row, strict=False):
+        field = _by_column(model)[column]
+        convert = getattr(field, "from_db_value", None)
+        names.append(field.attname)
+        values.append(value if convert is None else convert(value, None, connection))
+    message = model.from_db(using, names, values)
+    for name, value in instead.items():
+        setattr(message, name, value)
+    return message
+
+
+_columns: dict[MessageType, dict[str, Any]] = {}
+
+
+def _by_column(model: MessageType) -> dict[str, Any]:
+    if model not in _columns:
+        _columns[model] = {field.column: field for field in model._meta.concrete_fields}
+    return _columns[model]
+
+
+def seconds_of(value: float | timedelta) -> float:
+    """Return a duration in seconds."""
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)

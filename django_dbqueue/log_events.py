@@ -1,0 +1,68 @@
+"""One log line for each failure, death, rescue and lost lease; successes at DEBUG. Payloads are never logged."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django_dbqueue import signals
+
+logger = logging.getLogger("django_dbqueue")
+
+
+def connect() -> None:
+    """Begin to listen; connecting twice changes nothing."""
+    for signal, listener in (
+        (signals.message_done, _done),
+        (signals.message_failed, _failed),
+        (signals.message_died, _died),
+        (signals.message_rescued, _rescued),
+        (signals.lease_lost, _lease_lost),
+    ):
+        signal.connect(listener, dispatch_uid=f"django_dbqueue.log.{listener.__name__}")
+
+
+def _say(level: int, event: str, text: str, *args: Any, **fields: Any) -> None:
+    logger.log(level, text, *args, extra={"event": event, "fields": fields})
+
+
+def _done(*, queue: str, message_id: int, seconds: float, **_: Any) -> None:
+    if logger.isEnabledFor(logging.DEBUG):
+        _say(
+            logging.DEBUG, "done", "message %s of %s done in %.3f s", message_id, queue, seconds,
+            queue=queue, message_id=message_id, seconds=seconds,
+        )  # fmt: skip
+
+
+def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: Any) -> None:
+    again = "at once" if delay is None else f"in {delay:.1f} s"
+    _say(
+        logging.WARNING, "failed", "message %s of %s failed, again %s: %s", message_id, queue, again, _first_line(error),
+        queue=queue, message_id=message_id, error=_first_line(error), delay=delay,
+    )  # fmt: skip
+
+
+def _died(*, queue: str, message_id: int, error: str, **_: Any) -> None:
+    _say(
+        logging.ERROR, "died", "message %s of %s is dead: %s", message_id, queue, _first_line(error),
+        queue=queue, message_id=message_id, error=_first_line(error),
+    )  # fmt: skip
+
+
+def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: Any) -> None:
+    _say(
+        logging.WARNING, "rescued", "%s messages of %s rescued (%s): %s", len(message_ids), queue, evidence,
+        ", ".join(map(str, message_ids[:20])) + (" …" if len(message_ids) > 20 else ""),
+        queue=queue, message_ids=message_ids, evidence=evidence,
+    )  # fmt: skip
+
+
+def _lease_lost(*, queue: str, message_id: int, verb: str, **_: Any) -> None:
+    _say(
+        logging.WARNING, "lease_lost", "%s of message %s of %s refused: its claim was lost", verb, message_id, queue,
+        queue=queue, message_id=message_id, verb=verb,
+    )  # fmt: skip
+
+
+def _first_line(error: str) -> str:
+    return error.splitlines()[0][:500] if error else ""

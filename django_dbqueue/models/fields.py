@@ -1,0 +1,107 @@
+"""Columns that mean the same on every server: exact text, UTC moments, the status enum, the server's clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import Func
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.statuses import STATUSES
+
+
+class DbNow(Func):
+    """The database's clock in UTC (promise P13)."""
+
+    output_field = models.DateTimeField()
+    arity = 0
+    allowed_default = True
+
+    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
+        return dialect_of(connection).now, []
+
+
+class AsciiField(models.CharField):
+    """Text of ASCII characters, compared exactly: no case, no accents, no padding."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        if connection.vendor == "mysql":
+            return f"varchar({self.max_length}) CHARACTER SET ascii COLLATE ascii_bin"
+        if connection.vendor == "postgresql":
+            return f'varchar({self.max_length}) COLLATE "C"'
+        return f"varchar({self.max_length})"
+
+
+class KeyField(models.CharField):
+    """The sender's key, as Unicode, compared by code point."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        if connection.vendor == "mysql":
+            return f"varchar({self.max_length}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        return f"varchar({self.max_length})"
+
+
+class ExactTextField(models.TextField):
+    """Text as it is, of any Unicode character and up to the packet's size, whatever the database's default charset."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        if connection.vendor == "mysql":
+            return "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        return "text"
+
+
+class StatusField(models.CharField):
+    """The three letters: a native ENUM where there is one."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        if connection.vendor == "mysql":
+            letters = ", ".join(f"'{letter}'" for letter in STATUSES)
+            return f"enum({letters}) CHARACTER SET ascii COLLATE ascii_bin"
+        return f"varchar({self.max_length})"
+
+
+class UTCDateTimeField(models.DateTimeField):
+    """A moment stored in UTC and given back aware, whatever USE_TZ and the connection's TIME_ZONE say.
+
+    Django's own field follows both settings on MySQL and SQLite, whose columns know no zone; the queue's
+    statements compare these columns with the server's UTC clock, so nothing else may stand in them.
+    """
+
+    def from_db_value(self, value: Any, _expression: Any, connection: BaseDatabaseWrapper) -> datetime | None:
+        return to_utc(value, connection)
+
+    def get_prep_value(self, value: Any) -> Any:
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return value
+        return super().get_prep_value(value)
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+        if not prepared:
+            value = self.get_prep_value(value)
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return to_column(value, connection)
+        return super().get_db_prep_value(value, connection, prepared=True)
+
+
+def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
+    """Return what a cursor or the ORM gave for a moment as an aware datetime in UTC."""
+    if value is None:
+        return None
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    assert isinstance(moment, datetime)
+    if connection.vendor != "postgresql":
+        return moment.replace(tzinfo=UTC)  # Django labels it with the connection's zone; the column says UTC
+    if moment.tzinfo is None:  # USE_TZ = False: psycopg gives the session's local time
+        moment = moment.replace(tzinfo=ZoneInfo(connection.timezone_name))
+    return moment.astimezone(UTC)
+
+
+def to_column(moment: datetime, connection: BaseDatabaseWrapper) -> Any:
+    """Return an aware moment as a parameter for the queue's columns."""
+    if connection.vendor == "postgresql":
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")

@@ -1,0 +1,196 @@
+"""The one hot table. DESIGN of a row: ``docs/state-machine.md``; who may move it: ``lifecycle/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, ClassVar, Literal
+
+from django.db import models, router, transaction
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from django_dbqueue import codecs
+from django_dbqueue.databases import Claim
+from django_dbqueue.lifecycle import settle
+from django_dbqueue.models.fields import (
+    AsciiField,
+    DbNow,
+    ExactTextField,
+    KeyField,
+    StatusField,
+    UTCDateTimeField,
+)
+from django_dbqueue.models.querysets import MessageManager
+from django_dbqueue.statuses import DONE, NEW, RUNNING, STATUSES
+
+Outcome = Literal["created", "updated", "ignored"]
+
+
+class Message(models.Model):
+    """A message and where it stands.
+
+    *delayed*: n, due later · *ready*: n, due · *running*: run, deadline ahead · *stuck*: run, deadline passed ·
+    *done*: y · *dead*: n without ``available_at``.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    queue = AsciiField(_("queue"), max_length=64)
+    key = KeyField(_("key"), max_length=200, null=True, blank=True)
+    key_hash = AsciiField(max_length=64, null=True, editable=False)
+    live = models.PositiveSmallIntegerField(null=True, editable=False)
+    status = StatusField(_("status"), max_length=3, choices=[(s, s) for s in STATUSES], default=NEW, db_default=NEW)
+    conn_id = models.BigIntegerField(_("database session"), null=True)
+    worker_id = models.BigIntegerField(_("worker"), null=True)
+    claim_token = models.BigIntegerField(_("claim token"), null=True)
+    available_at = UTCDateTimeField(_("available at"), null=True, db_default=DbNow())
+    due_at = UTCDateTimeField(_("due at"), db_default=DbNow())
+    priority = models.SmallIntegerField(_("priority"), default=0, db_default=0)
+    read_count = models.PositiveIntegerField(_("reads"), default=0, db_default=0)
+    max_reads = models.PositiveIntegerField(_("reads allowed"), null=True)
+    crashes = models.PositiveIntegerField(_("crashes"), default=0, db_default=0)
+    lease_seconds = models.FloatField(_("lease in seconds"), null=True)
+    body = ExactTextField(_("body"))
+    content_type = AsciiField(_("content type"), max_length=16, default=codecs.JSON, db_default=codecs.JSON)
+    headers_text = ExactTextField(_("headers"), null=True, db_column="headers")
+    created_at = UTCDateTimeField(_("created at"), db_default=DbNow())
+    claimed_at = UTCDateTimeField(_("claimed at"), null=True)
+    finished_at = UTCDateTimeField(_("finished at"), null=True)
+    error = ExactTextField(_("error"), null=True)
+
+    objects: ClassVar[MessageManager] = MessageManager()
+
+    outcome: Outcome | None = None
+    """Of ``enqueue``: created, updated or ignored (then this is the live one that stood there)."""
+    lease_lost: bool = False
+    """Whether the worker found that this claim is no longer the message's; what it writes by the fence is refused."""
+    settled: bool = False
+    """Whether a settlement by this object was committed."""
+    held_token: int | None = None
+    """The token that this object was claimed by; a later refresh_from_db() must not pick up another holder's."""
+
+    class Meta:
+        verbose_name = pgettext_lazy("queue", "message")
+        verbose_name_plural = pgettext_lazy("queue", "messages")
+        default_permissions = ("view",)
+        permissions = (
+            ("requeue_message", _("Can requeue messages")),
+            ("release_message", _("Can release messages")),
+            ("reject_message", _("Can reject messages")),
+            ("resend_message", _("Can send messages again")),
+            ("drop_message", _("Can drop messages")),
+            ("view_payload", _("Can see payloads")),
+        )
+        indexes = (
+            models.Index(fields=("queue", "status", "priority", "available_at", "id"), name="dbqueue_claim"),
+        )
+        constraints = (
+            models.UniqueConstraint(fields=("key_hash", "live"), name="dbqueue_live_key"),
+            models.CheckConstraint(condition=Q(status__in=STATUSES), name="dbqueue_status"),
+            models.CheckConstraint(
+                condition=~Q(status=RUNNING)
+                | Q(claim_token__isnull=False, claimed_at__isnull=False, available_at__isnull=False),
+                name="dbqueue_run_has_claim",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=DONE) | Q(finished_at__isnull=False), name="dbqueue_done_has_end"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=NEW) | Q(available_at__isnull=False) | Q(finished_at__isnull=False),
+                name="dbqueue_dead_has_end",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.queue} #{self.pk}"
+
+    @property
+    def payload(self) -> Any:
+        """The body, decoded on each access; UndecodableMessage where that fails."""
+        return codecs.decode(self.body or "", self.content_type)
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """The headers, decoded on each access; {} where none were sent."""
+        return codecs.decode_headers(self.headers_text)
+
+    @property
+    def claim(self) -> Claim:
+        """What this object holds, or held: the id and the token of its claim."""
+        token = self.claim_token if self.held_token is None else self.held_token
+        return Claim(self.pk, token)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the row is out of reads, rejected or undecodable."""
+        return self.status == NEW and self.available_at is None
+
+    @property
+    def _alias(self) -> str:
+        return self._state.db or router.db_for_write(type(self), instance=self)
+
+    def ack(self) -> None:
+        """Say that it is done; LeaseLost if this claim no longer holds it.
+
+        Like every settlement by the holder, it runs on the caller's connection and joins the caller's
+        transaction, so that ``with atomic(): work(); message.ack()`` is one commit.
+        """
+        settle.ack_one(self, self._alias)
+
+    def nack(self, *, delay: float | timedelta | None = None, error: str | BaseException | None = None) -> None:
+        """Give it back, charged: due after ``delay`` seconds, without one where it stood; dead when reads are spent."""
+        settle.nack_one(self, self._alias, delay=delay, error=error)
+
+    def reject(self, reason: str = "") -> None:
+        """Send it to the dead letters, with the reason."""
+        settle.reject_one(self, self._alias, reason=reason)
+
+    def release(self) -> None:
+        """Give it back uncharged, where it stood."""
+        settle.release_one(self, self._alias)
+
+    def extend(self, seconds: float | timedelta | None = None) -> None:
+        """Let the lease end that many seconds from now (without an argument: by its own length)."""
+        settle.extend_one(self, self._alias, seconds=seconds)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what the block writes in this database, and the ack, one commit: exactly once (promise P15).
+
+        The fenced ack is the last statement; LeaseLost from it rolls everything back.
+        """
+        with transaction.atomic(using=self._alias):
+            yield
+            self.ack()
+
+    def forget(self, *, settled: bool) -> None:
+        """Drop what a move changed, so that the next look reads it anew; the token of the claim stays.
+
+        ``settled`` becomes true with the commit, and not at all when the caller's transaction is rolled back.
+        """
+        for name in MOVED_FIELDS:
+            self.__dict__.pop(name, None)
+        if settled:
+            transaction.on_commit(self._remember_settled, using=self._alias)
+
+    def _remember_settled(self) -> None:
+        self.settled = True
+
+
+MOVED_FIELDS = (
+    "status",
+    "conn_id",
+    "worker_id",
+    "available_at",
+    "due_at",
+    "live",
+    "read_count",
+    "max_reads",
+    "crashes",
+    "lease_seconds",
+    "finished_at",
+    "error",
+)
+"""What a move may write, besides the token and the time of a claim."""
