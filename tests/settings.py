@@ -1,7 +1,8 @@
 """One database per run of the suite, chosen by the environment.
 
 DBQUEUE_TEST_DATABASE  sqlite (default), mariadb, mysql or postgres
-DBQUEUE_TEST_URL       the server, as a URL; needed by all but SQLite. `bin/test` starts servers and says it
+DBQUEUE_TEST_URL       the server, as a URL (for SQLite a directory, which may be left out). `bin/test` starts
+                       servers and says it
 DBQUEUE_TEST_RUN       what makes the names of this run's test databases its own; drawn when not said
 DBQUEUE_TEST_NAME      the test database itself, for processes that a test starts (fixture `worker_env`)
 """
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import os
 import secrets
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -34,6 +37,8 @@ def _server() -> dict[str, Any]:
 
 
 def _sqlite() -> dict[str, Any]:
+    url = os.environ.get("DBQUEUE_TEST_URL")
+    directory = Path(urlsplit(url).path) if url else roomy_directory()
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": ":memory:",
@@ -43,7 +48,7 @@ def _sqlite() -> dict[str, Any]:
             "timeout": 20,
         },
         # A file, because several processes and threads share it.
-        "TEST": {"NAME": str(roomy_directory() / f"test_dbqueue_{TEST_RUN}.sqlite3")},
+        "TEST": {"NAME": str(directory / f"test_dbqueue_{TEST_RUN}.sqlite3")},
     }
 
 

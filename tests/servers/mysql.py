@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers.private import PrivateServer, ServerError, find_program, needed_program
+from tests.servers.private import NoServer, PrivateServer, ServerError, find_program, needed_program
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class MySQL(PrivateServer):
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             "--mysqlx=OFF",
-            "--skip-name-resolve",
+            "--secure-file-priv=",
             "--max-connections=300",
             "--innodb-buffer-pool-size=256M",
             "--innodb-flush-method=fsync",  # memory file systems have no O_DIRECT
@@ -54,12 +54,12 @@ class MySQL(PrivateServer):
 
     @staticmethod
     def is_installed() -> bool:
-        """A `mysqld` alone proves nothing: Debian's MariaDB brings one too."""
+        """A `mysqld` alone proves nothing: Debian's MariaDB brings one too. That one says its name."""
         program = find_program("mysqld")
         if program is None:
             return False
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-        return "MySQL" in said and "MariaDB" not in said
+        return "Ver" in said and "MariaDB" not in said
 
 
 @contextmanager
@@ -72,11 +72,11 @@ def mysql_url() -> Iterator[str]:
         yield _real(url)
     elif MySQL.is_installed():
         with MySQL.running() as server:
-            yield server.url
+            yield _real(server.url)
     elif _TOOL.exists():
         yield _real(_start_by_tool())
     else:
-        raise ServerError(
+        raise NoServer(
             "no MySQL is here. Set DBQUEUE_TEST_MYSQL_URL=mysql://root:password@127.0.0.1:3306/mysql, put a "
             "real mysqld on the PATH, or start the one of docker-compose.yml."
         )

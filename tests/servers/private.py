@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tests.servers.directory import own_directory
+from tests.servers.lifeline import ends_with_its_starter
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 _START_SECONDS = 90
 _STOP_SECONDS = 60
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, prctl(2)
 
 
 class ServerError(Exception):
     """A server can't be had; the text says why, and what helps."""
+
+
+class NoServer(ServerError):
+    """There is none here, as against one that fails."""
 
 
 class PrivateServer(ABC):
@@ -74,13 +77,20 @@ class PrivateServer(ABC):
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_account()
             )
         end = time.monotonic() + _START_SECONDS
+        answer = "nothing yet"
         while time.monotonic() < end and self.process.poll() is None:
-            with suppress(Exception):  # each driver has its own word for "not yet"
+            try:
                 server_version(self.url)
                 return
+            except ImportError:
+                raise
+            except Exception as error:  # each driver has its own word for "not yet"
+                answer = str(error)
             time.sleep(0.1)
         self.stop()
-        raise ServerError(f"{self.name} did not start. Its log ends:\n{self._log_tail()}")
+        raise ServerError(
+            f"{self.name} did not start. It answered: {answer}\nIts log ends:\n{self._log_tail()}"
+        )
 
     def stop(self) -> None:
         self._end(self.stop_signal)
@@ -109,17 +119,12 @@ class PrivateServer(ABC):
             raise ServerError(f"{self.name} could not be set up: {command[0]} said\n{output[-3000:]}")
 
     def _as_account(self) -> dict[str, object]:
-        """Own session, so that Ctrl-C reaches the tests first; told to stop when its starter dies."""
-
-        def stop_with_starter() -> None:
-            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(self.stop_signal))
-
-        environ = os.environ | {"HOME": str(self.home), "TMPDIR": str(self.home)}
+        """Own session, so that Ctrl-C reaches the tests first."""
         options: dict[str, object] = {
             "cwd": self.home,
-            "env": environ,
+            "env": os.environ | {"HOME": str(self.home), "TMPDIR": str(self.home)},
             "start_new_session": True,
-            "preexec_fn": stop_with_starter,
+            "preexec_fn": ends_with_its_starter(self.stop_signal),
         }
         if self._account:
             options |= {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
@@ -144,7 +149,7 @@ def find_program(*names: str) -> str | None:
 def needed_program(*names: str, package: str) -> str:
     if found := find_program(*names):
         return found
-    raise ServerError(f"{names[0]} is not installed. On Debian: apt-get install {package}")
+    raise NoServer(f"{names[0]} is not installed. On Debian: apt-get install {package}")
 
 
 def _free_port() -> int:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from tests.servers.directory import own_directory
+from tests.servers.lifeline import ends_with_its_starter
 from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import mysql_url
 from tests.servers.postgres import Postgres
-from tests.servers.private import ServerError
+from tests.servers.private import NoServer, ServerError
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Result:
 @contextmanager
 def server_url(database: str) -> Iterator[str]:
     if database == "sqlite":
-        yield "sqlite://"
+        with own_directory("sqlite") as directory:
+            yield f"sqlite://{directory}"
     elif database == "mysql":
         with mysql_url() as url:
             yield url
@@ -78,8 +80,8 @@ def _run(database: str, pytest_arguments: Sequence[str], *, mysql_may_miss: bool
             return _counted(report / "report.xml", code, database, version, time.monotonic() - start)
     except ServerError as error:
         print(f"=== {database}: NOT TESTED: {error}", flush=True)
-        missing = database == "mysql" and mysql_may_miss
-        return Result(database, tested=False, problem="" if missing else "no server")
+        missing = database == "mysql" and mysql_may_miss and isinstance(error, NoServer)
+        return Result(database, tested=False, problem="" if missing else str(error))
 
 
 def _pytest(database: str, url: str, arguments: list[str]) -> int:
@@ -92,7 +94,12 @@ def _pytest(database: str, url: str, arguments: list[str]) -> int:
         "DBQUEUE_TEST_URL": url,
         "DJANGO_SETTINGS_MODULE": "tests.settings",
     }
-    process = subprocess.Popen([sys.executable, "-m", "pytest", "-q", *arguments], cwd=_ROOT, env=environ)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", *arguments],
+        cwd=_ROOT,
+        env=environ,
+        preexec_fn=ends_with_its_starter(signal.SIGINT),
+    )
     try:
         return process.wait(_LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
@@ -139,7 +146,7 @@ def _summarise(results: Sequence[Result]) -> None:
         print(f"{result.database:<10}{result.version.split(' ')[0]:<34}{numbers}  {note}".rstrip())
     if any(result.database == "mysql" and not result.tested for result in results):
         print("\n" + "!" * 78)
-        print("!!  MySQL was NOT tested: no server was found. What is green here says nothing of it.")
+        print("!!  MySQL was NOT tested (why: see above). What is green here says nothing of it.")
         print("!" * 78)
     passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
     print(f"\n{passed} passed, {_failures(results)} failed, {skipped} skipped", flush=True)
