@@ -87,7 +87,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_dbqueue",
     "example_project.flights",  # its story is tested with the rest
-    "example_project.flights",
     # Apps that exist for the tests alone follow here.
 ]
 MIDDLEWARE = [
