@@ -57,7 +57,7 @@ def _count(totals: QuerySet[AirportDelay] | QuerySet[CarrierDelay], delay: int) 
         raise Reject(f"{totals.model._meta.verbose_name}: no such row; ingest_flights makes them")
 
 
-@consumer(ALERTS_QUEUE, max_reads=5)
+@consumer(ALERTS_QUEUE, max_reads=5, backoff=0.5)
 def send_delay_notice(message: Message) -> None:
     alert = message.payload
     _call_notice_service(alert["departure"], attempt=message.read_count)

@@ -1,0 +1,44 @@
+"""`manage.py reset_flights`: back to before the first ingest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from django_dbqueue.models import Message
+from example_project.flights.departures import ALERTS_QUEUE, DEPARTURES_QUEUE
+from example_project.flights.models import AirportDelay, CarrierDelay, DelayNotice, Ingest
+
+
+class Command(BaseCommand):
+    help = (
+        "Clears what earlier ingests left: the messages of the queues departures and delay-alerts move into"
+        " the history, and the totals and notices are deleted. Touches nothing while a message is being"
+        " processed, or if no ingest is on record."
+    )
+
+    def handle(self, *_: Any, **__: Any) -> None:
+        messages = Message.objects.filter(queue__in=(DEPARTURES_QUEUE, ALERTS_QUEUE))
+        if not Ingest.objects.exists():
+            if messages.exists():
+                raise CommandError(
+                    f"There are messages in {DEPARTURES_QUEUE} or {ALERTS_QUEUE}, and none of them came from"
+                    " ingest_flights. They are left alone: use another database."
+                )
+            return
+        for queue in (DEPARTURES_QUEUE, ALERTS_QUEUE):
+            if Message.objects.running(queue).exists():
+                raise CommandError(f"A worker is busy with {queue}: stop it first. Nothing was changed.")
+
+        messages.drop("reset_flights")
+        moved = messages.purge()
+        # The ingests go last, with the totals: whatever stops this command before, it can be run again.
+        with transaction.atomic():
+            for model in (DelayNotice, AirportDelay, CarrierDelay, Ingest):
+                model.objects.all().delete()
+        self.stdout.write(
+            f"Cleared what an earlier run left here: {moved:,} messages went into the history,"
+            " and the totals were deleted."
+        )
