@@ -1,0 +1,189 @@
+"""``manage.py run_queue_worker``: parse, check, and let the supervisor run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error, connections
+from django.utils.translation import gettext as _
+
+from django_dbqueue import checks, conf, consumers
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.models import Message
+from django_dbqueue.worker import logs
+from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.supervisor import Supervisor
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not low <= int(text[:12]) <= high:
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= 366 * 86_400:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to a year")
+    return seconds
+
+
+class Command(BaseCommand):
+    """Run consumers until stopped. Exit codes: 0 stopped or drained, 1 could not start, 3 handlers were cut off."""
+
+    help = "Run the consumers of the message queue."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own form; ours run below, with the database
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--queues", help="names, by commas (default: every queue that has a consumer)")
+        parser.add_argument("--processes", type=_whole(1, 512), default=1, help="child processes (default: 1)")
+        parser.add_argument("--threads", type=_whole(1, 512), default=1, help="threads in each child (default: 1)")
+        parser.add_argument(
+            "--batch", type=_whole(1, 900), default=100, help="messages that a child holds at most (default: 100)"
+        )
+        parser.add_argument("--lease", type=_seconds, help="seconds; goes before what consumers and settings say")
+        parser.add_argument(
+            "--grace", type=_seconds, default=25.0, help="seconds that running handlers get at a stop (default: 25)"
+        )
+        parser.add_argument("--drain", action="store_true", help="end when nothing is due any more")
+        parser.add_argument("--max-messages", type=_whole(1, 10**11), help="end after so many deliveries")
+        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'])")
+        parser.add_argument("--log-format", choices=("text", "json"), default="text")
+
+    def handle(self, *_args: Any, **said: Any) -> None:
+        logs.set_up(said["log_format"], said["verbosity"])
+        alias = said["database"] or conf.get("DATABASE")
+        self._check_database(alias)
+        consumers.autodiscover()
+        chosen = self._choose(said["queues"])
+        options = WorkerOptions(
+            database=alias,
+            queues=tuple(chosen),
+            processes=said["processes"],
+            threads=said["threads"],
+            batch=max(said["batch"], said["threads"]),
+            lease=said["lease"],
+            grace=said["grace"],
+            drain=said["drain"],
+            max_messages=said["max_messages"],
+        )
+        logger.info(
+            "worker started: queues %s, %s processes of %s threads, database %s",
+            ", ".join(chosen), options.processes, options.threads, alias,
+        )  # fmt: skip
+        began = time.monotonic()
+        with _progress(options) as show:
+            supervisor = Supervisor(options, chosen, progress=show)
+            code = supervisor.run()
+        self._sum_up(supervisor.totals, time.monotonic() - began)
+        if code:
+            sys.exit(code)
+
+    def _check_database(self, alias: str) -> None:
+        if alias not in connections:
+            close = get_close_matches(alias, list(connections), 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
+        settings = connections[alias].settings_dict
+        if connections[alias].vendor == "sqlite" and connections[alias].is_in_memory_db():  # type: ignore[attr-defined]
+            raise CommandError(
+                f"The database {alias!r} ({settings['NAME']}) lives in this process's memory, which the worker's child "
+                "processes can't share: use a file."
+            )
+        errors = checks.blocking_errors(alias)
+        if errors:
+            raise CommandError(
+                "The worker can't keep its promises here:\n" + "\n".join(f"  {error}" for error in errors)
+            )
+        try:
+            Message.objects.using(alias).order_by().values_list("pk")[:1].first()
+        except Error as error:
+            raise CommandError(
+                f"The queue's table in database {alias!r} can't be read: {error}\n"
+                f"  Is the server up, and did you run: manage.py migrate --database {alias}"
+            ) from error
+
+    def _choose(self, names: str | None) -> dict[str, consumers.Consumer]:
+        registered = consumers.registered()
+        if not registered:
+            raise CommandError(
+                "No consumer is registered. Write one in a module queue_consumers.py of an installed app:\n"
+                '  @consumer("emails")\n  def send_email(message): ...'
+            )
+        if names is None:
+            return registered
+        chosen = {}
+        for name in dict.fromkeys(name.strip() for name in names.split(",") if name.strip()):
+            try:
+                check_queue(name)
+            except InvalidMessage as error:
+                raise CommandError(str(error)) from error
+            if name in registered:
+                chosen[name] = registered[name]
+            else:
+                close = get_close_matches(name, registered, 1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                logger.warning("no consumer is registered for queue %s: its messages stay%s", name, hint)
+        if not chosen:
+            raise CommandError(
+                f"None of the queues {names!r} has a consumer. Registered: {', '.join(sorted(registered))}."
+            )
+        return chosen
+
+    def _sum_up(self, totals: dict[str, int], seconds: float) -> None:
+        done = totals["done"]
+        logger.info(
+            "worker ended: %s done, %s failed and retried, %s dead, %s given back, in %.1f s (%.0f done per second)",
+            done, totals["failed"], totals["died"], totals["given_back"], seconds, done / max(seconds, 0.001),
+            extra={"event": "ended", "fields": {**totals, "seconds": round(seconds, 3)}},
+        )  # fmt: skip
+
+
+@contextmanager
+def _progress(options: WorkerOptions) -> Iterator[Callable[[dict[str, int]], None]]:
+    """A bar while draining, on a terminal and with ``rich`` installed (extra ``progress``); else nothing."""
+    if not (options.drain and sys.stderr.isatty()):
+        yield lambda _totals: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    except ImportError:
+        logger.info("install django-dbqueue[progress] for a progress bar")
+        yield lambda _totals: None
+        return
+    from rich.console import Console
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    waiting = sum(_count(options.database, name) for name in options.queues)
+    connections.close_all()
+    # drawn by hand: a thread of its own would not survive the forks
+    with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
+        task = bar.add_task(_("draining"), total=waiting)
+
+        def show(totals: dict[str, int]) -> None:
+            ended = totals["done"] + totals["died"]
+            bar.update(task, completed=ended, total=max(waiting, ended), refresh=True)
+
+        yield show
+
+
+def _count(alias: str, queue: str) -> int:
+    return int(Message.objects.using(alias).ready(queue).count())

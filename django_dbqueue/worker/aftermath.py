@@ -1,0 +1,74 @@
+"""After a child's death: what it held goes back, each message by what its slot says (promises P7 and P8).
+
+Started: charged, and a crash. Succeeded and not yet acked: acked, for its handler returned. Timed out: nacked as
+such. Not started: uncharged. If no slot was set, everything is charged, so that no message can kill children for
+ever by dying before its slot is set.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue import signals
+from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.worker.board import Board, SlotState
+
+TIMEOUT_DELAY = 2.0
+
+
+def say_how(exitcode: int | None) -> str:
+    """Say how a process ended."""
+    if exitcode is not None and exitcode < 0:
+        return f"signal {-exitcode} ({signal.Signals(-exitcode).name})"
+    return f"exit code {exitcode}"
+
+
+def settle_after(
+    using: str, worker_id: int, queues: tuple[str, ...], board: Board, *, how: str, cut_off: bool = False
+) -> int:
+    """Settle all that a dead child held; return how many messages were in a handler when it ended.
+
+    ``cut_off``: its own supervisor ended it, so that what was running is charged, but neither failed nor crashed.
+    """
+    dialect = dialect_of(connections[using])
+    standing = board.standing()
+    started = standing[SlotState.STARTED]
+    owned = [Claim(*row) for row in fetch(using, dialect.owned(queues, worker_id))]
+    in_slots = {claim.id for claims in standing.values() for claim in claims}
+    besides = [claim for claim in owned if claim.id not in in_slots]
+    crash = dialect.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
+    if cut_off:
+        _settle(using, dialect.cut_off("Interrupted: the worker was stopped before the handler returned."), started)
+    else:
+        _settle(using, crash, started)
+        _tell(using, started, f"its process ended by {how}")
+    _settle(using, dialect.ack(), standing[SlotState.SUCCEEDED])
+    timed_out = standing[SlotState.TIMED_OUT]
+    _settle(using, dialect.nack(TIMEOUT_DELAY, "TimedOut: the handler ran longer than its timeout."), timed_out)
+    if in_slots or cut_off:
+        _settle(using, dialect.release(), besides)
+    else:
+        _settle(using, crash, besides)
+        _tell(using, besides, f"its process ended by {how}, before any handler had begun")
+    Worker.objects.using(using).filter(pk=worker_id).delete()
+    return len(started) + len(timed_out)
+
+
+def _settle(using: str, change: Change, claims: list[Claim]) -> None:
+    for part in chunks(claims, MAX_IDS):
+        settle_claims(using, change, part)
+
+
+def _tell(using: str, claims: list[Claim], evidence: str) -> None:
+    ids_by_queue: dict[str, list[Any]] = {}
+    rows = Message.objects.using(using).filter(pk__in=[claim.id for claim in claims])
+    for message_id, queue in rows.values_list("pk", "queue"):
+        ids_by_queue.setdefault(queue, []).append(message_id)
+    for queue, ids in ids_by_queue.items():
+        signals.message_rescued.send(Message, queue=queue, message_ids=ids, evidence=evidence)

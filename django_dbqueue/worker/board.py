@@ -1,0 +1,75 @@
+"""Memory that a child shares with its supervisor: what it has started, and what it has counted.
+
+A slot is set before the body is decoded and cleared only after the settlement was committed, so that the
+supervisor knows what was on the table when a child dies, whatever killed it (promises P7 and P8).
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from enum import IntEnum
+from typing import Final
+
+from django_dbqueue.databases import Claim
+
+
+class SlotState(IntEnum):
+    """What a slot says of its message."""
+
+    EMPTY = 0
+    STARTED = 1
+    SUCCEEDED = 2
+    TIMED_OUT = 3
+
+
+COUNTERS: Final = ("started", "done", "failed", "died", "given_back")
+
+
+class Board:
+    """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory."""
+
+    def __init__(self, capacity: int) -> None:
+        self._cells = memoryview(mmap.mmap(-1, 8 * (len(COUNTERS) + 3 * capacity))).cast("q")
+        self._base = len(COUNTERS)
+        self._free = list(range(capacity))
+        self._lock = threading.Lock()
+        self._capacity = capacity
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter (in the child)."""
+        with self._lock:
+            self._cells[COUNTERS.index(name)] += by
+
+    def counter(self, name: str) -> int:
+        """Read a counter."""
+        return self._cells[COUNTERS.index(name)]
+
+    def occupy(self, claim: Claim) -> int:
+        """Note that this message is about to start; return its slot."""
+        with self._lock:
+            slot = self._free.pop()
+            at = self._base + 3 * slot
+            self._cells[at + 1], self._cells[at + 2] = claim.id, claim.token or 0
+            self._cells[at] = SlotState.STARTED
+            self._cells[0] += 1
+        return slot
+
+    def mark(self, slot: int, state: SlotState) -> None:
+        """Note how far the message of a slot has come."""
+        self._cells[self._base + 3 * slot] = state
+
+    def clear(self, slot: int) -> None:
+        """Note that the settlement of this slot's message was committed."""
+        self.mark(slot, SlotState.EMPTY)
+        with self._lock:
+            self._free.append(slot)
+
+    def standing(self) -> dict[SlotState, list[Claim]]:
+        """Read what stands in the slots, by state (in the supervisor, after the child's death)."""
+        found: dict[SlotState, list[Claim]] = {state: [] for state in SlotState if state}
+        for at in range(self._base, self._base + 3 * self._capacity, 3):
+            state = SlotState(self._cells[at])
+            if state:
+                found[state].append(Claim(self._cells[at + 1], self._cells[at + 2]))
+        return found

@@ -1,0 +1,136 @@
+"""The thread that keeps a child's leases and its row alive, on a connection of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.db import Error, connections
+
+from django_dbqueue import signals
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbNow
+from django_dbqueue.retry import outermost
+from django_dbqueue.statuses import RUNNING
+from django_dbqueue.worker.holding import Delivery, Holding
+
+BEAT_HOLDING: Final = 1.0
+BEAT_IDLE: Final = 10.0
+"""Seconds between beats of the worker's row, with and without messages in hand."""
+_LONGEST_NAP: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat(threading.Thread):
+    """Beats, extends leases at a third of their length, and notices when the supervisor is gone."""
+
+    def __init__(self, using: str, worker: Worker, holding: Holding, orphaned: Callable[[], None]) -> None:
+        super().__init__(name="dbqueue-heartbeat", daemon=True)
+        self._using = using
+        self._worker = worker
+        self._holding = holding
+        self._orphaned = orphaned
+        self._parent = os.getppid()
+        self._over = threading.Event()
+        self._beaten_at = 0.0
+
+    def stop(self) -> None:
+        """Let the thread end, and wait for it."""
+        self._over.set()
+        self.join(timeout=5)
+
+    def run(self) -> None:
+        """Do what is due, nap until the next thing is."""
+        troubled = False
+        while not self._over.is_set():
+            if os.getppid() != self._parent:
+                self._orphaned()
+            try:
+                self._extend_due()
+                self._beat_if_due()
+                troubled = False
+            except Error as error:
+                if not troubled:
+                    logger.warning("the heartbeat can't reach the database, trying on: %s", error)
+                troubled = True
+                connections[self._using].close()
+            self._over.wait(self._nap())
+        connections.close_all()
+
+    def _nap(self) -> float:
+        waits = [delivery.extend_at for delivery in self._holding.snapshot() if delivery.lease]
+        return min(_LONGEST_NAP, max(0.02, min(waits, default=float("inf")) - time.monotonic()))
+
+    def _beat_if_due(self) -> None:
+        every = BEAT_HOLDING if len(self._holding) else BEAT_IDLE
+        if time.monotonic() - self._beaten_at >= every:
+            beat(self._using, self._worker, held=len(self._holding))
+            self._beaten_at = time.monotonic()
+
+    def _extend_due(self) -> None:
+        now = time.monotonic()
+        due = [
+            delivery
+            for delivery in self._holding.snapshot()
+            if delivery.lease and now >= delivery.extend_at and not delivery.message.lease_lost
+        ]
+        for part in chunks(due, MAX_IDS):
+            extend(self._using, part)
+            for delivery in part:
+                delivery.extended_at = now
+
+
+def extend(using: str, deliveries: list[Delivery]) -> None:
+    """Extend leases by their own length in one statement; tell those whose claim is lost.
+
+    Rows that a handler's open transaction has locked are passed by: nothing can take them meanwhile.
+    """
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    claims = [delivery.message.claim for delivery in deliveries]
+
+    def lock_and_extend() -> set[int]:
+        with short_transaction(using):
+            ids = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims), skip_locked=True))}
+            if ids:
+                held = dialect.held([claim for claim in claims if claim.id in ids])
+                run(using, dialect.move(dialect.extend(None), held))
+        return ids
+
+    extended = outermost(connection, lock_and_extend)
+    missing = [delivery for delivery in deliveries if delivery.message.pk not in extended]
+    if missing:
+        _tell_the_lost(using, missing)
+
+
+def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
+    rows = fetch(using, dialect_of(connections[using]).states([delivery.message.pk for delivery in deliveries]))
+    tokens = {row[0]: row[2] for row in rows if row[1] == RUNNING}
+    for delivery in deliveries:
+        message = delivery.message
+        if message.settled or delivery.finished or tokens.get(message.pk) == message.claim.token:
+            continue
+        message.lease_lost = True
+        signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb="extend")
+
+
+def beat(using: str, worker: Worker, *, held: int) -> None:
+    """Write that the worker lives; write its row anew if somebody removed it."""
+    rows = Worker.objects.using(using)
+    fields: dict[str, Any] = {"beat_at": DbNow(), "held": held, "conn_id": worker.conn_id}
+    if not rows.filter(pk=worker.pk).update(**fields):
+        worker.held = held
+        worker.save(using=using, force_insert=True)
+
+
+def new_worker(worker_id: int, queues: tuple[str, ...], threads: int) -> Worker:
+    """Make the row of this process."""
+    return Worker(id=worker_id, host=socket.gethostname()[:255], pid=os.getpid(), queues=",".join(queues), threads=threads)

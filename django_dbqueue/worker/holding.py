@@ -1,0 +1,121 @@
+"""What a child holds: fetched ahead, running, or finished and not yet settled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from django_dbqueue.conf import QueueOptions
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.worker.board import Board, SlotState
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """A claimed message on its way through this child. Times are of the monotonic clock."""
+
+    message: Any
+    consumer: Consumer
+    options: QueueOptions
+    claimed_at: float = field(default_factory=time.monotonic)
+    slot: int | None = None
+    started_at: float | None = None
+    finished: bool = False
+    timed_out: bool = False
+    extended_at: float = 0.0
+
+    @property
+    def lease(self) -> float:
+        """The length of the message's lease in seconds."""
+        return float(self.message.lease_seconds or 0.0)
+
+    @property
+    def extend_at(self) -> float:
+        """When the lease is to be extended: after a third of it."""
+        return max(self.claimed_at, self.extended_at) + self.lease / 3
+
+
+class Holding:
+    """The registry of deliveries; threads take from its shelf, the main thread fills it."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._all: dict[int, Delivery] = {}
+        self._shelf: deque[Delivery] = deque()
+        self._changed = threading.Condition()
+        self._open = True
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def waiting(self) -> int:
+        """How many have not started."""
+        return len(self._shelf)
+
+    def keep(self, delivery: Delivery) -> None:
+        """Hold a delivery without offering it to the threads (a suspect that waits for its turn)."""
+        with self._changed:
+            self._all[delivery.message.pk] = delivery
+
+    def offer(self, delivery: Delivery) -> None:
+        """Hold a delivery and let a thread take it."""
+        with self._changed:
+            self._all[delivery.message.pk] = delivery
+            self._shelf.append(delivery)
+            self._changed.notify()
+
+    def take(self) -> Delivery | None:
+        """Wait for a delivery and start it: its slot is set before anything else is done. None: no more come."""
+        with self._changed:
+            while True:
+                while not self._shelf:
+                    if not self._open:
+                        return None
+                    self._changed.wait()
+                delivery = self._shelf.popleft()
+                if delivery.message.lease_lost:
+                    self._all.pop(delivery.message.pk, None)
+                    continue
+                delivery.slot = self._board.occupy(delivery.message.claim)
+                delivery.started_at = time.monotonic()
+                return delivery
+
+    def take_back(self) -> list[Delivery]:
+        """Return what has not started, and offer it no more; it stays held until it is dropped."""
+        with self._changed:
+            waiting = list(self._shelf)
+            self._shelf.clear()
+            return waiting
+
+    def drop(self, delivery: Delivery) -> None:
+        """Hold it no more: its settlement was committed, or its lease lost."""
+        with self._changed:
+            if self._all.get(delivery.message.pk) is delivery:
+                del self._all[delivery.message.pk]
+            if delivery.slot is not None:
+                self._board.clear(delivery.slot)
+                delivery.slot = None
+
+    def succeeded(self, delivery: Delivery) -> None:
+        """Note that the handler returned, so that a death before the ack is none of its fault."""
+        if delivery.slot is not None:
+            self._board.mark(delivery.slot, SlotState.SUCCEEDED)
+
+    def snapshot(self) -> list[Delivery]:
+        """Return all that is held now."""
+        with self._changed:
+            return list(self._all.values())
+
+    def running(self) -> list[Delivery]:
+        """Return what threads are working on."""
+        return [each for each in self.snapshot() if each.started_at is not None and not each.finished]
+
+    def close(self) -> None:
+        """Let the threads end when the shelf is empty."""
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()

@@ -1,0 +1,50 @@
+"""What every worker does for all, a little at a time: rescue once a second, archive and tidy once a minute."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any, Final
+
+from django_dbqueue import conf
+from django_dbqueue.lifecycle import archive, rescue
+from django_dbqueue.models import Queue, Worker
+from django_dbqueue.models.fields import DbNow
+
+RESCUE_EVERY: Final = 1.0
+PAUSES_EVERY: Final = 1.0
+TIDY_EVERY: Final = 60.0
+ARCHIVE_AT_ONCE: Final = 5_000
+WORKER_ROWS_KEPT: Final = timedelta(days=1)
+
+
+class Maintenance:
+    """Runs what is due on the worker's own connection. Times are of the monotonic clock, in seconds."""
+
+    def __init__(self, model: Any, using: str, queues: tuple[str, ...]) -> None:
+        self._model = model
+        self._using = using
+        self._queues = queues
+        self._rescue_at = 0.0
+        self._pauses_at = 0.0
+        self._tidy_at: float | None = None
+        self.paused: set[str] = set()
+
+    def run(self, now: float) -> None:
+        """Do what is due."""
+        if now >= self._pauses_at:
+            self.paused = Queue.objects.using(self._using).paused_names()
+            self._pauses_at = now + PAUSES_EVERY
+        if now >= self._rescue_at:
+            rescue.rescue(self._model, self._using, list(self._queues))
+            self._rescue_at = now + RESCUE_EVERY
+        if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
+            self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
+        if now >= self._tidy_at:
+            self._tidy()
+            self._tidy_at = now + TIDY_EVERY
+
+    def _tidy(self) -> None:
+        for queue in self._queues:
+            archive.archive(self._using, queue, age=conf.queue_options(queue).retention, limit=ARCHIVE_AT_ONCE)
+        Worker.objects.using(self._using).filter(beat_at__lt=DbNow() - WORKER_ROWS_KEPT).delete()

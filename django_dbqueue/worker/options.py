@@ -1,0 +1,37 @@
+"""What the command line said, checked once and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+EXIT_OK: Final = 0
+"""Stopped when told to, or drained, or --max-messages reached; nothing was cut off."""
+EXIT_CUT_OFF: Final = 3
+"""Stopped, but handlers had to be cut off at the end of --grace or by a second signal."""
+EXIT_FORCED: Final = 4
+"""Ended at once by a third signal; leases give back what was held."""
+EXIT_REPLACE: Final = 75
+"""A child's own: a handler ran into its timeout, so its thread can't be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """Options of ``run_queue_worker``; ``lease`` (seconds) overrides what consumers and settings say."""
+
+    database: str
+    queues: tuple[str, ...]
+    processes: int = 1
+    threads: int = 1
+    batch: int = 100
+    lease: float | None = None
+    grace: float = 25.0
+    drain: bool = False
+    max_messages: int | None = None
+
+    def share(self, index: int) -> int | None:
+        """How many messages the child of this index may start at most (None: no limit)."""
+        if self.max_messages is None:
+            return None
+        whole, rest = divmod(self.max_messages, self.processes)
+        return whole + (1 if index < rest else 0)

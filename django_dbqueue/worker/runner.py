@@ -1,0 +1,302 @@
+"""A child: its main thread claims, posts, settles and decides how long to wait; its other threads run handlers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import threading
+import time
+from collections import deque
+from typing import Any, Final
+
+from django.db import Error, connections
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.databases import Claim, dialect_of
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.execution import Verdict, execute, timed_out
+from django_dbqueue.worker.heartbeat import Heartbeat, beat, new_worker
+from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.maintenance import Maintenance
+from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, WorkerOptions
+from django_dbqueue.worker.polling import Backoff, Listener
+from django_dbqueue.worker.settling import Settler
+
+GATHER: Final = 0.01
+"""Seconds that finished messages wait for others to be acked with them, while threads are busy."""
+AHEAD: Final = 0.5
+"""Seconds of work that a child fetches ahead, going by what its handlers took lately."""
+DRAIN_WAITS: Final = 60.0
+"""How far off, in seconds, a retry that --drain caused itself may be for --drain to wait for it."""
+WAKE: Final = None
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Runner:
+    """One child's loop. ``share`` is how many messages it may start (None: no limit)."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        consumers: dict[str, Consumer],
+        board: Board,
+        worker_id: int,
+        share: int | None,
+    ) -> None:
+        self._options = options
+        self._using = options.database
+        self._consumers = consumers
+        self._queues = tuple(consumers)
+        self._board = board
+        self._left = share
+        self._worker: Worker = new_worker(worker_id, self._queues, options.threads)
+        self._holding = Holding(board)
+        self._settler = Settler(Message, self._using, self._holding, board)
+        self._maintenance = Maintenance(Message, self._using, self._queues)
+        self._claimers = deque(Claimer(Message, self._using, name, worker_id) for name in self._queues)
+        self._inbox: queue.SimpleQueue[tuple[Delivery, Verdict, float] | None] = queue.SimpleQueue()
+        self._suspects: deque[Delivery] = deque()
+        self._backoff = Backoff()
+        self._trouble = Backoff(0.05, 2.0)
+        self._usual_seconds = AHEAD
+        self._stopping = False
+        self._orphan_deadline: float | None = None
+        self._replace_deadline: float | None = None
+        self._came_back_short = False
+        self._poll_at = 0.0
+        self._connected = False
+
+    # -- from outside -------------------------------------------------------------------------------------
+
+    def stop(self, *_: Any) -> None:
+        """Claim no more, give back what has not started, let running handlers finish (a signal handler too)."""
+        self._stopping = True
+        self._inbox.put(WAKE)  # SimpleQueue.put is reentrant, so a signal can't deadlock on it
+
+    def wake(self) -> None:
+        """Look for messages now."""
+        self._poll_at = 0.0
+        self._backoff.reset()
+        self._inbox.put(WAKE)
+
+    def _orphaned(self) -> None:
+        if self._orphan_deadline is None:
+            logger.error("the supervisor is gone; finishing within %g s", self._options.grace)
+            self._orphan_deadline = time.monotonic() + self._options.grace
+            self.stop()
+
+    # -- the loop -----------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Work until told to stop, drained or spent; return the exit code. Ends the process where a thread hangs."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
+        signal.signal(signal.SIGTERM, self.stop)
+        threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._options.threads)]
+        for thread in threads:
+            thread.start()
+        heartbeat = Heartbeat(self._using, self._worker, self._holding, self._orphaned)
+        listener = Listener.start_where_possible(self._using, self._queues, self.wake)
+        self._try_database(self._connect)
+        heartbeat.start()
+        while not self._is_over():
+            self._turn()
+        self._holding.close()
+        if listener is not None:
+            listener.stop()
+        heartbeat.stop()
+        self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
+        connections.close_all()
+        if self._holding.running():
+            os._exit(EXIT_REPLACE)  # a thread that hangs can't be ended; what it holds is the supervisor's to settle
+        return EXIT_REPLACE if self._replace_deadline is not None else EXIT_OK
+
+    def _turn(self) -> None:
+        """Settle, look after the rest, claim, wait."""
+        now = time.monotonic()
+        if self._try_database(lambda: self._work(now)):
+            self._trouble.reset()
+            self._wait(self._until_next(time.monotonic()))
+        else:
+            self._wait(self._trouble.next())
+
+    def _work(self, now: float) -> None:
+        if not self._connected:
+            self._connect()
+        self._settler.flush(now)
+        self._find_timeouts(now)
+        if self._stopping or self._replace_deadline is not None:
+            self._give_back_unstarted()
+            return
+        self._maintenance.run(now)
+        if self._suspects:
+            self._run_next_suspect()
+        else:
+            self._fill(now)
+
+    def _is_over(self) -> bool:
+        if time.monotonic() >= min(self._orphan_deadline or float("inf"), self._replace_deadline or float("inf")):
+            return True
+        if self._replace_deadline is not None:
+            return all(each.timed_out for each in self._holding.running()) and not self._unsettled()
+        if len(self._holding) or len(self._settler) or not self._inbox.empty():
+            return False
+        if self._stopping or self._left == 0:
+            return True
+        if not self._options.drain or not self._came_back_short:
+            return False
+        now = time.monotonic()
+        return not now < self._settler.latest_retry <= now + DRAIN_WAITS
+
+    def _unsettled(self) -> bool:
+        return bool(len(self._settler)) or not self._inbox.empty()
+
+    # -- claiming -----------------------------------------------------------------------------------------
+
+    def _fill(self, now: float) -> None:
+        """Fetch ahead: enough for the threads for half a second, by how long handlers took lately."""
+        ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
+        target = max(self._options.threads, min(self._options.batch, ahead))
+        want = min(target - self._holding.waiting, self._options.batch - len(self._holding))
+        if self._left is not None:
+            want = min(want, self._left)
+        if want <= 0 or now < self._poll_at or (self._holding.waiting and want < target // 2):
+            return
+        got = 0
+        for _ in range(len(self._claimers)):
+            claimer = self._claimers[0]
+            self._claimers.rotate(-1)
+            if got < want and claimer.queue not in self._maintenance.paused:
+                got += self._claim(claimer, want - got)
+            if self._suspects:
+                break
+        self._came_back_short = got < want
+        if got:
+            self._backoff.reset()
+            self._poll_at = 0.0
+        if self._came_back_short:
+            self._poll_at = time.monotonic() + self._backoff.next()
+
+    def _claim(self, claimer: Claimer, limit: int) -> int:
+        consumer = self._consumers[claimer.queue]
+        options = consumer.resolved()
+        lease = options.lease if self._options.lease is None else self._options.lease
+        messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads)
+        for message in messages:
+            delivery = Delivery(message, consumer, options)
+            if self._left is not None:
+                self._left -= 1
+            if message.crashes:
+                self._holding.keep(delivery)
+                self._suspects.append(delivery)
+            else:
+                self._holding.offer(delivery)
+        if self._suspects:
+            self._settler.release(self._holding.take_back())
+        return len(messages)
+
+    def _run_next_suspect(self) -> None:
+        """Run a message that was there when a process died alone, so that it takes no neighbour along."""
+        if not self._holding.waiting and len(self._holding) == len(self._suspects):
+            self._holding.offer(self._suspects.popleft())
+
+    def _give_back_unstarted(self) -> None:
+        waiting = [*self._holding.take_back(), *self._suspects]
+        self._suspects.clear()
+        self._settler.release(waiting)
+
+    # -- threads ------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Run deliveries one after the other (a thread's whole life)."""
+        while (delivery := self._holding.take()) is not None:
+            began = time.monotonic()
+            verdict = execute(delivery)
+            if verdict.verb == "ack":
+                self._holding.succeeded(delivery)
+            delivery.finished = True
+            self._inbox.put((delivery, verdict, time.monotonic() - began))
+        connections.close_all()
+
+    def _find_timeouts(self, now: float) -> None:
+        """A thread can't be ended: the child stops claiming, and its supervisor settles what hangs after its end."""
+        for delivery in self._holding.running():
+            timeout = delivery.options.timeout
+            over = timeout is not None and now - (delivery.started_at or now) >= timeout
+            if not over or delivery.timed_out or delivery.consumer.is_async or delivery.slot is None:
+                continue
+            delivery.timed_out = True
+            self._board.mark(delivery.slot, SlotState.TIMED_OUT)
+            logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery))
+            if self._replace_deadline is None:
+                self._replace_deadline = now + self._options.grace
+
+    # -- waiting ------------------------------------------------------------------------------------------
+
+    def _until_next(self, now: float) -> float:
+        """How long nothing will be due, if nothing comes in."""
+        wait = 1.0
+        if not (self._stopping or self._suspects) and self._left != 0:
+            wait = min(wait, self._poll_at - now) if self._holding.waiting < self._options.threads else wait
+        for delivery in self._holding.running():
+            if delivery.options.timeout is not None and not delivery.timed_out:
+                wait = min(wait, (delivery.started_at or now) + delivery.options.timeout - now)
+        return max(wait, 0.0)
+
+    def _wait(self, seconds: float) -> None:
+        """Take in what the threads finished; while they are busy, wait a moment for more to settle at once."""
+        try:
+            self._take_in(self._inbox.get(timeout=seconds) if seconds else self._inbox.get_nowait())
+            until = time.monotonic() + GATHER
+            while self._holding.waiting:
+                self._take_in(self._inbox.get(timeout=max(0.0, until - time.monotonic())))
+            while True:
+                self._take_in(self._inbox.get_nowait())
+        except queue.Empty:
+            pass
+
+    def _take_in(self, item: tuple[Delivery, Verdict, float] | None) -> None:
+        if item is None:
+            return
+        delivery, verdict, seconds = item
+        if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
+            verdict = Verdict("nack", verdict.delay or delivery.options.backoff, timed_out(delivery))
+        self._usual_seconds += (seconds - self._usual_seconds) / 8
+        self._settler.add(delivery, verdict, seconds)
+
+    # -- the database comes and goes ----------------------------------------------------------------------
+
+    def _try_database(self, work: Any) -> bool:
+        """Do it; if the database is in trouble, say so once, close, and let the caller come again."""
+        try:
+            work()
+        except Error as error:
+            if self._connected:
+                logger.warning("database trouble, trying on: %s", " ".join(str(error).split()))
+            self._connected = False
+            connections[self._using].close()
+            return False
+        return True
+
+    def _connect(self) -> None:
+        """Write the session into the worker's row; release claims whose reply was lost, uncharged."""
+        dialect = dialect_of(connections[self._using])
+        if dialect.session_id:
+            connections[self._using].ensure_connection()
+            with connections[self._using].cursor() as cursor:
+                cursor.execute(f"SELECT {dialect.session_id}")
+                self._worker.conn_id = int(cursor.fetchone()[0])
+        else:
+            self._worker.conn_id = os.getpid()
+        beat(self._using, self._worker, held=len(self._holding))
+        known = {delivery.message.claim for delivery in self._holding.snapshot()}
+        owned = {Claim(*row) for row in fetch(self._using, dialect.owned(self._queues, self._worker.pk))}
+        settle_claims(self._using, dialect.release(), sorted(owned - known))
+        self._connected = True
+

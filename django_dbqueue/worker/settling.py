@@ -1,0 +1,118 @@
+"""Writing verdicts down: acks of a batch in one fenced statement, everything else one by one.
+
+A settlement that the handler committed itself is not done again; one that it rolled back counts as not done.
+After a lost reply the row's token tells what happened: done under our token means that the ack was committed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue import signals
+from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
+from django_dbqueue.statuses import DONE
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.execution import Verdict
+from django_dbqueue.worker.holding import Delivery, Holding
+
+
+class Settler:
+    """Collects verdicts and settles them on the worker's own connection."""
+
+    def __init__(self, model: Any, using: str, holding: Holding, board: Board) -> None:
+        self.model = model
+        self.using = using
+        self._holding = holding
+        self._board = board
+        self._acks: list[tuple[Delivery, float]] = []
+        self._others: list[tuple[Delivery, Verdict]] = []
+        self.latest_retry = 0.0
+        """Seconds (of the monotonic clock) when the last retry that this child caused is due."""
+
+    def __len__(self) -> int:
+        return len(self._acks) + len(self._others)
+
+    def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
+        """Take a verdict in."""
+        if delivery.message.settled or verdict.verb == "nothing":
+            if delivery.message.settled:
+                self._board.count("done")
+            self._holding.drop(delivery)
+        elif verdict.verb == "ack":
+            self._acks.append((delivery, seconds))
+        else:
+            self._others.append((delivery, verdict))
+
+    def flush(self, now: float) -> None:
+        """Settle all that was collected; what a database error left undone stays collected."""
+        dialect = dialect_of(connections[self.using])
+        while self._acks:
+            part = self._acks[:MAX_IDS]
+            claims = [delivery.message.claim for delivery, _ in part]
+            done = settle_claims(self.using, dialect.ack(), claims)
+            done |= self._settled_before([claim for claim in claims if claim.id not in done])
+            del self._acks[: len(part)]
+            for delivery, seconds in part:
+                self._finish_ack(delivery, seconds, held=delivery.message.pk in done)
+        while self._others:
+            delivery, verdict = self._others[0]
+            change = (
+                dialect.reject(verdict.error)
+                if verdict.verb == "reject"
+                else dialect.nack(verdict.delay, verdict.error)
+            )
+            held = bool(settle_claims(self.using, change, [delivery.message.claim]))
+            del self._others[0]
+            self._finish_other(delivery, verdict, now, held=held)
+
+    def _settled_before(self, claims: list[Claim]) -> set[int]:
+        """Return those that are done under our own token: the handler acked them, or a reply was lost."""
+        if not claims:
+            return set()
+        dialect, tokens = dialect_of(connections[self.using]), dict(claims)
+        rows = fetch(self.using, dialect.states([claim.id for claim in claims]))
+        return {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
+
+    def _finish_ack(self, delivery: Delivery, seconds: float, *, held: bool) -> None:
+        message = delivery.message
+        self._holding.drop(delivery)
+        if held:
+            self._board.count("done")
+            signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+        else:
+            self._lost(delivery, "ack")
+
+    def _finish_other(self, delivery: Delivery, verdict: Verdict, now: float, *, held: bool) -> None:
+        message = delivery.message
+        self._holding.drop(delivery)
+        if not held:
+            self._lost(delivery, verdict.verb)
+            return
+        said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
+        spent = 0 < (message.max_reads or 0) <= message.read_count
+        if verdict.verb == "reject" or spent:
+            self._board.count("died")
+            signals.message_died.send(self.model, **said)
+        else:
+            self._board.count("failed")
+            self.latest_retry = max(self.latest_retry, now + (verdict.delay or 0.0))
+            signals.message_failed.send(self.model, **said, delay=verdict.delay)
+
+    def _lost(self, delivery: Delivery, verb: str) -> None:
+        message = delivery.message
+        if not message.lease_lost:
+            message.lease_lost = True
+            signals.lease_lost.send(self.model, queue=message.queue, message_id=message.pk, verb=verb)
+
+    def release(self, deliveries: list[Delivery]) -> None:
+        """Give back, uncharged, what has not started."""
+        change: Change = dialect_of(connections[self.using]).release()
+        for part in chunks(deliveries, MAX_IDS):
+            settle_claims(self.using, change, [delivery.message.claim for delivery in part])
+            for delivery in part:
+                self._holding.drop(delivery)
+            self._board.count("given_back", len(part))

@@ -1,0 +1,55 @@
+"""Stop signals as a context: the first asks, the second insists, the third ends the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+from django_dbqueue.worker.options import EXIT_FORCED
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignals:
+    """Counts stop signals, and makes ``fileno()`` readable at each, so that a wait ends at once."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        return self._reader
+
+    def clear(self) -> None:
+        """Take what was written, so that the next wait waits."""
+        try:
+            while os.read(self._reader, 512):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _receive(self, _number: int, _frame: FrameType | None) -> None:
+        self.received += 1
+        if self.received >= 3:
+            os._exit(EXIT_FORCED)

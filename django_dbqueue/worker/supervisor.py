@@ -1,0 +1,217 @@
+"""The supervisor: starts the children, settles what the dead ones held, restarts them, and stops them in order.
+
+It has one thread and closes its connections before each fork, so that children share nothing with it but their
+boards.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import Any, Final
+
+from django.db import Error, connections
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.lifecycle.claim import new_token
+from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.models import Message
+from django_dbqueue.worker.aftermath import say_how, settle_after
+from django_dbqueue.worker.board import COUNTERS, Board
+from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_OK, EXIT_REPLACE, WorkerOptions
+from django_dbqueue.worker.polling import Backoff
+from django_dbqueue.worker.runner import Runner
+from django_dbqueue.worker.shutdown import StopSignals
+
+TICK: Final = 0.2
+STEADY: Final = 10.0
+"""Seconds that a child must have lived for its death not to slow the next start."""
+LOOK_FOR_STRAYS: Final = 10.0
+"""Seconds between looks for queues that no consumer serves."""
+
+logger = logging.getLogger("django_dbqueue.worker")
+_fork = multiprocessing.get_context("fork")
+
+
+@dataclass(slots=True)
+class Child:
+    """A place for a child process, its present holder, and how its restarts go."""
+
+    index: int
+    share: int | None
+    process: Any = None
+    board: Board | None = None
+    worker_id: int = 0
+    started_at: float = 0.0
+    start_at: float = 0.0
+    is_finished: bool = False
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 30.0))
+
+
+class Supervisor:
+    """Runs a worker until it is drained, spent or told to stop."""
+
+    def __init__(
+        self, options: WorkerOptions, consumers: dict[str, Consumer], *, progress: Callable[[dict[str, int]], None]
+    ) -> None:
+        self._options = options
+        self._consumers = consumers
+        self._queues = tuple(consumers)
+        self._progress = progress
+        self._children = [Child(index, options.share(index)) for index in range(options.processes)]
+        self._totals = dict.fromkeys(COUNTERS, 0)
+        self._aftermaths: list[tuple[Child, Board, int, str, bool]] = []
+        self._deadline: float | None = None
+        self._killed = False
+        self._cut_off = 0
+        self._strays: set[str] = set()
+        self._strays_at = 0.0
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The counters of all children, dead ones included."""
+        totals = dict(self._totals)
+        for child in self._children:
+            if child.board is not None:
+                for name in COUNTERS:
+                    totals[name] += child.board.counter(name)
+        return totals
+
+    def run(self) -> int:
+        """Run to the end and return the exit code."""
+        with StopSignals() as stop:
+            while True:
+                self._start_children(stop)
+                if all(child.process is None for child in self._children) and self._may_end():
+                    break
+                self._wait(stop)
+                self._bury_the_dead()
+                self._try_aftermaths()
+                self._follow_signals(stop)
+                self._name_strays()
+                self._progress(self.totals)
+        connections.close_all()
+        return EXIT_CUT_OFF if self._cut_off else EXIT_OK
+
+    def _may_end(self) -> bool:
+        if self._aftermaths and not self._killed:
+            return False
+        return self._deadline is not None or all(child.is_finished for child in self._children)
+
+    # -- starting -----------------------------------------------------------------------------------------
+
+    def _start_children(self, stop: StopSignals) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if child.process is None and not child.is_finished and now >= child.start_at and self._deadline is None:
+                self._start(child, stop)
+
+    def _start(self, child: Child, stop: StopSignals) -> None:
+        connections.close_all()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child.board = Board(self._options.batch + self._options.threads)
+        child.worker_id = new_token()
+        child.started_at = time.monotonic()
+        child.process = _fork.Process(target=self._be, args=(child, stop), name=f"dbqueue-{child.index}")
+        child.process.start()
+
+    def _be(self, child: Child, stop: StopSignals) -> None:
+        """Be the child (after the fork)."""
+        signal.set_wakeup_fd(-1)
+        os.close(stop.fileno())
+        assert child.board is not None
+        runner = Runner(self._options, self._consumers, child.board, child.worker_id, child.share)
+        sys.exit(runner.run())
+
+    # -- watching -----------------------------------------------------------------------------------------
+
+    def _wait(self, stop: StopSignals) -> None:
+        sentinels = [child.process.sentinel for child in self._children if child.process is not None]
+        soonest = min((child.start_at for child in self._children if child.process is None), default=float("inf"))
+        timeout = min(TICK, max(0.01, soonest - time.monotonic()))
+        if stop in wait([*sentinels, stop], timeout):
+            stop.clear()
+
+    def _bury_the_dead(self) -> None:
+        for child in self._children:
+            if child.process is not None and child.process.exitcode is not None:
+                self._bury(child)
+
+    def _bury(self, child: Child) -> None:
+        code, board = child.process.exitcode, child.board
+        assert board is not None
+        child.process.join()
+        child.process = None
+        if child.share is not None:
+            child.share -= board.counter("started")
+        for name in COUNTERS:
+            self._totals[name] += board.counter(name)
+        child.board = None
+        bounded = self._options.drain or self._options.max_messages is not None
+        child.is_finished = (code == EXIT_OK and bounded) or child.share == 0
+        if code != EXIT_OK:
+            self._aftermaths.append((child, board, child.worker_id, say_how(code), self._killed))
+            if not self._killed and code != EXIT_REPLACE:
+                logger.error("child %s ended by %s", child.index, say_how(code))
+        steady = time.monotonic() - child.started_at > STEADY or code == EXIT_REPLACE
+        if steady:
+            child.backoff.reset()
+        child.start_at = time.monotonic() + (0.0 if steady or code == EXIT_OK else child.backoff.next())
+
+    def _try_aftermaths(self) -> None:
+        """Settle what dead children held; if the database is away, come again (or leave it to the leases)."""
+        for entry in list(self._aftermaths):
+            _, board, worker_id, how, cut_off = entry
+            try:
+                running = settle_after(
+                    self._options.database, worker_id, self._queues, board, how=how, cut_off=cut_off
+                )
+                self._cut_off += running if cut_off else 0
+                self._aftermaths.remove(entry)
+            except Error as error:
+                connections[self._options.database].close()
+                logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
+                return
+
+    # -- stopping -----------------------------------------------------------------------------------------
+
+    def _follow_signals(self, stop: StopSignals) -> None:
+        if stop.received and self._deadline is None:
+            logger.info("stopping: running handlers have %g s", self._options.grace)
+            self._deadline = time.monotonic() + self._options.grace
+            self._signal_children(signal.SIGTERM)
+        over = self._deadline is not None and time.monotonic() >= self._deadline
+        if (stop.received > 1 or over) and not self._killed:
+            self._killed = True  # children first, then what they held: two runs never overlap
+            self._signal_children(signal.SIGKILL)
+
+    def _signal_children(self, number: signal.Signals) -> None:
+        for child in self._children:
+            if child.process is not None and child.process.exitcode is None:
+                os.kill(child.process.pid, number)
+
+    # -- speaking -----------------------------------------------------------------------------------------
+
+    def _name_strays(self) -> None:
+        """Say once for each queue that has messages and no consumer here: they stay where they are."""
+        if self._deadline is not None or time.monotonic() < self._strays_at:
+            return
+        self._strays_at = time.monotonic() + LOOK_FOR_STRAYS
+        try:
+            for name in queues_in_use(self._options.database):
+                if name not in self._queues and name not in self._strays and self._has_work(name):
+                    self._strays.add(name)
+                    logger.warning("queue %s has messages, and no consumer is registered here; they stay", name)
+        except Error:
+            connections[self._options.database].close()
+
+    def _has_work(self, queue: str) -> bool:
+        return bool(Message.objects.using(self._options.database).ready(queue).exists())
