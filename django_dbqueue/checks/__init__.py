@@ -1,0 +1,52 @@
+"""System checks: what ``manage.py check`` says of the settings, and with ``--database`` of the server.
+
+A worker runs the same ones as it starts, and refuses on errors (``blocking_errors``). An id in
+``SILENCED_SYSTEM_CHECKS`` silences a check in both places.
+
+| id   | what is wrong                                                         |
+|------|-----------------------------------------------------------------------|
+| E001 | ``DBQUEUE`` is no dict                                                |
+| E002 | a setting, or an option of a queue, that doesn't exist                |
+| E003 | a value of the wrong type or out of its bounds                        |
+| E004 | a name in ``QUEUES`` that is no queue name                            |
+| E005 | an alias that is not in ``DATABASES``                                 |
+| W001 | ``backoff_max`` smaller than ``backoff``                              |
+| W002 | a lease too short to be extended in time                              |
+| E010 | the database can't be asked                                           |
+| E011 | a database that the queue can't live in                               |
+| E012 | a server too old for the queue's statements                           |
+| E013 | a table without transactions (MyISAM, Aria, MEMORY)                   |
+| E014 | a session that cuts values instead of refusing them                   |
+| E015 | a binary log of statements                                            |
+| W010 | commits that a crash can take back                                    |
+| W011 | transactions that are not READ COMMITTED                              |
+| W012 | no read timeout                                                       |
+| W013 | payloads allowed that the server's packets can't carry                |
+| W014 | SQLite transactions that don't take the write lock at once            |
+| W015 | SQLite without a write-ahead log                                      |
+| W016 | text that can't hold every character                                  |
+| W017 | a cluster with several writers                                        |
+
+``E0xx`` is short for ``dbqueue.E0xx``.
+"""
+
+from __future__ import annotations
+
+from django.core import checks
+
+from django_dbqueue.checks.database import check_alias, check_databases
+from django_dbqueue.checks.options import check_settings
+
+__all__ = ["blocking_errors", "register"]
+
+
+def register() -> None:
+    """Make the checks known to Django."""
+    checks.register(check_settings)
+    checks.register(check_databases, checks.Tags.database)
+
+
+def blocking_errors(alias: str) -> list[checks.CheckMessage]:
+    """Return what forbids a worker to run on this database: errors that nobody silenced."""
+    found = [*check_settings(), *check_alias(alias)]
+    return [message for message in found if message.is_serious() and not message.is_silenced()]

@@ -1,0 +1,65 @@
+"""The server of the queue, asked through the queue's own connection: one error if it can't be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from django.apps import apps
+from django.core import checks
+from django.db import Error as DatabaseError
+from django.db import connections, router
+
+from django_dbqueue.checks import mysql, postgresql, sqlite
+from django_dbqueue.checks.options import queue_alias, unknown_alias
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.exceptions import UnsupportedDatabase
+
+_BY_VENDOR: Final[dict[str, Callable[[Any], list[checks.CheckMessage]]]] = {
+    "mysql": mysql.check,
+    "postgresql": postgresql.check,
+    "sqlite": sqlite.check,
+}
+
+
+def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
+    """Check those of these databases that the queue lives in, by ``DATABASE`` or by a router."""
+    homes = {queue_alias(), router.db_for_write(apps.get_model("django_dbqueue", "Message"))}
+    return [message for alias in databases or () if alias in homes for message in check_alias(alias)]
+
+
+def check_alias(alias: str) -> list[checks.CheckMessage]:
+    """Check one database, whether the settings name it or not."""
+    if alias not in connections.settings:
+        return [unknown_alias(alias, "The call")]
+    return check_connection(connections[alias])
+
+
+def check_connection(connection: Any) -> list[checks.CheckMessage]:
+    """Check the server at the other end of a connection."""
+    alias = connection.alias
+    try:
+        dialect_of(connection)
+    except UnsupportedDatabase as error:
+        return [
+            checks.Error(
+                f"The queue can't live in the database {alias!r}.", hint=str(error), id="dbqueue.E011"
+            )
+        ]
+    try:
+        connection.ensure_connection()
+        return _BY_VENDOR[connection.vendor](connection)
+    except DatabaseError as error:
+        return [
+            checks.Error(
+                f"The database {alias!r} can't be asked whether it suits the queue: {_first_line(error)}",
+                hint="Is the server running, and are HOST, PORT, NAME, USER and PASSWORD of "
+                f"DATABASES[{alias!r}] right?",
+                id="dbqueue.E010",
+            )
+        ]
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

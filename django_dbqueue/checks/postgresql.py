@@ -1,0 +1,58 @@
+"""PostgreSQL: whether a commit is a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from django.core import checks
+
+from django_dbqueue.checks.asking import answers, check_isolation
+from django_dbqueue.databases.facts import postgresql_settings
+
+SETTINGS: Final = (
+    "default_transaction_isolation",
+    "fsync",
+    "full_page_writes",
+    "server_encoding",
+    "synchronous_commit",
+)
+
+
+def check(connection: Any) -> list[checks.CheckMessage]:
+    """Check the server and the session that a connection leads to."""
+    alias = connection.alias
+    said = answers(connection, postgresql_settings(SETTINGS))
+    # what OPTIONS say is sent with each BEGIN, and stands in no setting of the session
+    chosen = getattr(connection, "isolation_level", None)
+    level = said.get("default_transaction_isolation", "read committed") if chosen is None else chosen.name
+    return [
+        *check_durability(alias, said),
+        *check_isolation(alias, level),
+        *check_characters(alias, said),
+    ]
+
+
+def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
+    """Promise P1 holds as far as the server keeps what it has committed."""
+    weak = [name for name in ("synchronous_commit", "fsync", "full_page_writes") if said.get(name) == "off"]
+    if weak:
+        yield checks.Warning(
+            f"The server of the database {alias!r} answers a commit before it is safe on disk "
+            f"({', '.join(weak)} off): a crash can lose messages that enqueue had returned, and deliver "
+            "acknowledged ones again.",
+            hint=f"Set {' and '.join(weak)} to on, or accept that by silencing this check.",
+            id="dbqueue.W010",
+        )
+
+
+def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
+    """The encoding is chosen once, when a database is made."""
+    encoding = said.get("server_encoding", "UTF8")
+    if encoding != "UTF8":
+        yield checks.Warning(
+            f"The database {alias!r} is encoded as {encoding}, which can't hold every character: payloads "
+            "that have others fail at enqueue, or come out changed.",
+            hint="Make a database with ENCODING 'UTF8' and move there.",
+            id="dbqueue.W016",
+        )
