@@ -88,7 +88,7 @@ def check_strict(alias: str, variables: Mapping[str, str]) -> Iterator[checks.Ch
 
 
 def check_binary_log(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """STATEMENT only; under MIXED, InnoDB logs the rows of READ COMMITTED transactions, as the queue."""
+    """STATEMENT only: with MIXED, InnoDB logs rows of READ COMMITTED transactions (the queue's are)."""
     logs = variables.get("log_bin", "OFF").upper() in {"ON", "1"}
     if logs and variables.get("binlog_format", "ROW").upper() == "STATEMENT":
         yield checks.Error(

@@ -1,4 +1,0 @@
-"""System checks (placeholder until written)."""
-
-
-def register() -> None: ...
