@@ -1,0 +1,90 @@
+"""Messages in every state that a test can ask for, made by the package's own verbs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import factory
+
+from django_dbqueue.models import Message
+
+QUEUE = "tests"
+
+
+class MessageFactory(factory.Factory[Message]):
+    """Enqueues: ``MessageFactory(payload=…, key=…)``, and what else ``enqueue`` takes."""
+
+    class Meta:
+        model = Message
+
+    payload = factory.Sequence(lambda number: {"number": number})
+    queue = QUEUE
+
+    @classmethod
+    def _create(cls, model_class: type[Message], *args: Any, **options: Any) -> Message:
+        return model_class.objects.enqueue(options.pop("payload"), **options)
+
+
+def waiting(**options: Any) -> Message:
+    return MessageFactory(**options)
+
+
+def held(*, lease: float = 60, **options: Any) -> Message:
+    """A message that this test holds the claim of. It must be the only one that is due in its queue."""
+    message = MessageFactory(**options)
+    return claim_one(message.queue, lease=lease)
+
+
+def held_many(number: int, *, lease: float = 60, **options: Any) -> list[Message]:
+    MessageFactory.create_batch(number, **options)
+    messages = Message.objects.claim(number, queue=options.get("queue", QUEUE), lease=lease)
+    assert len(messages) == number
+    return messages
+
+
+def stuck(**options: Any) -> Message:
+    """A message whose lease is over, as its holder has it."""
+    return held(lease=0, **options)
+
+
+def done(**options: Any) -> Message:
+    message = held(**options)
+    message.ack()
+    return message
+
+
+def dead(*, reason: str = "unwanted", **options: Any) -> Message:
+    message = held(**options)
+    message.reject(reason)
+    return message
+
+
+def claim_one(queue: str = QUEUE, *, lease: float = 60) -> Message:
+    [message] = Message.objects.claim(1, queue=queue, lease=lease)
+    return message
+
+
+
+def written_by_sql(body: str, content_type: str = "json", **columns: Any) -> Message:
+    """A row that no ``enqueue`` has checked."""
+    columns = {"queue": QUEUE} | columns
+    return Message.objects.create(body=body, content_type=content_type, **columns)
+
+
+def row(message: Message) -> dict[str, Any]:
+    """Every column as it stands in the database."""
+    return Message.objects.values().get(pk=message.pk)
+
+
+def rows() -> list[dict[str, Any]]:
+    """The whole table."""
+    return list(Message.objects.order_by("pk").values())
+
+
+def let_pass(message: Message, seconds: float) -> None:
+    """As if that many seconds had gone by for this message."""
+    standing = row(message)
+    moments = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
+    earlier = {name: standing[name] - timedelta(seconds=seconds) for name in moments if standing[name]}
+    Message.objects.filter(pk=message.pk).update(**earlier)

@@ -1,0 +1,267 @@
+"""One message goes in: with the caller's transaction, checked, and due when the sender says (P1, P2)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection, transaction
+from django.test import override_settings
+
+from django_dbqueue import InvalidMessage
+from django_dbqueue.models import Message
+from tests.factories import QUEUE, MessageFactory, claim_one, row, rows, waiting
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+pytestmark = pytest.mark.django_db
+transactional = pytest.mark.django_db(transaction=True)
+
+
+def seen_by(other: BaseDatabaseWrapper) -> int:
+    with other.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM django_dbqueue_message")
+        return int(cursor.fetchone()[0])
+
+
+class Abandoned(Exception):
+    """What a test rolls back by."""
+
+
+# P1, P2: the message exists if and only if the caller's transaction commits
+
+
+@transactional
+def test_after_enqueue_returns_another_connection_sees_the_message(
+    other_connection: BaseDatabaseWrapper,
+) -> None:
+    waiting()
+    assert seen_by(other_connection) == 1
+    assert not connection.in_atomic_block
+
+
+@transactional
+def test_a_message_is_seen_by_others_when_its_transaction_commits_and_not_before(
+    other_connection: BaseDatabaseWrapper,
+) -> None:
+    with transaction.atomic():
+        waiting()
+        if connection.vendor != "sqlite" or connection.transaction_mode == "IMMEDIATE":
+            assert seen_by(other_connection) == 0
+    assert seen_by(other_connection) == 1
+
+
+@transactional
+@pytest.mark.parametrize("many", [False, True])
+def test_a_transaction_that_rolls_back_leaves_no_message(many: bool) -> None:
+    with pytest.raises(Abandoned), transaction.atomic():
+        if many:
+            Message.objects.enqueue_many([1, 2, 3], queue=QUEUE)
+        else:
+            waiting(key="k")
+        raise Abandoned
+    assert rows() == []
+
+
+@transactional
+def test_a_savepoint_that_rolls_back_takes_only_its_own_messages() -> None:
+    with transaction.atomic():
+        waiting(payload="before")
+        with pytest.raises(Abandoned), transaction.atomic():
+            waiting(payload="inside")
+            Message.objects.enqueue_many(["inside too"], queue=QUEUE)
+            raise Abandoned
+        waiting(payload="after")
+    assert [message.payload for message in Message.objects.order_by("pk")] == ["before", "after"]
+
+
+@transactional
+@pytest.mark.parametrize("on_conflict", ["ignore", "update"])
+def test_a_key_that_stands_already_leaves_the_callers_transaction_usable(on_conflict: Any) -> None:
+    waiting(payload=1, key="k")
+    with transaction.atomic():
+        waiting(payload=2, key="k", on_conflict=on_conflict)
+        waiting(payload=3)
+    assert Message.objects.count() == 2
+
+
+@transactional
+def test_an_update_that_rolls_back_leaves_the_old_content() -> None:
+    message = waiting(payload="old", key="k")
+    before = row(message)
+    with pytest.raises(Abandoned), transaction.atomic():
+        waiting(payload="new", key="k", on_conflict="update")
+        raise Abandoned
+    assert row(message) == before
+
+
+# What comes back
+
+
+def test_enqueue_returns_the_message_as_it_stands_in_the_table() -> None:
+    message = waiting(
+        payload={"to": "a@b.c"}, key="k", priority=7, max_reads=3, lease=timedelta(minutes=2), headers={"trace": "1"}
+    )
+    assert (message.outcome, message.settled, message.lease_lost) == ("created", False, False)
+    stored = row(message)
+    for name, value in stored.items():
+        assert getattr(message, name) == value, name
+    assert (stored["status"], stored["live"], stored["read_count"], stored["crashes"]) == ("n", 1, 0, 0)
+    assert (stored["priority"], stored["max_reads"], stored["lease_seconds"]) == (7, 3, 120.0)
+    assert stored["available_at"] == stored["due_at"] == stored["created_at"]
+    assert stored["created_at"].utcoffset() == timedelta(0)
+    assert message.headers == {"trace": "1"}
+
+
+def test_what_is_not_said_stays_unsaid_until_the_claim() -> None:
+    message = waiting()
+    assert (message.max_reads, message.lease_seconds, message.key, message.headers) == (None, None, None, {})
+    assert row(message)["live"] is None
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"priority": 3}, "QUEUES": {"urgent": {"priority": 9}}})
+def test_the_priority_is_taken_from_the_first_place_that_says_it() -> None:
+    assert waiting(queue="urgent").priority == 9
+    assert waiting(queue="urgent", priority=0).priority == 0
+    assert waiting().priority == 3
+
+
+def test_async_code_enqueues_by_aenqueue_and_aenqueue_many() -> None:
+    # In the test's own transaction: sync_to_async comes back to this thread.
+    from asgiref.sync import async_to_sync
+
+    async def produce() -> tuple[Message, Any]:
+        one = await Message.objects.aenqueue("one", queue=QUEUE, key="k", priority=4)
+        return one, await Message.objects.aenqueue_many(["two", "three"], queue=QUEUE)
+
+    assert asyncio.iscoroutinefunction(produce)
+    one, report = async_to_sync(produce)()
+    assert (one.outcome, one.priority, report.created) == ("created", 4, 2)
+    assert [m.payload for m in Message.objects.claim(9, queue=QUEUE)] == ["one", "two", "three"]
+
+
+# When it is due
+
+
+@pytest.mark.parametrize("delay", [90, 90.0, timedelta(seconds=90)])
+def test_a_delay_counts_from_the_databases_clock(delay: Any) -> None:
+    message = waiting(delay=delay)
+    stored = row(message)
+    assert stored["due_at"] == stored["available_at"]
+    assert abs((stored["due_at"] - stored["created_at"]).total_seconds() - 90) < 0.002
+    assert Message.objects.claim(1, queue=QUEUE) == []
+
+
+def test_a_delay_keeps_fractions_of_a_second() -> None:
+    stored = row(waiting(delay=1000.25))
+    assert abs((stored["due_at"] - stored["created_at"]).total_seconds() - 1000.25) < 0.002
+
+
+def test_a_moment_is_kept_to_the_microsecond_and_in_whatever_zone_it_was_said() -> None:
+    moment = datetime(2999, 12, 31, 23, 59, 59, 123456, tzinfo=timezone(timedelta(hours=-11)))
+    stored = row(waiting(at=moment))
+    assert stored["due_at"] == stored["available_at"] == moment
+    assert Message.objects.claim(1, queue=QUEUE) == []
+
+
+def test_a_moment_in_the_past_means_now_so_that_it_overtakes_nobody() -> None:
+    early = waiting(payload="early")
+    late = waiting(payload="late", at=datetime(1999, 1, 1, tzinfo=UTC))
+    assert row(late)["due_at"] == row(late)["created_at"] >= row(early)["due_at"]
+    assert [m.payload for m in Message.objects.claim(2, queue=QUEUE)] == ["early", "late"]
+
+
+def test_a_delay_of_a_century_fits_every_calendar() -> None:
+    assert row(waiting(delay=100 * 366 * 86_400))["due_at"].year > 2100
+
+
+# What is refused, by name, with nothing written
+
+
+class Sized(str):
+    """A key whose name a test can read."""
+
+
+NOT_A_QUEUE = ["", "a" * 65, ".a", "-a", "_a", "a b", "ä", "a\n", "a;b", "a/b", "a%s", None, 7, b"a"]
+
+
+@pytest.mark.parametrize("name", NOT_A_QUEUE)
+def test_a_bad_queue_name_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidMessage, match="is no queue name: use 1 to 64"):
+        Message.objects.enqueue(1, queue=name)
+    with pytest.raises(InvalidMessage, match="is no queue name"):
+        Message.objects.enqueue_many([1], queue=name)
+    with pytest.raises(InvalidMessage, match="is no queue name"):
+        Message.objects.claim(1, queue=name)
+    assert rows() == []
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a" * 64, "Mail.eu-west_1:high", "A"])
+def test_a_good_queue_name_is_kept_as_it_is(name: str) -> None:
+    waiting(queue=name)
+    assert claim_one(name).queue == name
+
+
+def test_queue_names_differ_by_case() -> None:
+    waiting(queue="Mail")
+    assert Message.objects.claim(1, queue="mail") == []
+    assert len(Message.objects.claim(1, queue="Mail")) == 1
+
+
+REFUSED = [
+    ({"key": ""}, "The key has 0 characters"),
+    ({"key": "k" * 201}, "The key has 201 characters, and 1 to 200 are allowed"),
+    ({"key": "a\0b"}, "The key has a NUL character"),
+    ({"key": "a\ud800"}, "The key has a lone surrogate"),
+    ({"key": 7}, "The key must be a string or None, not int"),
+    ({"key": b"k"}, "The key must be a string or None, not bytes"),
+    ({"delay": -1}, "delay must be from 0"),
+    ({"delay": timedelta(seconds=-1)}, "delay must be from 0"),
+    ({"delay": float("nan")}, "delay must be a number of seconds"),
+    ({"delay": float("inf")}, "delay must be a number of seconds"),
+    ({"delay": 1e12}, "delay must be from 0"),
+    ({"delay": True}, "delay must be a number of seconds"),
+    ({"delay": "5"}, "delay must be a number of seconds"),
+    ({"lease": -0.001}, "lease must be from 0"),
+    ({"lease": "long"}, "lease must be a number of seconds"),
+    ({"at": datetime(2030, 1, 1)}, "at must be an aware datetime"),  # noqa: DTZ001
+    ({"at": "2030-01-01"}, "at must be an aware datetime"),
+    ({"at": datetime(9999, 12, 31, tzinfo=UTC)}, "at must lie before the year 9000"),
+    ({"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))}, "at must lie before the year 9000"),
+    ({"at": datetime(2030, 1, 1, tzinfo=UTC), "delay": 5}, "Give delay or at, not both"),
+    ({"priority": 101}, "priority must be a whole number from -100 to 100, not 101"),
+    ({"priority": -101}, "priority must be a whole number"),
+    ({"priority": 1.5}, "priority must be a whole number"),
+    ({"priority": True}, "priority must be a whole number"),
+    ({"max_reads": -1}, "max_reads must be a whole number from 0"),
+    ({"max_reads": 2**31}, "max_reads must be a whole number"),
+    ({"headers": ["a"]}, "headers must be a dict or None, not list"),
+    ({"headers": {1: "a"}}, "The headers has the key 1 of type int|headers"),
+    ({"headers": {"a": float("nan")}}, "headers"),
+    ({"headers": {"a": "\udfff"}}, "The headers has a lone surrogate"),
+    ({"headers": {"a": "x" * 20_000}}, "The headers take 20,0"),
+    ({"on_conflict": "replace"}, "on_conflict must be one of ignore, update, error, not 'replace'"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
+def test_what_cannot_be_stored_is_refused_by_name_and_nothing_is_written(
+    options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidMessage, match=said):
+        Message.objects.enqueue("payload", queue=QUEUE, **options)
+    assert rows() == []
+
+
+def test_the_limits_themselves_are_allowed() -> None:
+    message = waiting(key="k" * 200, priority=-100, max_reads=2_000_000_000, lease=0)
+    assert (message.priority, message.max_reads, message.lease_seconds) == (-100, 2_000_000_000, 0)
+    assert len(row(message)["key"]) == 200
+
+
+def test_a_factory_makes_what_enqueue_makes() -> None:
+    assert [m.payload["number"] + 1 for m in MessageFactory.build_batch(0)] == []
+    assert len(MessageFactory.create_batch(3)) == Message.objects.ready(QUEUE).count() == 3
