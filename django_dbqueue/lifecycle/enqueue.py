@@ -161,11 +161,31 @@ def _is_duplicate(error: IntegrityError) -> bool:
 
 def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> Any:
     """Make the message of what was written; what only the database knows (its times) is read when asked for."""
-    names = ["id", "queue", "key", "key_hash", "status", "priority", "read_count", "max_reads", "crashes"]
-    names += ["lease_seconds", "body", "content_type", "headers_text", "conn_id", "worker_id", "claim_token"]
-    values = [message_id, item.queue, item.key, item.key_hash, NEW, item.priority, 0, item.max_reads, 0]
-    values += [item.lease_seconds, item.body, item.content_type, item.headers, None, None, None]
-    message: Any = model.from_db(using, names, values)
+    known = {
+        "id": message_id,
+        "queue": item.queue,
+        "key": item.key,
+        "key_hash": item.key_hash,
+        "live": None if item.key_hash is None else 1,
+        "status": NEW,
+        "conn_id": None,
+        "worker_id": None,
+        "claim_token": None,
+        "priority": item.priority,
+        "read_count": 0,
+        "max_reads": item.max_reads,
+        "crashes": 0,
+        "lease_seconds": item.lease_seconds,
+        "body": item.body,
+        "content_type": item.content_type,
+        "headers_text": item.headers,
+        "claimed_at": None,
+        "finished_at": None,
+        "error": None,
+    }
+    # from_db() hands out the values in the order of the model's fields, whatever the order of the names
+    names = [field.attname for field in model._meta.concrete_fields if field.attname in known]
+    message: Any = model.from_db(using, names, [known[name] for name in names])
     message.outcome = "created"
     return message
 
