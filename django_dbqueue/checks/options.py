@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -35,7 +34,7 @@ def _seconds(*, above_zero: bool = False, or_none: bool = False) -> Rule:
     def rule(value: Any) -> str | None:
         if value is None and or_none:
             return None
-        good = isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+        good = isinstance(value, int | float) and not isinstance(value, bool)
         if good and 0 <= value <= MAX_SECONDS and (value or not above_zero):
             return None
         wanted = "a number of seconds" + (" above 0" if above_zero else ", 0 or more")

@@ -23,9 +23,11 @@ def check(connection: Any) -> list[checks.CheckMessage]:
     """Check the server and the session that a connection leads to."""
     alias = connection.alias
     said = answers(connection, postgresql_settings(SETTINGS))
-    # what OPTIONS say is sent with each BEGIN, and stands in no setting of the session
-    chosen = getattr(connection, "isolation_level", None)
-    level = said.get("default_transaction_isolation", "read committed") if chosen is None else chosen.name
+    level = said.get("default_transaction_isolation", "read committed")
+    if "isolation_level" in connection.settings_dict.get("OPTIONS", {}):
+        level = (
+            connection.isolation_level.name
+        )  # sent with each BEGIN, so that the session's setting is silent of it
     return [
         *check_durability(alias, said),
         *check_isolation(alias, level),

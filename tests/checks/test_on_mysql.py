@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import OperationalError
+from django.test import override_settings
+
+from django_dbqueue.checks import blocking_errors, mysql
+from django_dbqueue.checks.database import check_alias
+from django_dbqueue.models import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+def ids() -> list[str]:
+    messages = check_alias("default")
+    assert all(message.hint for message in messages)
+    return [message.id.removeprefix("dbqueue.") for message in messages]
+
+
+def run(session: BaseDatabaseWrapper, sql: str) -> None:
+    with session.cursor() as cursor:
+        cursor.execute(sql)
+
+
+@contextmanager
+def globally(session: BaseDatabaseWrapper, name: str, value: int) -> Iterator[None]:
+    with session.cursor() as cursor:
+        cursor.execute(f"SELECT @@GLOBAL.{name}")
+        before = cursor.fetchone()[0]
+    run(session, f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        run(session, f"SET GLOBAL {name} = {before}")
+
+
+def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrapper) -> None:
+    run(session, "SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION'")
+    assert ids() == ["E014"]
+    assert [message.id for message in blocking_errors("default")] == ["dbqueue.E014"]
+    run(session, "SET SESSION sql_mode = ''")
+    assert ids() == ["E014"]
+    run(session, "SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
+    assert ids() == []
+
+
+@pytest.mark.parametrize("engine", ["MyISAM", "MEMORY"])
+def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrapper, engine: str) -> None:
+    run(session, f"CREATE TABLE scratch_of_checks (id int) ENGINE={engine}")
+    try:
+        messages = list(
+            mysql.check_engines(session, ["scratch_of_checks", "no_such_table", Message._meta.db_table])
+        )
+    finally:
+        run(session, "DROP TABLE scratch_of_checks")
+    assert [message.id for message in messages] == ["dbqueue.E013"]
+    assert "ALTER TABLE scratch_of_checks ENGINE=InnoDB" in messages[0].hint
+
+
+def test_the_tables_that_are_checked_are_the_ones_that_messages_live_in() -> None:
+    from django_dbqueue.models import ArchivedMessage
+
+    assert [Message._meta.db_table, ArchivedMessage._meta.db_table] == list(mysql.TABLES)
+
+
+def test_a_binary_log_of_statements_forbids_a_worker_and_would_refuse_its_writes(
+    session: BaseDatabaseWrapper,
+) -> None:
+    run(session, "SET SESSION binlog_format = 'STATEMENT'")
+    assert ids() == ["E015"]
+    with pytest.raises(OperationalError, match="1665"):
+        Message.objects.enqueue(1)
+
+
+def test_a_mixed_binary_log_is_fine(session: BaseDatabaseWrapper) -> None:
+    run(session, "SET SESSION binlog_format = 'MIXED'")
+    assert ids() == []
+    Message.objects.enqueue(1)
+    assert [message.payload for message in Message.objects.claim(5)] == [1]
+
+
+def test_statements_are_no_danger_without_a_binary_log() -> None:
+    assert list(mysql.check_binary_log("default", {"log_bin": "OFF", "binlog_format": "STATEMENT"})) == []
+    assert list(mysql.check_binary_log("default", {})) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("innodb_flush_log_at_trx_commit", 2), ("innodb_flush_log_at_trx_commit", 0), ("sync_binlog", 0)],
+)
+def test_commits_that_a_crash_takes_back_are_warned_of(
+    session: BaseDatabaseWrapper, name: str, value: int
+) -> None:
+    with globally(session, name, value):
+        messages = check_alias("default")
+    assert [message.id for message in messages] == ["dbqueue.W010"]
+    assert f"{name} is {value}" in messages[0].msg
+    assert not messages[0].is_serious()
+
+
+def test_an_unsynced_binary_log_is_no_danger_when_there_is_none() -> None:
+    assert list(mysql.check_durability("default", {"log_bin": "OFF", "sync_binlog": "0"})) == []
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
+def test_another_isolation_is_warned_of(session: BaseDatabaseWrapper, level: str) -> None:
+    run(session, f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+    messages = check_alias("default")
+    assert [message.id for message in messages] == ["dbqueue.W011"]
+    assert level in messages[0].msg
+
+
+def test_the_isolation_that_options_leave_to_the_server_is_warned_of(
+    session: BaseDatabaseWrapper, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(session.settings_dict["OPTIONS"], "isolation_level", None)
+    session.close()
+    assert ids() == ["W011"]
+    session.close()
+
+
+def test_a_missing_read_timeout_is_warned_of(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
+    monkeypatch.delitem(session.settings_dict["OPTIONS"], "read_timeout")
+    assert ids() == ["W012"]
+
+
+def test_payloads_larger_than_a_packet_are_warned_of(session: BaseDatabaseWrapper) -> None:
+    with session.cursor() as cursor:
+        cursor.execute("SELECT @@max_allowed_packet")
+        packet = cursor.fetchone()[0]
+    with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": packet // 2 + 1}):
+        messages = check_alias("default")
+    assert [message.id for message in messages] == ["dbqueue.W013"]
+    allowed = int(messages[0].hint.rsplit("MAX_PAYLOAD_BYTES to ", 1)[1].split(" or")[0].replace(",", ""))
+    with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": allowed}):
+        assert ids() == []
+        Message.objects.enqueue('"' * (allowed // 2 - 10))  # each is two bytes as JSON, and four as SQL
+
+
+def test_a_session_that_lacks_characters_is_warned_of(session: BaseDatabaseWrapper) -> None:
+    run(session, "SET NAMES utf8mb3")
+    assert ids() == ["W016"]
+
+
+def test_a_cluster_of_writers_is_warned_of() -> None:
+    for variables in ({"wsrep_on": "ON"}, {"group_replication_single_primary_mode": "OFF"}):
+        assert [message.id for message in mysql.check_writers("default", variables)] == ["dbqueue.W017"]
+    assert list(mysql.check_writers("default", {"wsrep_on": "OFF"})) == []
+    assert list(mysql.check_writers("default", {"group_replication_single_primary_mode": "ON"})) == []
+
+
+def test_a_server_without_skip_locked_forbids_a_worker(
+    session: BaseDatabaseWrapper, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(session.features, "has_select_for_update_skip_locked", False)
+    assert ids() == ["E012"]

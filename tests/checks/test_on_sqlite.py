@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue.checks.database import check_alias, check_connection
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+def ids() -> list[str]:
+    messages = check_alias("default")
+    assert all(message.hint for message in messages)
+    return [message.id.removeprefix("dbqueue.") for message in messages]
+
+
+def run(session: BaseDatabaseWrapper, sql: str) -> None:
+    with session.cursor() as cursor:
+        cursor.execute(sql)
+
+
+@pytest.mark.parametrize(
+    ("level", "danger"), [("OFF", "damage the file"), ("NORMAL", "take back the last commits")]
+)
+def test_commits_that_a_power_failure_takes_back_are_warned_of(
+    session: BaseDatabaseWrapper, level: str, danger: str
+) -> None:
+    run(session, f"PRAGMA synchronous={level}")
+    messages = check_alias("default")
+    assert [message.id for message in messages] == ["dbqueue.W010"]
+    assert danger in messages[0].msg
+    run(session, "PRAGMA synchronous=EXTRA")
+    assert ids() == []
+
+
+@pytest.mark.parametrize("mode", [None, "DEFERRED", "deferred"])
+def test_transactions_that_do_not_lock_at_once_are_warned_of(
+    session: BaseDatabaseWrapper, monkeypatch: Any, mode: str | None
+) -> None:
+    monkeypatch.setitem(session.settings_dict["OPTIONS"], "transaction_mode", mode)
+    assert ids() == ["W014"]
+    monkeypatch.setitem(session.settings_dict["OPTIONS"], "transaction_mode", "exclusive")
+    assert ids() == []
+
+
+def test_a_file_without_a_write_ahead_log_is_warned_of(session: BaseDatabaseWrapper) -> None:
+    run(session, "PRAGMA journal_mode=DELETE")
+    try:
+        assert ids() == ["W015"]
+    finally:
+        run(session, "PRAGMA journal_mode=WAL")
+
+
+def test_a_database_in_memory_has_no_file_to_ask_about(session: BaseDatabaseWrapper) -> None:
+    other = session.copy()
+    other.settings_dict["NAME"] = ":memory:"
+    assert check_connection(other) == []
+    other.close()
+
+
+def test_a_library_without_returning_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
+    monkeypatch.setattr(session.features, "can_return_columns_from_insert", False)
+    assert ids() == ["E012"]
