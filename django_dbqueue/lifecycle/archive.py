@@ -25,11 +25,11 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None) -> 
     dialect = dialect_of(connections[using])
     moved = 0
     for priority in priorities_in_use(using, queue, DONE):
-        find = dialect.finished(queue, priority, age, BATCH)
-        while limit is None or moved < limit:
+        while wanted := BATCH if limit is None else min(BATCH, limit - moved):
+            find = dialect.finished(queue, priority, age, wanted)
             batch = outermost(connections[using], lambda find=find: _move(using, find))
             moved += batch
-            if batch < BATCH:
+            if batch < wanted:
                 break
     return moved
 

@@ -19,6 +19,7 @@ from django.db import connections
 
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
@@ -27,6 +28,7 @@ HIGHEST = 32_767
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
+SPENT_BEFORE = "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
 
 
 def new_token() -> int:
@@ -81,13 +83,17 @@ class Claimer:
             for priority in self._priorities:
                 if len(messages) < limit:
                     messages += self._claim_range(priority, limit - len(messages), token, lease, max_reads, marks)
+            spent = [message for message in messages if 0 < message.max_reads < message.read_count]
+            if spent:
+                change = dialect_of(connections[self.using]).reject(SPENT_BEFORE, charged=False)
+                settle_claims(self.using, change, [message.claim for message in spent])
         self._marks = marks
         if len(messages) < limit:
             self._look_again_at = 0.0
         elif from_beginning:
             cost = time.monotonic() - began
             self._look_again_at = began + max(RESCAN_SECONDS, RESCAN_SHARE * cost)
-        return messages
+        return [message for message in messages if message not in spent] if spent else messages
 
     def _claim_range(
         self, priority: int, limit: int, token: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]]

@@ -112,15 +112,28 @@ def _settle_many(
 ) -> list[Any]:
     lost: list[Any] = []
     for chunk in chunks(messages, MAX_IDS):
-        kept = settle_claims(using, change, [message.claim for message in chunk])
+        kept = _settle_distinct(using, change, [message.claim for message in chunk])
         for message in chunk:
-            if message.pk in kept:
+            if message.claim in kept:
                 message.forget(settled=settled)
             else:
                 message.lease_lost = True
                 lost.append(message)
                 signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
     return lost
+
+
+def _settle_distinct(using: str, change: Change, claims: Iterable[Claim]) -> set[Claim]:
+    """Settle claims of which several may name one message, a lost one beside the present: a statement for each layer."""
+    kept: set[Claim] = set()
+    rest = dict.fromkeys(claims)
+    while rest:
+        layer = {claim.id: claim for claim in rest}
+        moved = settle_claims(using, change, list(layer.values()))
+        kept.update(claim for claim in layer.values() if claim.id in moved)
+        for claim in layer.values():
+            del rest[claim]
+    return kept
 
 
 def settle_claims(using: str, change: Change, claims: Sequence[Claim]) -> set[int]:

@@ -74,8 +74,13 @@ def _read_committed_on_postgresql(using: str, connection: Any) -> None:
 
 
 def refuse_inside_atomic(using: str, verb: str) -> None:
-    """Raise TransactionNotAllowed inside the caller's atomic(); a TestCase's own wrapper does not count."""
+    """Raise TransactionNotAllowed inside the caller's transaction; a TestCase's own wrapper does not count."""
     connection = connections[using]
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise TransactionNotAllowed(
+            f"{verb} is a transaction of its own and was called with autocommit off, where only you could commit it: "
+            "call set_autocommit(True) first."
+        )
     if connection.in_atomic_block and not all(block._from_testcase for block in connection.atomic_blocks):
         raise TransactionNotAllowed(
             f"{verb} is a transaction of its own and was called inside atomic(): its row locks would last as long as "
