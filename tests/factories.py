@@ -22,7 +22,7 @@ class MessageFactory(factory.Factory[Message]):
     queue = QUEUE
 
     @classmethod
-    def _create(cls, model_class: type[Message], *args: Any, **options: Any) -> Message:
+    def _create(cls, model_class: type[Message], *_: Any, **options: Any) -> Message:
         return model_class.objects.enqueue(options.pop("payload"), **options)
 
 
@@ -63,7 +63,6 @@ def dead(*, reason: str = "unwanted", **options: Any) -> Message:
 def claim_one(queue: str = QUEUE, *, lease: float = 60) -> Message:
     [message] = Message.objects.claim(1, queue=queue, lease=lease)
     return message
-
 
 
 def written_by_sql(body: str, content_type: str = "json", **columns: Any) -> Message:

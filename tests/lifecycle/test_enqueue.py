@@ -13,6 +13,7 @@ from django.test import override_settings
 from django_dbqueue import InvalidMessage
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, MessageFactory, claim_one, row, rows, waiting
+from tests.lifecycle.rollback import rolled_back
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -25,10 +26,6 @@ def seen_by(other: BaseDatabaseWrapper) -> int:
     with other.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM django_dbqueue_message")
         return int(cursor.fetchone()[0])
-
-
-class Abandoned(Exception):
-    """What a test rolls back by."""
 
 
 # P1, P2: the message exists if and only if the caller's transaction commits
@@ -57,12 +54,11 @@ def test_a_message_is_seen_by_others_when_its_transaction_commits_and_not_before
 @transactional
 @pytest.mark.parametrize("many", [False, True])
 def test_a_transaction_that_rolls_back_leaves_no_message(many: bool) -> None:
-    with pytest.raises(Abandoned), transaction.atomic():
+    with rolled_back():
         if many:
             Message.objects.enqueue_many([1, 2, 3], queue=QUEUE)
         else:
             waiting(key="k")
-        raise Abandoned
     assert rows() == []
 
 
@@ -70,10 +66,9 @@ def test_a_transaction_that_rolls_back_leaves_no_message(many: bool) -> None:
 def test_a_savepoint_that_rolls_back_takes_only_its_own_messages() -> None:
     with transaction.atomic():
         waiting(payload="before")
-        with pytest.raises(Abandoned), transaction.atomic():
+        with rolled_back():
             waiting(payload="inside")
             Message.objects.enqueue_many(["inside too"], queue=QUEUE)
-            raise Abandoned
         waiting(payload="after")
     assert [message.payload for message in Message.objects.order_by("pk")] == ["before", "after"]
 
@@ -92,9 +87,8 @@ def test_a_key_that_stands_already_leaves_the_callers_transaction_usable(on_conf
 def test_an_update_that_rolls_back_leaves_the_old_content() -> None:
     message = waiting(payload="old", key="k")
     before = row(message)
-    with pytest.raises(Abandoned), transaction.atomic():
+    with rolled_back():
         waiting(payload="new", key="k", on_conflict="update")
-        raise Abandoned
     assert row(message) == before
 
 
@@ -103,7 +97,12 @@ def test_an_update_that_rolls_back_leaves_the_old_content() -> None:
 
 def test_enqueue_returns_the_message_as_it_stands_in_the_table() -> None:
     message = waiting(
-        payload={"to": "a@b.c"}, key="k", priority=7, max_reads=3, lease=timedelta(minutes=2), headers={"trace": "1"}
+        payload={"to": "a@b.c"},
+        key="k",
+        priority=7,
+        max_reads=3,
+        lease=timedelta(minutes=2),
+        headers={"trace": "1"},
     )
     assert (message.outcome, message.settled, message.lease_lost) == ("created", False, False)
     stored = row(message)
