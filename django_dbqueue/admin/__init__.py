@@ -1,0 +1,14 @@
+"""The admin: look at messages, queues and workers, and do what an operator may do.
+
+Nothing here writes SQL about messages: lists walk the claim index through the queryset's adjectives
+(``listing``), and every change goes through the fenced verbs of ``lifecycle/`` (``verbs``, ``confirmation``).
+"""
+
+from __future__ import annotations
+
+from django_dbqueue.admin.archive import ArchivedMessageAdmin
+from django_dbqueue.admin.messages import MessageAdmin
+from django_dbqueue.admin.queues import QueueAdmin
+from django_dbqueue.admin.workers import WorkerAdmin
+
+__all__ = ["ArchivedMessageAdmin", "MessageAdmin", "QueueAdmin", "WorkerAdmin"]

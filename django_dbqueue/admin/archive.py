@@ -1,0 +1,97 @@
+"""The history: what was archived, newest first, found by the message's id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.admin import display
+from django_dbqueue.admin.listing import LIST_CAP, MAX_ID, BoundedChangeList
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.models import ArchivedMessage
+
+_OUTCOMES = {
+    "done": ("done", "✓", _("done")),
+    "dead": ("dead", "✕", _("dead")),
+    "dropped": ("dropped", "–", _("dropped")),
+}
+
+
+class ArchiveChangeList(BoundedChangeList):
+    """The newest ones by the primary key, or those of one message by the index on it."""
+
+    def find_ids(self, _request: HttpRequest) -> list[int]:
+        rows = ArchivedMessage.objects.using(self.root_queryset.db)
+        text = self.query.strip()
+        if text:
+            if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID):
+                return []
+            rows = rows.filter(message_id=int(text))
+        return list(rows.order_by("-id").values_list("id", flat=True)[: LIST_CAP + 1])
+
+
+@admin.register(ArchivedMessage)
+class ArchivedMessageAdmin(ReadOnlyAdmin):
+    """Messages that left the hot table."""
+
+    list_display = ("number", "how", "queue", "key", "reads", "created_at", "finished_at", "archived_at")
+    list_display_links = ("number",)
+    list_per_page = 50
+    search_fields = ("message_id",)  # shows the box; ArchiveChangeList does the search
+    search_help_text = _("The id that the message had.")
+
+    def get_changelist(self, _request: HttpRequest, **_kwargs: Any) -> type[ArchiveChangeList]:
+        return ArchiveChangeList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
+
+    def get_fields(self, request: HttpRequest, _obj: Any = None) -> list[str]:
+        sees = request.user.has_perm(f"{self.opts.app_label}.view_payload")
+        content = ["payload", "headers"] if sees else ["payload_hidden"]
+        first = [
+            "number",
+            "how",
+            "queue",
+            "key",
+            "priority",
+            "reads",
+            "crashes",
+            "error_block",
+            "content_type",
+        ]
+        return [*first, *content, "created_at", "due_at", "claimed_at", "finished_at", "archived_at"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        return self.get_fields(request, obj)
+
+    @admin.display(description=_("message"))
+    def number(self, obj: Any) -> str:
+        return f"#{obj.message_id}"
+
+    @admin.display(description=_("outcome"))
+    def how(self, obj: Any) -> str:
+        return display.badge(*_OUTCOMES.get(obj.outcome, ("dropped", "?", obj.outcome)))
+
+    @admin.display(description=_("reads"))
+    def reads(self, obj: Any) -> str:
+        return display.reads(obj)
+
+    @admin.display(description=_("error"))
+    def error_block(self, obj: Any) -> str:
+        return display.block(obj.error) if obj.error else display.NOTHING
+
+    @admin.display(description=_("payload"))
+    def payload(self, obj: Any) -> str:
+        return display.payload_block(obj)
+
+    @admin.display(description=_("payload"))
+    def payload_hidden(self, _obj: Any) -> str:
+        return display.hidden()
+
+    @admin.display(description=_("headers"))
+    def headers(self, obj: Any) -> str:
+        return display.headers_block(obj)

@@ -1,0 +1,197 @@
+"""The page between an action and its effect: it lists the messages, pins how they stand, and asks for a reason.
+
+GET shows it for one message, a change list action for many; only its POST changes anything, and asks for the
+permission again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    QueryDict,
+)
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.admin.display import state_badge
+from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID
+from django_dbqueue.admin.operate import Outcome, Pin, operate
+from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.admin.states import stage_of, state_of
+from django_dbqueue.admin.verbs import VERBS, Verb
+
+PIN = "message"
+FILTERS = "_changelist_filters"
+REPORTED = 10
+"""Messages that are named one by one when they were left alone."""
+_USED = "dbqueue_used_confirmations"
+_REMEMBERED = 50
+
+
+class Confirmation:
+    """The views of one ModelAdmin's verbs."""
+
+    def __init__(self, model_admin: Any) -> None:
+        self.admin = model_admin
+        self.site = model_admin.admin_site
+        self.opts = model_admin.opts
+
+    def urls(self) -> list[URLPattern]:
+        """Two for each verb: the page of one message, and the POST of any."""
+        prefix = f"{self.opts.app_label}_{self.opts.model_name}"
+        urls = []
+        for verb in VERBS.values():
+            ask, apply = partial(self.ask_one, verb=verb), partial(self.apply, verb=verb)
+            word = verb.name
+            urls += [
+                path(f"<int:pk>/{word}/", self.site.admin_view(ask), name=f"{prefix}_{word}"),
+                path(f"{word}/", self.site.admin_view(apply), name=f"{prefix}_{word}_many"),
+            ]
+        return urls
+
+    def allowed(self, request: HttpRequest, verb: Verb) -> bool:
+        """Whether this user may do this."""
+        may = getattr(self.admin, f"has_{verb.permission}_permission")
+        return bool(self.admin.has_view_permission(request) and may(request))
+
+    def ask_one(self, request: HttpRequest, pk: int, *, verb: Verb) -> HttpResponse:
+        """Show the page for one message."""
+        if request.method not in {"GET", "HEAD"}:
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        if not self.allowed(request, verb):
+            raise PermissionDenied
+        message = self.admin.get_queryset(request).filter(pk=pk).first() if pk <= MAX_ID else None
+        if message is None:
+            raise Http404
+        filters = request.GET.get(FILTERS, "")
+        return self.ask(request, verb, [message], filters=filters, back="detail")
+
+    def ask(
+        self,
+        request: HttpRequest,
+        verb: Verb,
+        rows: Iterable[Any],
+        *,
+        filters: str = "",
+        back: str = "",
+        form: ReasonForm | None = None,
+    ) -> HttpResponse:
+        """Show the page for these messages."""
+        if not self.allowed(request, verb):
+            raise PermissionDenied
+        entries = [self._entry(verb, row) for row in rows]
+        can = [entry for entry in entries if entry["can"]]
+        count = ngettext("%(n)d message", "%(n)d messages", len(can)) % {"n": len(can)}
+        if verb.asks_reason and form is None:
+            form = ReasonForm()
+        context = {
+            **self.site.each_context(request),
+            "opts": self.opts,
+            "title": f"{verb.label}: {count}",
+            "verb": verb,
+            "entries": can,
+            "cannot": [entry for entry in entries if not entry["can"]],
+            "form": form,
+            "media": self.admin.media,
+            "filters": filters,
+            "back": back,
+            "nonce": secrets.token_hex(8) if verb.once else "",
+            "action_url": self._url(f"{verb.name}_many"),
+            "cancel_url": self._back_url(filters, back, [entry["pin"].id for entry in entries]),
+        }
+        request.current_app = self.site.name  # type: ignore[attr-defined]
+        return TemplateResponse(request, "admin/django_dbqueue/message/confirmation.html", context)
+
+    def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
+        """Do it to what still stands as the page showed it."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.allowed(request, verb):
+            raise PermissionDenied
+        fields = request.POST.getlist(PIN)[:LIST_CAP]
+        pins = [pin for pin in map(Pin.parse, fields) if pin is not None]
+        filters, back = request.POST.get(FILTERS, ""), request.POST.get("back", "")
+        form = ReasonForm(request.POST) if verb.asks_reason else None
+        if form is not None and not form.is_valid():
+            found = self.admin.get_queryset(request).defer(*HEAVY).in_bulk([pin.id for pin in pins])
+            unmoved = [found[pin.id] for pin in pins if pin.id in found and Pin.of(found[pin.id]) == pin]
+            return self.ask(request, verb, unmoved, filters=filters, back=back, form=form)
+        answer = HttpResponseRedirect(self._back_url(filters, back, [pin.id for pin in pins]))
+        if verb.once and not _first_use(request):
+            messages.warning(request, _("This page was confirmed already; nothing was done again."))
+            return answer
+        reason = "" if form is None else form.cleaned_data["reason"]
+        _report(request, verb, operate(verb, pins, using=self.admin.alias, user=request.user, reason=reason))
+        return answer
+
+    def _entry(self, verb: Verb, row: Any) -> dict[str, Any]:
+        state = state_of(row, row.db_now)
+        return {
+            "row": row,
+            "pin": Pin.of(row),
+            "badge": state_badge(state),
+            "can": stage_of(row) in verb.stages,
+            "url": reverse(self._name("change"), args=[quote(row.pk)], current_app=self.site.name),
+        }
+
+    def _name(self, view: str) -> str:
+        return f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
+
+    def _url(self, view: str) -> str:
+        return reverse(self._name(view), current_app=self.site.name)
+
+    def _back_url(self, filters: str, back: str, ids: list[int]) -> str:
+        if back == "detail" and len(ids) == 1:
+            url = reverse(self._name("change"), args=[quote(ids[0])], current_app=self.site.name)
+            return f"{url}?{_query({FILTERS: filters})}" if filters else url
+        url = self._url("changelist")
+        return f"{url}?{QueryDict(filters).urlencode()}" if filters else url
+
+
+def _query(values: dict[str, str]) -> str:
+    query = QueryDict(mutable=True)
+    query.update(values)
+    return query.urlencode()
+
+
+def _first_use(request: HttpRequest) -> bool:
+    """Tell whether this confirmation page is sent for the first time: Back and a second click are not."""
+    nonce = request.POST.get("nonce", "")
+    used = request.session.get(_USED, [])
+    if not nonce or nonce in used:
+        return False
+    request.session[_USED] = [*used, nonce][-_REMEMBERED:]
+    return True
+
+
+def _report(request: HttpRequest, verb: Verb, outcomes: list[Outcome]) -> None:
+    """Say what became of the messages."""
+    moved = sum(outcome.moved for outcome in outcomes)
+    left = [outcome for outcome in outcomes if not outcome.moved]
+    if moved:
+        text = ngettext("%(verb)s: %(n)d message.", "%(verb)s: %(n)d messages.", moved)
+        messages.success(request, text % {"verb": verb.label, "n": moved})
+    for outcome in left[:REPORTED]:
+        messages.warning(
+            request, _("%(message)s %(why)s.") % {"message": outcome.name, "why": outcome.why.rstrip(".")}
+        )
+    if more := len(left) - REPORTED:
+        if more > 0:
+            text = ngettext("%(n)d more was left alone.", "%(n)d more were left alone.", more)
+            messages.warning(request, text % {"n": more})
+    if not outcomes:
+        messages.warning(request, _("No message was named; nothing was changed."))

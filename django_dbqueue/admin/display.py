@@ -1,0 +1,148 @@
+"""How a message is shown: badges, spans of time, and text that somebody else wrote, escaped and cut."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.admin.states import State
+from django_dbqueue.codecs import decode_headers
+from django_dbqueue.exceptions import UndecodableMessage
+
+SHOWN = 32 * 1024
+"""Characters of a payload, of headers or of an error that a page shows."""
+NOTHING = "–"
+BEATS_WITHIN = timedelta(seconds=30)
+"""A worker beats every second while it holds messages and every ten seconds when idle; three missed are silence."""
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def badge(kind: str, symbol: str, label: Any) -> SafeString:
+    """Return a badge that says by word and symbol what it says by colour."""
+    return format_html(
+        '<span class="dbqueue-badge dbqueue-{}"><span aria-hidden="true">{}</span> {}</span>',
+        kind,
+        symbol,
+        label,
+    )
+
+
+def state_badge(state: State) -> SafeString:
+    """Return the badge of a state."""
+    return badge(state.name, state.symbol, state.label)
+
+
+def beat_badge(beat_at: datetime, now: datetime) -> SafeString:
+    """Return the badge of a worker that beats, or is silent."""
+    if now - beat_at <= BEATS_WITHIN:
+        return badge("alive", "♥", _("beats"))
+    return badge("silent", "✕", _("silent"))
+
+
+def span(length: timedelta) -> str:
+    """Return a length of time in its two largest units."""
+    seconds = max(0, int(length.total_seconds()))
+    parts = []
+    for size, unit in _UNITS:
+        count, seconds = divmod(seconds, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def ago(length: timedelta) -> str:
+    """Return how long ago something was."""
+    return _("%(span)s ago") % {"span": span(length)}
+
+
+def reads(message: Any) -> str:
+    """Return the deliveries charged, and their limit."""
+    if message.max_reads is None:
+        return str(message.read_count)
+    if message.max_reads == 0:
+        return _("%(reads)d, no limit") % {"reads": message.read_count}
+    return _("%(reads)d of %(limit)d") % {"reads": message.read_count, "limit": message.max_reads}
+
+
+def hidden() -> str:
+    """Say who sees payloads."""
+    return _("Payload and headers are shown to those who have the permission “Can see payloads”.")
+
+
+def what_next(message: Any, state: State, now: datetime) -> str:
+    """Say when it is due, how long its lease has left, or how long ago it ended."""
+    if state.name in {"done", "dead"}:
+        return ago(now - message.finished_at)
+    if state.name == "stuck":
+        return _("lease over since %(span)s") % {"span": span(now - message.available_at)}
+    left = span(message.available_at - now)
+    if state.name == "running":
+        return _("lease ends in %(span)s") % {"span": left}
+    if state.name == "delayed":
+        return _("due in %(span)s") % {"span": left}
+    return _("due since %(span)s") % {"span": span(now - message.available_at)}
+
+
+def block(text: str, note: str = "") -> SafeString:
+    """Return text as a block of its own: escaped, as wide as the page, cut where it is very long."""
+    size = len(text)
+    if size > SHOWN:
+        note = " ".join(
+            filter(
+                None,
+                (
+                    note,
+                    ngettext(
+                        "Cut: only the beginning of %(size)s character is shown.",
+                        "Cut: only the beginning of %(size)s characters is shown.",
+                        size,
+                    )
+                    % {"size": f"{size:,}"},
+                ),
+            )
+        )
+    label = format_html('<p class="dbqueue-note">{}</p>', note) if note else ""
+    # In reach of the keyboard, since it scrolls.
+    return format_html(
+        '<div class="dbqueue-block">{}<pre class="dbqueue-text" tabindex="0">{}</pre></div>',
+        label,
+        text[:SHOWN],
+    )
+
+
+def payload_block(message: Any) -> SafeString:
+    """Return the payload as people read it; what can't be decoded raw, with the reason."""
+    try:
+        payload = message.payload
+    except UndecodableMessage as error:
+        return block(
+            message.body, _("It can't be decoded; this is the stored text. %(why)s") % {"why": error}
+        )
+    if isinstance(payload, bytes):
+        note = ngettext("%(size)s byte, shown as base64.", "%(size)s bytes, shown as base64.", len(payload))
+        return block(message.body, note % {"size": f"{len(payload):,}"})
+    if isinstance(payload, str) and message.content_type == "text":
+        return block(payload)
+    return block(json.dumps(payload, indent=2, ensure_ascii=False))
+
+
+def headers_block(message: Any) -> SafeString | str:
+    """Return the headers like a payload."""
+    if message.headers_text is None:
+        return NOTHING
+    try:
+        return block(json.dumps(decode_headers(message.headers_text), indent=2, ensure_ascii=False))
+    except UndecodableMessage as error:
+        return block(
+            message.headers_text,
+            _("They can't be decoded; this is the stored text. %(why)s") % {"why": error},
+        )

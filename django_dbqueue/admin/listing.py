@@ -1,0 +1,164 @@
+"""Lists of messages that cost the same beside ten rows or ten million.
+
+A page is one state of one queue, or of each queue in turn: bounded ranges of the index ``dbqueue_claim``, one per
+priority in use, read in the index's own order and only as far as the cap. Nothing counts the table; past the cap a
+count says so with a plus sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import InvalidPage, Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.models import Message
+
+LIST_CAP = 500
+"""Rows that a list walks to; also how many messages one action takes."""
+CELL_CAP = 100
+"""What a count in a table's cell goes to."""
+MAX_ID = 2**63 - 1
+HEAVY = ("body", "headers_text", "error")
+"""Columns that only the page of one message needs."""
+
+
+class Capped(int):
+    """A count that stopped at a cap says so: ``500+``."""
+
+    more: bool
+
+    def __new__(cls, found: int, cap: int) -> Capped:
+        count = super().__new__(cls, min(found, cap))
+        count.more = found > cap
+        return count
+
+    def __str__(self) -> str:
+        return f"{int(self)}+" if self.more else f"{int(self)}"
+
+
+class Walk:
+    """Walks the claim index of one database; remembers the queues and priorities that it found."""
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+        self._queues: list[str] | None = None
+        self._priorities: dict[tuple[str, str], list[int]] = {}
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues that have messages."""
+        if self._queues is None:
+            self._queues = queues_in_use(self.using)
+        return self._queues
+
+    def ids(self, state: State, queues: Iterable[str], *, limit: int) -> list[int]:
+        """Return up to ``limit`` ids of messages in this state, queue by queue, highest priority first."""
+        found: list[int] = []
+        for queue in queues:
+            for priority in self._priorities_of(queue, state.status):
+                rows = getattr(Message.objects.using(self.using), state.name)(queue).filter(priority=priority)
+                found += rows.order_by(*state.order).values_list("id", flat=True)[: limit - len(found)]
+                if len(found) >= limit:
+                    return found
+        return found
+
+    def count(self, state: State, queue: str) -> Capped:
+        """Return how many messages of the queue are in this state, up to the cap of a cell."""
+        return Capped(len(self.ids(state, [queue], limit=CELL_CAP + 1)), CELL_CAP)
+
+    def ids_by_search(self, text: str, queues: Iterable[str], *, limit: int) -> list[int]:
+        """Return ids of the message with this id, and of those with this key, newest first in each queue."""
+        found: list[int] = []
+        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID:
+            found += Message.objects.using(self.using).filter(pk=int(text)).values_list("id", flat=True)
+        for queue in queues:
+            rows = Message.objects.using(self.using).with_key(queue, text)
+            found += rows.order_by("-id").values_list("id", flat=True)[: limit - len(found)]
+            if len(found) >= limit:
+                break
+        return list(dict.fromkeys(found))
+
+    def _priorities_of(self, queue: str, status: str) -> list[int]:
+        if (queue, status) not in self._priorities:
+            self._priorities[queue, status] = priorities_in_use(self.using, queue, status)
+        return self._priorities[queue, status]
+
+
+def walk_of(request: HttpRequest, using: str) -> Walk:
+    """Return the walk that belongs to this request, so that one page asks for the queues once."""
+    walk: Walk | None = getattr(request, "_dbqueue_walk", None)
+    if walk is None or walk.using != using:
+        walk = Walk(using)
+        request._dbqueue_walk = walk  # type: ignore[attr-defined]
+    return walk
+
+
+class BoundedChangeList(ChangeList):
+    """A change list over ids that were found by bounded reads; subclasses say which."""
+
+    ids: list[int]
+
+    def find_ids(self, request: HttpRequest) -> list[int]:
+        """Return up to LIST_CAP + 1 ids, in the order of the list."""
+        raise NotImplementedError  # pragma: no cover - every list says it
+
+    def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
+        self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(
+            request
+        )
+        self.clear_all_filters_qs = self.get_query_string(remove=list(self.get_filters_params()))
+        if odd:
+            raise IncorrectLookupParameters(", ".join(odd))
+        self.ids = self.find_ids(request)
+        return self.root_queryset.defer(*HEAVY).filter(pk__in=self.ids[:LIST_CAP])
+
+    def get_results(self, _request: HttpRequest) -> None:
+        self.result_count = Capped(len(self.ids), LIST_CAP)
+        self.paginator = Paginator(self.ids[:LIST_CAP], self.list_per_page)
+        self.multi_page = self.paginator.num_pages > 1
+        try:
+            ids = self.paginator.page(self.page_num).object_list
+        except InvalidPage as error:
+            raise IncorrectLookupParameters from error
+        rows = self.root_queryset.defer(*HEAVY).in_bulk(ids)
+        self.result_list = [rows[pk] for pk in ids if pk in rows]  # type: ignore[assignment]
+        self.show_full_result_count = self.can_show_all = False
+        self.full_result_count = self.result_count  # so that the search form says nothing of a total
+        self.show_admin_actions = bool(self.result_list)
+
+
+class MessageChangeList(BoundedChangeList):
+    """One state of one queue or of all; by a search, every state."""
+
+    state: State | None
+    """The state that is listed; None while a search looks through all of them."""
+    queue: str | None
+
+    def find_ids(self, request: HttpRequest) -> list[int]:
+        walk, limit, text = walk_of(request, self.root_queryset.db), LIST_CAP + 1, self.query.strip()
+        said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
+        self.queue = said.get("queue")
+        self.state = STATES.get(said.get("state") or "")
+        queues = walk.queues if self.queue is None else [self.queue]
+        if text:
+            ids = walk.ids_by_search(text, queues, limit=limit)
+            if self.state is None:
+                return ids
+            stands = getattr(self.root_queryset, self.state.name)(self.queue)
+            kept = set(stands.filter(pk__in=ids).values_list("id", flat=True))
+            return [pk for pk in ids if pk in kept]
+        if self.state is None:
+            # What is stuck asks for attention first: with nothing said, it is what the list opens with.
+            if stuck := walk.ids(STATES["stuck"], queues, limit=limit):
+                self.state = STATES["stuck"]
+                return stuck
+            self.state = STATES["ready"]
+        return walk.ids(self.state, queues, limit=limit)

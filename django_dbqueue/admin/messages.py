@@ -1,0 +1,247 @@
+"""Messages: the list by state and queue, the page of one, and the buttons that lead to confirmation pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_dbqueue.admin import display
+from django_dbqueue.admin.confirmation import Confirmation
+from django_dbqueue.admin.filters import QueueFilter, StateFilter
+from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.admin.states import STATES, TAKEN, stage_of, state_of
+from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+from django_dbqueue.statuses import RUNNING
+
+
+def _action(verb: Verb) -> Any:
+    @admin.action(permissions=[verb.permission], description=verb.many)
+    def ask(
+        model_admin: MessageAdmin, request: HttpRequest, queryset: QuerySet[Message]
+    ) -> HttpResponse | None:
+        return model_admin.ask_many(request, queryset, verb)
+
+    ask.__name__ = verb.name.replace("-", "_")
+    return ask
+
+
+@admin.register(Message)
+class MessageAdmin(ReadOnlyAdmin):
+    """Messages, read-only; the verbs change them."""
+
+    list_display = ("number", "state", "queue", "key_cut", "when", "owner", "reads", "last_error")
+    list_display_links = ("number",)
+    list_filter = (StateFilter, QueueFilter)
+    list_per_page = 50
+    search_fields = ("id",)  # shows the box; MessageChangeList does the search
+    search_help_text = gettext_lazy("An id, or a key as a whole.")
+    actions = [_action(verb) for verb in VERBS.values()]
+
+    # -- permissions --------------------------------------------------------------------------------------
+
+    def _may(self, request: HttpRequest, codename: str) -> bool:
+        return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
+
+    def has_requeue_permission(self, request: HttpRequest) -> bool:
+        return self._may(request, "requeue_message")
+
+    def has_release_permission(self, request: HttpRequest) -> bool:
+        return self._may(request, "release_message")
+
+    def has_reject_permission(self, request: HttpRequest) -> bool:
+        return self._may(request, "reject_message")
+
+    def has_resend_permission(self, request: HttpRequest) -> bool:
+        return self._may(request, "resend_message")
+
+    def has_drop_permission(self, request: HttpRequest) -> bool:
+        return self._may(request, "drop_message")
+
+    # -- list ---------------------------------------------------------------------------------------------
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        # Ages by the database's clock.
+        return rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()), error_start=Left("error", 160))
+
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        """Leave out the owner where none can be."""
+        unowned = request.GET.get("state") in {name for name, state in STATES.items() if state.stage != TAKEN}
+        return [column for column in self.list_display if not (unowned and column == "owner")]
+
+    def get_changelist(self, _request: HttpRequest, **_kwargs: Any) -> type[MessageChangeList]:
+        return MessageChangeList
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist: Any = super().get_changelist_instance(request)
+        changelist.title = _("Messages found") if changelist.state is None else changelist.state.title
+        self._join_workers(request, changelist.result_list)
+        return changelist
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
+
+    def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
+        """Show the confirmation page for the rows that were ticked, whatever state they have by now."""
+        if request.POST.get("select_across") != "1":
+            ticked = [
+                int(pk)
+                for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)
+                if pk.isdecimal() and len(pk) < 20
+            ]
+            queryset = (
+                self.get_queryset(request)
+                .defer(*HEAVY)
+                .filter(pk__in=[pk for pk in ticked if pk <= MAX_ID][:LIST_CAP])
+            )
+        rows = list(queryset.order_by("pk")[:LIST_CAP])
+        if not any(stage_of(row) in verb.stages for row in rows):
+            text = ngettext(
+                "This can't be done to the message.", "This can't be done to any of the messages.", len(rows)
+            )
+            self.message_user(request, f"{verb.label}: {text}", messages.WARNING)
+            return None
+        return Confirmation(self).ask(request, verb, rows, filters=request.GET.urlencode())
+
+    def _join_workers(self, _request: HttpRequest, rows: list[Any]) -> None:
+        ids = {row.worker_id for row in rows if row.worker_id is not None}
+        workers = Worker.objects.using(self.alias).in_bulk(ids)
+        for row in rows:
+            row.worker = workers.get(row.worker_id)
+
+    # -- detail -------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        return [*Confirmation(self).urls(), *super().get_urls()]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            self._join_workers(request, [row])
+        return row
+
+    def get_fieldsets(self, request: HttpRequest, _obj: Any = None) -> Any:
+        content = ["payload", "headers"] if self._may(request, "view_payload") else ["payload_hidden"]
+        return [
+            (None, {"fields": ["state", "when", "age", "queue", "key", "priority"]}),
+            (_("Last error"), {"fields": ["error_block"]}),
+            (_("Payload"), {"fields": ["content_type", *content]}),
+            (_("Delivery"), {"fields": ["owner", "reads", "crashes", "lease"]}),
+            (_("Times"), {"fields": ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]}),
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        if request.method not in {"GET", "HEAD"}:
+            raise PermissionDenied
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        obj = context["original"]
+        confirmation = Confirmation(self)
+        context["verbs"] = [
+            {"label": verb.label, "name": verb.name, "url": self._verb_url(request, verb, obj)}
+            for verb in VERBS.values()
+            if stage_of(obj) in verb.stages and confirmation.allowed(request, verb)
+        ]
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def _verb_url(self, request: HttpRequest, verb: Verb, obj: Any) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{verb.name}"
+        url = reverse(name, args=[obj.pk], current_app=self.admin_site.name)
+        filters = self.get_preserved_filters(request)
+        return f"{url}?{filters}" if filters else url
+
+    # -- columns ------------------------------------------------------------------------------------------
+
+    @admin.display(description=gettext_lazy("message"))
+    def number(self, obj: Any) -> str:
+        return f"#{obj.pk}"
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, obj: Any) -> str:
+        return display.state_badge(state_of(obj, obj.db_now))
+
+    @admin.display(description=gettext_lazy("key"), empty_value=display.NOTHING)
+    def key_cut(self, obj: Any) -> str | None:
+        if obj.key is None or len(obj.key) <= 40:
+            return obj.key  # type: ignore[no-any-return]
+        return f"{obj.key[:39]}…"
+
+    @admin.display(description=gettext_lazy("when"))
+    def when(self, obj: Any) -> str:
+        text = display.what_next(obj, state_of(obj, obj.db_now), obj.db_now)
+        return format_html('<span class="nowrap">{}</span>', text)
+
+    @admin.display(description=gettext_lazy("age"))
+    def age(self, obj: Any) -> str:
+        return format_html('<span class="nowrap">{}</span>', display.span(obj.db_now - obj.created_at))
+
+    @admin.display(description=gettext_lazy("owner"))
+    def owner(self, obj: Any) -> str:
+        if obj.status != RUNNING:
+            return display.NOTHING
+        if obj.worker is not None:
+            return format_html("{} {}", obj.worker, display.beat_badge(obj.worker.beat_at, obj.db_now))
+        session = _("session %(id)s") % {"id": obj.conn_id}
+        if obj.worker_id is None:
+            return session
+        return format_html("{} {}", session, display.badge("silent", "✕", _("its worker is gone")))
+
+    @admin.display(description=gettext_lazy("reads"))
+    def reads(self, obj: Any) -> str:
+        return display.reads(obj)
+
+    @admin.display(description=gettext_lazy("last error"))
+    def last_error(self, obj: Any) -> str:
+        lines = (obj.error_start or "").strip().splitlines()
+        if not lines:
+            return display.NOTHING
+        return format_html('<span class="dbqueue-error">{}</span>', lines[0][:100])
+
+    @admin.display(description=gettext_lazy("lease"))
+    def lease(self, obj: Any) -> str:
+        if obj.lease_seconds is None:
+            return display.NOTHING
+        return _("%(seconds)s s") % {"seconds": f"{obj.lease_seconds:g}"}
+
+    @admin.display(description=gettext_lazy("error"))
+    def error_block(self, obj: Any) -> str:
+        return display.block(obj.error) if obj.error else display.NOTHING
+
+    @admin.display(description=gettext_lazy("payload"))
+    def payload(self, obj: Any) -> str:
+        return display.payload_block(obj)
+
+    @admin.display(description=gettext_lazy("payload"))
+    def payload_hidden(self, _obj: Any) -> str:
+        return display.hidden()
+
+    @admin.display(description=gettext_lazy("headers"))
+    def headers(self, obj: Any) -> str:
+        return display.headers_block(obj)

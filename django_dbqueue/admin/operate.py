@@ -1,0 +1,126 @@
+"""Doing a verb to the messages that a page showed, and to no others.
+
+A confirmation page carries a pin for each message: id, token, stage and due time, which every claim, move and update
+changes in part. Here the rows are locked, compared with their pins, and moved by the fenced statements under the
+pinned token; what doesn't compare is left alone and reported. Moves and their entries in the admin log are one commit,
+where both tables are in one database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Self
+
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.db import connections
+from django.utils.translation import gettext as _
+
+from django_dbqueue.admin.listing import MAX_ID
+from django_dbqueue.admin.states import stage_of
+from django_dbqueue.admin.verbs import Verb
+from django_dbqueue.exceptions import DBQueueError, DuplicateKey
+from django_dbqueue.lifecycle.statements import chunks, short_transaction
+from django_dbqueue.models import Message
+from django_dbqueue.retry import outermost
+
+CHUNK = 50
+"""Messages of one transaction: few enough to hold no row for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """How a message stood when its page was made."""
+
+    id: int
+    token: int | None
+    stage: str
+    due_at: str
+
+    @classmethod
+    def of(cls, message: Any) -> Self:
+        due: datetime = message.due_at
+        return cls(message.pk, message.claim_token, stage_of(message), f"{due:%Y%m%d%H%M%S%f}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the pin of a form's field; None where it is none."""
+        try:
+            number, token, stage, due = text.split(":")
+            pin = cls(int(number), int(token) if token else None, stage, due)
+        except ValueError:
+            return None
+        return pin if 0 < pin.id <= MAX_ID else None
+
+    def __str__(self) -> str:
+        return f"{self.id}:{'' if self.token is None else self.token}:{self.stage}:{self.due_at}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one message: moved, or why not."""
+
+    id: int
+    name: str
+    moved: bool
+    why: str = ""
+
+
+def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: str) -> list[Outcome]:
+    """Do the verb to each message that still stands as pinned; write the admin log; return what became of each."""
+    outcomes: list[Outcome] = []
+    ordered = sorted(set(pins), key=lambda pin: pin.id)  # locks are taken in one order
+    for chunk in chunks(ordered, CHUNK):
+        work = partial(_operate_chunk, verb, chunk, using, user, reason)
+        outcomes += outermost(connections[using], work)
+    return outcomes
+
+
+def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: str) -> list[Outcome]:
+    outcomes, moved = [], []
+    with short_transaction(using):
+        rows = _locked(pins, using)
+        for pin in pins:
+            message = rows.get(pin.id)
+            outcome = _operate_one(verb, pin, message, using, user, reason)
+            if outcome.moved:
+                moved.append(message)
+            outcomes.append(outcome)
+        if moved:
+            entry = verb.done % {"reason": reason} if verb.asks_reason else str(verb.done)
+            LogEntry.objects.log_actions(user.pk, moved, CHANGE, entry)
+    return outcomes
+
+
+def _locked(pins: list[Pin], using: str) -> dict[int, Any]:
+    rows = Message.objects.using(using).select_for_update().filter(pk__in=[pin.id for pin in pins])
+    return {message.pk: message for message in rows.defer("body", "headers_text", "error").order_by("pk")}
+
+
+def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reason: str) -> Outcome:
+    if message is None:
+        return Outcome(pin.id, f"#{pin.id}", moved=False, why=_("is no longer here (archived), left alone"))
+    name = str(message)
+    if Pin.of(message) != pin or pin.stage not in verb.stages:
+        return Outcome(pin.id, name, moved=False, why=_("changed meanwhile, left alone"))
+    message.held_token = pin.token
+    try:
+        moved = verb.move(using, message, _with_author(verb, user, reason))
+    except DuplicateKey as error:
+        why = _("a newer live message has its key %(key)r") % {"key": error.key}
+        return Outcome(pin.id, name, moved=False, why=why)
+    except DBQueueError as error:
+        return Outcome(pin.id, name, moved=False, why=str(error))
+    return Outcome(pin.id, name, moved=moved, why="" if moved else _("changed meanwhile, left alone"))
+
+
+def _with_author(verb: Verb, user: Any, reason: str) -> str:
+    """Return what the row's ``error`` keeps."""
+    if not verb.asks_reason:
+        return ""
+    words = {"user": user.get_username(), "reason": reason}
+    if verb.name == "drop":
+        return _("Dropped by %(user)s: %(reason)s") % words
+    return _("Rejected by %(user)s: %(reason)s") % words

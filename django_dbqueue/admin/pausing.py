@@ -1,0 +1,121 @@
+"""Pause and resume: a confirmation page that pins how each queue stood, and asks for the reason of a pause."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib import messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext_lazy
+
+from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.models import Queue
+
+PIN = "queue"
+
+
+def pin_of(queue: Queue) -> str:
+    """Return the queue and when it was paused, if it is: what a stale page gets wrong."""
+    paused = f"{queue.paused_at:%Y%m%d%H%M%S%f}" if queue.is_paused and queue.paused_at else ""
+    return f"{queue.name}/{int(queue.is_paused)}/{paused}"
+
+
+class Pausing:
+    """The views of the queues' ModelAdmin."""
+
+    LABELS: ClassVar = {"pause": pgettext_lazy("verb", "Pause"), "resume": pgettext_lazy("verb", "Resume")}
+
+    def __init__(self, model_admin: Any) -> None:
+        self.admin = model_admin
+        self.site = model_admin.admin_site
+        self.opts = model_admin.opts
+
+    def ask(
+        self,
+        request: HttpRequest,
+        verb: str,
+        queues: list[Queue],
+        *,
+        back: str = "",
+        form: ReasonForm | None = None,
+    ) -> HttpResponse:
+        """Show the page; it changes nothing."""
+        self._refuse_others(request)
+        pausing = verb == "pause"
+        can = [queue for queue in queues if queue.is_paused != pausing]
+        if pausing and form is None:
+            form = ReasonForm()
+        context = {
+            **self.site.each_context(request),
+            "opts": self.opts,
+            "title": self.LABELS[verb],
+            "verb": verb,
+            "label": self.LABELS[verb],
+            "queues": [(queue, pin_of(queue)) for queue in can],
+            "cannot": [queue for queue in queues if queue.is_paused == pausing],
+            "form": form,
+            "media": self.admin.media,
+            "back": back,
+            "action_url": self._url(f"{verb}_many"),
+            "cancel_url": self._back_url(back, [queue.name for queue in queues]),
+        }
+        request.current_app = self.site.name  # type: ignore[attr-defined]
+        return TemplateResponse(request, "admin/django_dbqueue/queue/confirmation.html", context)
+
+    def apply(self, request: HttpRequest, verb: str) -> HttpResponse:
+        """Pause or resume the queues that still stand as the page showed them."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        self._refuse_others(request)
+        pins = list(dict.fromkeys(request.POST.getlist(PIN)))
+        names = [pin.partition("/")[0] for pin in pins]
+        back = request.POST.get("back", "")
+        form = ReasonForm(request.POST) if verb == "pause" else None
+        if form is not None and not form.is_valid():
+            found = [self.admin.get_object(request, name) for name in names]
+            unmoved = [queue for queue in found if queue is not None and pin_of(queue) in pins]
+            return self.ask(request, verb, unmoved, back=back, form=form)
+        reason = "" if form is None else form.cleaned_data["reason"]
+        for name, pin in zip(names, pins, strict=True):
+            self._apply_one(request, verb, name, pin, reason)
+        return HttpResponseRedirect(self._back_url(back, names))
+
+    def _apply_one(self, request: HttpRequest, verb: str, name: str, pin: str, reason: str) -> None:
+        with transaction.atomic(using=self.admin.alias):
+            # The row is locked, where there is one, so that two pages can't both find it as pinned.
+            row = Queue.objects.using(self.admin.alias).select_for_update().filter(pk=name).first()
+            queue = row or self.admin.get_object(request, name)
+            if queue is None or pin_of(queue) != pin:
+                messages.warning(
+                    request, _("Queue %(queue)s changed meanwhile, left alone.") % {"queue": name}
+                )
+                return
+            manager = Queue.objects.db_manager(self.admin.alias)
+            if verb == "pause":
+                manager.pause(name, by=request.user.get_username()[:150], reason=reason)
+                entry, text = _("Paused: %(reason)s") % {"reason": reason}, _("Queue %(queue)s is paused.")
+            else:
+                manager.resume(name)
+                entry, text = _("Resumed."), _("Queue %(queue)s is open again.")
+            LogEntry.objects.log_actions(request.user.pk, [queue], CHANGE, entry)
+        messages.success(request, text % {"queue": name})
+
+    def _refuse_others(self, request: HttpRequest) -> None:
+        if not (self.admin.has_view_permission(request) and self.admin.has_pause_permission(request)):
+            raise PermissionDenied
+
+    def _url(self, view: str, *args: str) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
+        return reverse(name, args=args, current_app=self.site.name)
+
+    def _back_url(self, back: str, names: list[str]) -> str:
+        if back == "detail" and len(names) == 1:
+            return self._url("change", quote(names[0]))
+        return self._url("changelist")

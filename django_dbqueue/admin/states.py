@@ -1,0 +1,124 @@
+"""What people say of a message, with the symbol that stands beside the word: never colour alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A word of the life cycle. ``name`` is the queryset's adjective, ``stage`` what changes only by a move."""
+
+    name: str
+    status: str
+    stage: str
+    symbol: str
+    label: Any
+    title: Any
+    none: Any
+    order: tuple[str, ...]
+    """Order within one range of the claim index: both ways it is read without sorting."""
+
+
+WAITING = "waiting"
+TAKEN = "taken"
+DEAD = "dead"
+FINISHED = "finished"
+
+_SOONEST = ("available_at", "id")
+_LATEST = ("-available_at", "-id")
+
+STATES = {
+    state.name: state
+    for state in (
+        State(
+            "stuck",
+            RUNNING,
+            TAKEN,
+            "!",
+            pgettext_lazy("message state", "stuck"),
+            _("Stuck messages"),
+            _("No message is stuck: no lease is over."),
+            _SOONEST,
+        ),
+        State(
+            "dead",
+            NEW,
+            DEAD,
+            "✕",
+            pgettext_lazy("message state", "dead"),
+            _("Dead letters"),
+            _("No message is dead."),
+            _LATEST,
+        ),
+        State(
+            "running",
+            RUNNING,
+            TAKEN,
+            "▶",
+            pgettext_lazy("message state", "running"),
+            _("Running messages"),
+            _("No message is running."),
+            _SOONEST,
+        ),
+        State(
+            "ready",
+            NEW,
+            WAITING,
+            "●",
+            pgettext_lazy("message state", "ready"),
+            _("Ready messages"),
+            _("No message is ready."),
+            _SOONEST,
+        ),
+        State(
+            "delayed",
+            NEW,
+            WAITING,
+            "◷",
+            pgettext_lazy("message state", "delayed"),
+            _("Delayed messages"),
+            _("No message is delayed."),
+            _SOONEST,
+        ),
+        State(
+            "done",
+            DONE,
+            FINISHED,
+            "✓",
+            pgettext_lazy("message state", "done"),
+            _("Done messages"),
+            _("No message is done, or all were archived."),
+            _LATEST,
+        ),
+    )
+}
+"""In the order in which they ask for attention."""
+
+
+def state_of(message: Any, now: datetime) -> State:
+    """Return what people say of this row at that moment of the database's clock."""
+    if message.status == DONE:
+        return STATES["done"]
+    if message.is_dead:
+        return STATES["dead"]
+    due = message.available_at is not None and message.available_at <= now
+    if message.status == RUNNING:
+        return STATES["stuck" if due else "running"]
+    return STATES["ready" if due else "delayed"]
+
+
+def stage_of(message: Any) -> str:
+    """Return where the row stands, whatever the clock says."""
+    if message.status == DONE:
+        return FINISHED
+    if message.status == RUNNING:
+        return TAKEN
+    return DEAD if message.is_dead else WAITING

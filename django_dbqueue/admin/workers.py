@@ -1,0 +1,50 @@
+"""Workers: the rows that their processes beat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.admin import display
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Who works, and who has fallen silent; the freshest beat first."""
+
+    list_display = ("process", "beats", "last_beat", "queues", "threads", "held", "conn_id", "started_at")
+    ordering = ("-beat_at", "id")
+    fields = (
+        "process",
+        "beats",
+        "last_beat",
+        "queues",
+        "threads",
+        "held",
+        "conn_id",
+        "started_at",
+        "beat_at",
+    )
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
+
+    @admin.display(description=_("worker"))
+    def process(self, obj: Any) -> str:
+        return str(obj)
+
+    @admin.display(description=_("beats"))
+    def beats(self, obj: Any) -> str:
+        return display.beat_badge(obj.beat_at, obj.db_now)
+
+    @admin.display(description=_("last beat"))
+    def last_beat(self, obj: Any) -> str:
+        return display.ago(obj.db_now - obj.beat_at)
