@@ -101,3 +101,12 @@ LANGUAGE_CODE = "en-us"
 STATIC_URL = "static/"
 
 DBQUEUE: dict[str, Any] = {"DATABASE": "default"}
+
+# Off in bin/demo, which would say 516 times what is meant to happen.
+if not env.bool("LOG_EXPECTED_FAILURES", default=True):
+    LOGGING: dict[str, Any] = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"unexpected": {"()": "example_project.flights.log_filter.Unexpected"}},
+        "loggers": {"django_dbqueue": {"filters": ["unexpected"]}},
+    }

@@ -39,9 +39,10 @@ class Command(BaseCommand):
         differences = found.differences(expected)
         if differences:
             raise CommandError("The totals are not those of the CSV file:\n  " + "\n  ".join(differences))
+        self.stdout.write("")
         self.stdout.write(
             self.style.SUCCESS(
-                "\nThe totals equal those computed straight from the CSV file:"
+                "The totals equal those computed straight from the CSV file:"
                 f" {expected.departures:,} departures, {expected.late_minutes:,} minutes late,"
                 f" {len(expected.airports)} airports, {len(expected.carriers)} carriers,"
                 f" {expected.notices:,} delay notices, {expected.cancelled:,} cancelled."
