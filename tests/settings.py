@@ -70,9 +70,7 @@ def _postgres() -> dict[str, Any]:
 
 _BY_NAME = {"sqlite": _sqlite, "mariadb": _mysql, "mysql": _mysql, "postgres": _postgres}
 if TEST_DATABASE not in _BY_NAME:
-    raise ImproperlyConfigured(
-        f"DBQUEUE_TEST_DATABASE is {TEST_DATABASE!r}; it can be {', '.join(_BY_NAME)}."
-    )
+    raise ImproperlyConfigured(f"DBQUEUE_TEST_DATABASE is {TEST_DATABASE!r}; it can be {', '.join(_BY_NAME)}.")
 
 DATABASES = {"default": _BY_NAME[TEST_DATABASE]()}
 if TEST_NAME:
@@ -88,6 +86,7 @@ INSTALLED_APPS = [
     "django_dbqueue",
     "example_project.flights",  # its story is tested with the rest
     # Apps that exist for the tests alone follow here.
+    "tests.consumers_app",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

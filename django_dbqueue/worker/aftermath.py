@@ -8,18 +8,19 @@ ever by dying before its slot is set.
 from __future__ import annotations
 
 import signal
+import time
 from typing import Any
 
 from django.db import connections
 
 from django_dbqueue import signals
+from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
-
-TIMEOUT_DELAY = 2.0
+from django_dbqueue.worker.execution import backoff, timed_out
 
 
 def say_how(exitcode: int | None) -> str:
@@ -30,7 +31,13 @@ def say_how(exitcode: int | None) -> str:
 
 
 def settle_after(
-    using: str, worker_id: int, queues: tuple[str, ...], board: Board, *, how: str, cut_off: bool = False
+    using: str,
+    worker_id: int,
+    consumers: dict[str, Consumer],
+    board: Board,
+    *,
+    how: str,
+    cut_off: bool = False,
 ) -> int:
     """Settle all that a dead child held; return how many messages were in a handler when it ended.
 
@@ -39,30 +46,52 @@ def settle_after(
     dialect = dialect_of(connections[using])
     standing = board.standing()
     started = standing[SlotState.STARTED]
-    owned = [Claim(*row) for row in fetch(using, dialect.owned(queues, worker_id))]
+    owned = [Claim(*row) for row in fetch(using, dialect.owned(tuple(consumers), worker_id))]
     in_slots = {claim.id for claims in standing.values() for claim in claims}
     besides = [claim for claim in owned if claim.id not in in_slots]
     crash = dialect.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
     if cut_off:
-        _settle(using, dialect.cut_off("Interrupted: the worker was stopped before the handler returned."), started)
+        _settle(
+            using,
+            dialect.cut_off("Interrupted: the worker was stopped before the handler returned."),
+            started,
+        )
     else:
         _settle(using, crash, started)
         _tell(using, started, f"its process ended by {how}")
     _settle(using, dialect.ack(), standing[SlotState.SUCCEEDED])
-    timed_out = standing[SlotState.TIMED_OUT]
-    _settle(using, dialect.nack(TIMEOUT_DELAY, "TimedOut: the handler ran longer than its timeout."), timed_out)
+    hung = standing[SlotState.TIMED_OUT]
+    _nack_timed_out(using, consumers, hung, board)
     if in_slots or cut_off:
         _settle(using, dialect.release(), besides)
     else:
         _settle(using, crash, besides)
         _tell(using, besides, f"its process ended by {how}, before any handler had begun")
     Worker.objects.using(using).filter(pk=worker_id).delete()
-    return len(started) + len(timed_out)
+    return len(started) + len(hung)
 
 
 def _settle(using: str, change: Change, claims: list[Claim]) -> None:
     for part in chunks(claims, MAX_IDS):
         settle_claims(using, change, part)
+
+
+def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> None:
+    dialect = dialect_of(connections[using])
+    rows = Message.objects.using(using).in_bulk([claim.id for claim in claims])
+    for claim in claims:
+        row = rows.get(claim.id)
+        if row is None or row.queue not in consumers:
+            continue
+        consumer = consumers[row.queue]
+        options = consumer.resolved()
+        delay, text = backoff(options, row.read_count), timed_out(consumer, options)
+        if settle_claims(using, dialect.nack(delay, text), [claim]):
+            board.expect_retry(time.monotonic() + delay)
+            if 0 < (row.max_reads or 0) <= row.read_count:
+                signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=text)
+            else:
+                signals.message_failed.send(Message, queue=row.queue, message_id=row.pk, error=text, delay=delay)
 
 
 def _tell(using: str, claims: list[Claim], evidence: str) -> None:

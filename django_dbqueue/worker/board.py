@@ -30,8 +30,8 @@ class Board:
     """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory."""
 
     def __init__(self, capacity: int) -> None:
-        self._cells = memoryview(mmap.mmap(-1, 8 * (len(COUNTERS) + 3 * capacity))).cast("q")
-        self._base = len(COUNTERS)
+        self._base = len(COUNTERS) + 1
+        self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + 3 * capacity))).cast("q")
         self._free = list(range(capacity))
         self._lock = threading.Lock()
         self._capacity = capacity
@@ -44,6 +44,15 @@ class Board:
     def counter(self, name: str) -> int:
         """Read a counter."""
         return self._cells[COUNTERS.index(name)]
+
+    @property
+    def retry_due(self) -> float:
+        """When the last retry that this child caused is due, in seconds of the monotonic clock (0: none)."""
+        return self._cells[self._base - 1] / 1000
+
+    def expect_retry(self, due: float) -> None:
+        """Note that a retry will be due then, so that --drain waits for it, whoever takes this child's place."""
+        self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
 
     def occupy(self, claim: Claim) -> int:
         """Note that this message is about to start; return its slot."""

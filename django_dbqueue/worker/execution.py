@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from asgiref.sync import async_to_sync
-from django.db import connections
 
-from django_dbqueue.consumers import Reject, Retry
+from django_dbqueue.conf import QueueOptions
+from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.exceptions import LeaseLost, UndecodableMessage
 from django_dbqueue.lifecycle.settle import error_text
 from django_dbqueue.worker.holding import Delivery
+from django_dbqueue.worker.sessions import leave_clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ def execute(delivery: Delivery) -> Verdict:
     except Reject as error:
         return Verdict("reject", error=error_text(str(error)) or "Rejected")
     except Retry as error:
-        delay = backoff(delivery) if error.after is None else error.after
+        delay = backoff(delivery.options, message.read_count) if error.after is None else error.after
         return Verdict("nack", delay, error_text(f"Retry: {error}") or "")
     except LeaseLost as error:
         if error.message_id == message.pk:
             return NOTHING
-        return Verdict("nack", backoff(delivery), error_text(error) or "")
+        return Verdict("nack", backoff(delivery.options, message.read_count), error_text(error) or "")
     except TimeoutError as error:
-        text = timed_out(delivery) if delivery.consumer.is_async and delivery.timed_out else error_text(error)
-        return Verdict("nack", backoff(delivery), text or "")
-    except BaseException as error:  # noqa: BLE001 - a handler's SystemExit must not end the worker's thread
-        return Verdict("nack", backoff(delivery), error_text(error) or "")
+        text = timed_out(delivery.consumer, delivery.options) if delivery.timed_out else error_text(error)
+        return Verdict("nack", backoff(delivery.options, message.read_count), text or "")
+    except BaseException as error:
+        return Verdict("nack", backoff(delivery.options, message.read_count), error_text(error) or "")
     finally:
         leave_clean()
 
@@ -74,39 +74,15 @@ def _call(delivery: Delivery) -> None:
     async_to_sync(run)()
 
 
-def timed_out(delivery: Delivery) -> str:
+def timed_out(consumer: Consumer, options: QueueOptions) -> str:
     """Say that a handler ran too long."""
-    return f"TimedOut: {delivery.consumer.name} ran longer than its timeout of {delivery.options.timeout:g} s"
+    return f"TimedOut: {consumer.name} ran longer than its timeout of {options.timeout:g} s"
 
 
-def backoff(delivery: Delivery) -> float:
+def backoff(options: QueueOptions, read_count: int) -> float:
     """Return seconds until the next try: doubled with each read up to the limit, with jitter below it.
 
     The jitter takes up to half away ("equal jitter", M. Brooker, AWS Architecture Blog, 2015).
     """
-    exponent = min(max(delivery.message.read_count - 1, 0), 60)
-    full = min(delivery.options.backoff_max, delivery.options.backoff * 2.0**exponent)
-    return full * random.uniform(0.5, 1.0)
-
-
-def leave_clean() -> None:
-    """Undo what a handler left behind on this thread's connections: an open transaction, autocommit off."""
-    for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block or connection.needs_rollback or not _autocommits(connection):
-            discard(connection)
-        else:
-            connection.close_if_unusable_or_obsolete()
-
-
-def _autocommits(connection: Any) -> bool:
-    return connection.connection is None or bool(connection.autocommit)
-
-
-def discard(connection: Any) -> None:
-    """Close a connection whatever state it is in (which rolls back), and forget its wrapper."""
-    raw = connection.connection
-    with contextlib.suppress(Exception):
-        if raw is not None:
-            raw.close()
-    with contextlib.suppress(AttributeError, KeyError):
-        del connections[connection.alias]
+    exponent = min(max(read_count - 1, 0), 60)
+    return min(options.backoff_max, options.backoff * 2.0**exponent) * random.uniform(0.5, 1.0)

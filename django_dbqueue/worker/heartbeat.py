@@ -20,6 +20,7 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.sessions import discard, discard_all
 
 BEAT_HOLDING: Final = 1.0
 BEAT_IDLE: Final = 10.0
@@ -61,9 +62,9 @@ class Heartbeat(threading.Thread):
                 if not troubled:
                     logger.warning("the heartbeat can't reach the database, trying on: %s", error)
                 troubled = True
-                connections[self._using].close()
+                discard(self._using)
             self._over.wait(self._nap())
-        connections.close_all()
+        discard_all()
 
     def _nap(self) -> float:
         waits = [delivery.extend_at for delivery in self._holding.snapshot() if delivery.lease]
@@ -133,4 +134,10 @@ def beat(using: str, worker: Worker, *, held: int) -> None:
 
 def new_worker(worker_id: int, queues: tuple[str, ...], threads: int) -> Worker:
     """Make the row of this process."""
-    return Worker(id=worker_id, host=socket.gethostname()[:255], pid=os.getpid(), queues=",".join(queues), threads=threads)
+    return Worker(
+        id=worker_id,
+        host=socket.gethostname()[:255],
+        pid=os.getpid(),
+        queues=",".join(queues),
+        threads=threads,
+    )

@@ -12,6 +12,7 @@ from django.db import connections
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of
+from django_dbqueue.worker.sessions import discard, discard_all
 
 FASTEST: Final = 0.01
 SLOWEST: Final = 1.0
@@ -48,9 +49,7 @@ class Listener(threading.Thread):
         self._over = threading.Event()
 
     @classmethod
-    def start_where_possible(
-        cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]
-    ) -> Listener | None:
+    def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
         """Start one if the database can notify and the setting NOTIFY is on."""
         if not (dialect_of(connections[using]).notifies and conf.get("NOTIFY")):
             return None
@@ -72,11 +71,11 @@ class Listener(threading.Thread):
                     cursor.execute("LISTEN django_dbqueue")
                 backoff.reset()
                 self._listen(connection.connection)
-            except Exception as error:  # noqa: BLE001 - whatever it was, polling still works
+            except Exception as error:
                 logger.debug("the listener lost its connection: %s", error)
-                connection.close()
+                discard(self._using)
                 self._over.wait(backoff.next())
-        connections.close_all()
+        discard_all()
 
     def _listen(self, raw: Any) -> None:
         while not self._over.is_set():

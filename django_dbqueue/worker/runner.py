@@ -20,12 +20,13 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
-from django_dbqueue.worker.execution import Verdict, execute, timed_out
+from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out
 from django_dbqueue.worker.heartbeat import Heartbeat, beat, new_worker
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, WorkerOptions
 from django_dbqueue.worker.polling import Backoff, Listener
+from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.settling import Settler
 
 GATHER: Final = 0.01
@@ -34,6 +35,8 @@ AHEAD: Final = 0.5
 """Seconds of work that a child fetches ahead, going by what its handlers took lately."""
 DRAIN_WAITS: Final = 60.0
 """How far off, in seconds, a retry that --drain caused itself may be for --drain to wait for it."""
+MARGIN: Final = 0.05
+"""Seconds by which the server's clock may be behind in calling a retry due."""
 WAKE: Final = None
 
 logger = logging.getLogger("django_dbqueue.worker")
@@ -69,7 +72,7 @@ class Runner:
         self._stopping = False
         self._orphan_deadline: float | None = None
         self._replace_deadline: float | None = None
-        self._came_back_short = False
+        self._short_at: float | None = None
         self._poll_at = 0.0
         self._connected = False
 
@@ -112,7 +115,7 @@ class Runner:
             listener.stop()
         heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
-        connections.close_all()
+        discard_all()
         if self._holding.running():
             os._exit(EXIT_REPLACE)  # a thread that hangs can't be ended; what it holds is the supervisor's to settle
         return EXIT_REPLACE if self._replace_deadline is not None else EXIT_OK
@@ -129,7 +132,7 @@ class Runner:
     def _work(self, now: float) -> None:
         if not self._connected:
             self._connect()
-        self._settler.flush(now)
+        self._settler.flush()
         self._find_timeouts(now)
         if self._stopping or self._replace_deadline is not None:
             self._give_back_unstarted()
@@ -149,10 +152,10 @@ class Runner:
             return False
         if self._stopping or self._left == 0:
             return True
-        if not self._options.drain or not self._came_back_short:
+        if not self._options.drain or self._short_at is None:
             return False
-        now = time.monotonic()
-        return not now < self._settler.latest_retry <= now + DRAIN_WAITS
+        waits_until = self._board.retry_due + MARGIN
+        return self._short_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
     def _unsettled(self) -> bool:
         return bool(len(self._settler)) or not self._inbox.empty()
@@ -176,11 +179,10 @@ class Runner:
                 got += self._claim(claimer, want - got)
             if self._suspects:
                 break
-        self._came_back_short = got < want
         if got:
             self._backoff.reset()
-            self._poll_at = 0.0
-        if self._came_back_short:
+        if got < want:
+            self._short_at = now
             self._poll_at = time.monotonic() + self._backoff.next()
 
     def _claim(self, claimer: Claimer, limit: int) -> int:
@@ -222,7 +224,7 @@ class Runner:
                 self._holding.succeeded(delivery)
             delivery.finished = True
             self._inbox.put((delivery, verdict, time.monotonic() - began))
-        connections.close_all()
+        discard_all()
 
     def _find_timeouts(self, now: float) -> None:
         """A thread can't be ended: the child stops claiming, and its supervisor settles what hangs after its end."""
@@ -233,7 +235,7 @@ class Runner:
                 continue
             delivery.timed_out = True
             self._board.mark(delivery.slot, SlotState.TIMED_OUT)
-            logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery))
+            logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery.consumer, delivery.options))
             if self._replace_deadline is None:
                 self._replace_deadline = now + self._options.grace
 
@@ -266,7 +268,8 @@ class Runner:
             return
         delivery, verdict, seconds = item
         if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
-            verdict = Verdict("nack", verdict.delay or delivery.options.backoff, timed_out(delivery))
+            delay = backoff(delivery.options, delivery.message.read_count)
+            verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
         self._usual_seconds += (seconds - self._usual_seconds) / 8
         self._settler.add(delivery, verdict, seconds)
 
@@ -280,7 +283,7 @@ class Runner:
             if self._connected:
                 logger.warning("database trouble, trying on: %s", " ".join(str(error).split()))
             self._connected = False
-            connections[self._using].close()
+            discard(self._using)
             return False
         return True
 
@@ -299,4 +302,3 @@ class Runner:
         owned = {Claim(*row) for row in fetch(self._using, dialect.owned(self._queues, self._worker.pk))}
         settle_claims(self._using, dialect.release(), sorted(owned - known))
         self._connected = True
-

@@ -6,6 +6,7 @@ After a lost reply the row's token tells what happened: done under our token mea
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.db import connections
@@ -30,8 +31,6 @@ class Settler:
         self._board = board
         self._acks: list[tuple[Delivery, float]] = []
         self._others: list[tuple[Delivery, Verdict]] = []
-        self.latest_retry = 0.0
-        """Seconds (of the monotonic clock) when the last retry that this child caused is due."""
 
     def __len__(self) -> int:
         return len(self._acks) + len(self._others)
@@ -47,7 +46,7 @@ class Settler:
         else:
             self._others.append((delivery, verdict))
 
-    def flush(self, now: float) -> None:
+    def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
         dialect = dialect_of(connections[self.using])
         while self._acks:
@@ -67,7 +66,7 @@ class Settler:
             )
             held = bool(settle_claims(self.using, change, [delivery.message.claim]))
             del self._others[0]
-            self._finish_other(delivery, verdict, now, held=held)
+            self._finish_other(delivery, verdict, held=held)
 
     def _settled_before(self, claims: list[Claim]) -> set[int]:
         """Return those that are done under our own token: the handler acked them, or a reply was lost."""
@@ -86,7 +85,7 @@ class Settler:
         else:
             self._lost(delivery, "ack")
 
-    def _finish_other(self, delivery: Delivery, verdict: Verdict, now: float, *, held: bool) -> None:
+    def _finish_other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
         message = delivery.message
         self._holding.drop(delivery)
         if not held:
@@ -99,7 +98,7 @@ class Settler:
             signals.message_died.send(self.model, **said)
         else:
             self._board.count("failed")
-            self.latest_retry = max(self.latest_retry, now + (verdict.delay or 0.0))
+            self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
             signals.message_failed.send(self.model, **said, delay=verdict.delay)
 
     def _lost(self, delivery: Delivery, verb: str) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any, Final
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import new_token
@@ -28,6 +28,7 @@ from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_OK, EXIT_REPLACE, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
 from django_dbqueue.worker.runner import Runner
+from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.shutdown import StopSignals
 
 TICK: Final = 0.2
@@ -59,7 +60,11 @@ class Supervisor:
     """Runs a worker until it is drained, spent or told to stop."""
 
     def __init__(
-        self, options: WorkerOptions, consumers: dict[str, Consumer], *, progress: Callable[[dict[str, int]], None]
+        self,
+        options: WorkerOptions,
+        consumers: dict[str, Consumer],
+        *,
+        progress: Callable[[dict[str, int]], None],
     ) -> None:
         self._options = options
         self._consumers = consumers
@@ -71,6 +76,7 @@ class Supervisor:
         self._deadline: float | None = None
         self._killed = False
         self._cut_off = 0
+        self._retry_due = 0.0
         self._strays: set[str] = set()
         self._strays_at = 0.0
 
@@ -97,7 +103,7 @@ class Supervisor:
                 self._follow_signals(stop)
                 self._name_strays()
                 self._progress(self.totals)
-        connections.close_all()
+        discard_all()
         return EXIT_CUT_OFF if self._cut_off else EXIT_OK
 
     def _may_end(self) -> bool:
@@ -114,10 +120,11 @@ class Supervisor:
                 self._start(child, stop)
 
     def _start(self, child: Child, stop: StopSignals) -> None:
-        connections.close_all()
+        discard_all()
         sys.stdout.flush()
         sys.stderr.flush()
         child.board = Board(self._options.batch + self._options.threads)
+        child.board.expect_retry(self._retry_due)
         child.worker_id = new_token()
         child.started_at = time.monotonic()
         child.process = _fork.Process(target=self._be, args=(child, stop), name=f"dbqueue-{child.index}")
@@ -172,12 +179,13 @@ class Supervisor:
             _, board, worker_id, how, cut_off = entry
             try:
                 running = settle_after(
-                    self._options.database, worker_id, self._queues, board, how=how, cut_off=cut_off
+                    self._options.database, worker_id, self._consumers, board, how=how, cut_off=cut_off
                 )
                 self._cut_off += running if cut_off else 0
+                self._retry_due = max(self._retry_due, board.retry_due)
                 self._aftermaths.remove(entry)
             except Error as error:
-                connections[self._options.database].close()
+                discard(self._options.database)
                 logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
                 return
 
@@ -211,7 +219,7 @@ class Supervisor:
                     self._strays.add(name)
                     logger.warning("queue %s has messages, and no consumer is registered here; they stay", name)
         except Error:
-            connections[self._options.database].close()
+            discard(self._options.database)
 
     def _has_work(self, queue: str) -> bool:
         return bool(Message.objects.using(self._options.database).ready(queue).exists())

@@ -50,18 +50,24 @@ class Command(BaseCommand):
     """Run consumers until stopped. Exit codes: 0 stopped or drained, 1 could not start, 3 handlers were cut off."""
 
     help = "Run the consumers of the message queue."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own form; ours run below, with the database
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--queues", help="names, by commas (default: every queue that has a consumer)")
         parser.add_argument("--processes", type=_whole(1, 512), default=1, help="child processes (default: 1)")
         parser.add_argument("--threads", type=_whole(1, 512), default=1, help="threads in each child (default: 1)")
         parser.add_argument(
-            "--batch", type=_whole(1, 900), default=100, help="messages that a child holds at most (default: 100)"
+            "--batch",
+            type=_whole(1, 900),
+            default=100,
+            help="messages that a child holds at most (default: 100)",
         )
         parser.add_argument("--lease", type=_seconds, help="seconds; goes before what consumers and settings say")
         parser.add_argument(
-            "--grace", type=_seconds, default=25.0, help="seconds that running handlers get at a stop (default: 25)"
+            "--grace",
+            type=_seconds,
+            default=25.0,
+            help="seconds that running handlers get at a stop (default: 25)",
         )
         parser.add_argument("--drain", action="store_true", help="end when nothing is due any more")
         parser.add_argument("--max-messages", type=_whole(1, 10**11), help="end after so many deliveries")
@@ -114,7 +120,7 @@ class Command(BaseCommand):
                 "The worker can't keep its promises here:\n" + "\n".join(f"  {error}" for error in errors)
             )
         try:
-            Message.objects.using(alias).order_by().values_list("pk")[:1].first()
+            Message.objects.using(alias).order_by("pk").values_list("pk").first()
         except Error as error:
             raise CommandError(
                 f"The queue's table in database {alias!r} can't be read: {error}\n"

@@ -1,0 +1,144 @@
+"""What a message says is done: {"do": "sleep", "seconds": 3}, {"do": "die"}, ... Each step is one line of a log file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection, transaction
+
+from django_dbqueue import Reject, Retry, consumer
+from django_dbqueue.models import Message, Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def note(step: str, message: Message, **more: Any) -> None:
+    """Append one line; a single write of O_APPEND is not torn by other processes."""
+    line = {"step": step, "id": message.pk, "reads": message.read_count, "pid": os.getpid(), **more}
+    file = os.open(os.environ["DBQUEUE_TEST_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, (json.dumps(line) + "\n").encode())
+    finally:
+        os.close(file)
+
+
+def _ok(message: Message, _what: dict[str, Any]) -> None:
+    note("ok", message)
+
+
+def _sleep(message: Message, what: dict[str, Any]) -> None:
+    time.sleep(what["seconds"])
+
+
+def _until(message: Message, what: dict[str, Any]) -> None:
+    """Run until the test makes a file."""
+    while not Path(what["file"]).exists():
+        time.sleep(0.01)
+
+
+def _die(_message: Message, _what: dict[str, Any]) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail(message: Message, what: dict[str, Any]) -> None:
+    if message.read_count <= what.get("times", 1_000_000):
+        raise ValueError(what.get("say", "as told"))
+
+
+def _retry(message: Message, what: dict[str, Any]) -> None:
+    if message.read_count == 1:
+        raise Retry(after=what["after"])
+
+
+def _reject(_message: Message, _what: dict[str, Any]) -> None:
+    raise Reject("not wanted")
+
+
+def _exit(_message: Message, _what: dict[str, Any]) -> None:
+    raise SystemExit(3)
+
+
+def _ack_in_transaction(message: Message, _what: dict[str, Any]) -> None:
+    with transaction.atomic():
+        Queue.objects.create(name=f"effect-{message.pk}")
+        message.ack()
+
+
+def _ack_and_roll_back(message: Message, _what: dict[str, Any]) -> None:
+    with transaction.atomic():
+        message.ack()
+        transaction.set_rollback(True)
+
+
+def _exactly_once(message: Message, what: dict[str, Any]) -> None:
+    with message.transaction():
+        Queue.objects.create(name=f"effect-{message.pk}")
+        if message.read_count <= what.get("fail_times", 0):
+            raise ValueError("after the effect")
+
+
+def _break_connection(_message: Message, what: dict[str, Any]) -> None:
+    """Leave the thread's connection in every bad state that a handler can."""
+    if what["how"] == "autocommit off":
+        transaction.set_autocommit(False)
+        Queue.objects.create(name="left-open")
+    elif what["how"] == "open atomic":
+        transaction.atomic().__enter__()
+        Queue.objects.create(name="left-open")
+    elif what["how"] == "closed":
+        connection.ensure_connection()
+        connection.connection.close()
+
+
+def _enqueue(_message: Message, what: dict[str, Any]) -> None:
+    Message.objects.enqueue(what["payload"], queue="test")
+
+
+_DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
+    "ok": _ok,
+    "sleep": _sleep,
+    "until": _until,
+    "die": _die,
+    "fail": _fail,
+    "retry": _retry,
+    "reject": _reject,
+    "exit": _exit,
+    "ack in transaction": _ack_in_transaction,
+    "ack and roll back": _ack_and_roll_back,
+    "exactly once": _exactly_once,
+    "break connection": _break_connection,
+    "enqueue": _enqueue,
+}
+
+
+@consumer("test", max_reads=3, backoff=0.05, backoff_max=0.2)
+def do_as_told(message: Message) -> None:
+    what = message.payload
+    note("begin", message)
+    _DEEDS[what["do"]](message, what)
+    note("end", message, lost=message.lease_lost)
+
+
+@consumer("short-lease", lease=2, max_reads=5, backoff=0.05, backoff_max=0.2)
+def do_on_a_short_lease(message: Message) -> None:
+    do_as_told(message)
+
+
+@consumer("timed", timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
+def do_in_time(message: Message) -> None:
+    do_as_told(message)
+
+
+@consumer("async", timeout=1, max_reads=2, backoff=0.05, backoff_max=0.2)
+async def do_asynchronously(message: Message) -> None:
+    note("begin", message)
+    await asyncio.sleep(message.payload["seconds"])
+    assert await Message.objects.filter(pk=message.pk).aexists()
+    note("end", message)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE = 60.0
+"""Seconds after which an event that should have come is called missing; far beyond what any machine needs."""
+
+
+def wait_until(happened: Callable[[], Any], what: str) -> Any:
+    """Wait for an event and return what it gave; fail by name when it doesn't come."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := happened():
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"waited {PATIENCE:g} s in vain for: {what}")
+
+
+class WorkerProcess:
+    """A real ``run_queue_worker`` in a process group of its own, and the log that its consumers write."""
+
+    def __init__(self, environment: dict[str, str], directory: Path, arguments: tuple[str, ...]) -> None:
+        self.log = directory / "consumers.log"
+        self._output = directory / f"worker-{time.monotonic_ns()}.log"
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "django", "run_queue_worker", *arguments],
+                env=environment | {"DBQUEUE_TEST_LOG": str(self.log)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self._output.read_text()
+
+    def notes(self, step: str = "", message_id: int | None = None) -> list[dict[str, Any]]:
+        """What the consumers wrote down so far."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        notes = [json.loads(line) for line in lines]
+        return [n for n in notes if step in ("", n["step"]) and (message_id is None or n["id"] == message_id)]
+
+    def wait_for(self, step: str, message_id: int | None = None, times: int = 1) -> list[dict[str, Any]]:
+        """Wait until a step was written down that often."""
+
+        def enough() -> list[dict[str, Any]]:
+            found = self.notes(step, message_id)
+            return found if len(found) >= times else []
+
+        return wait_until(enough, f"{times} × {step!r} of {message_id}; output:\n{self.output}")  # type: ignore[no-any-return]
+
+    def wait_for_output(self, text: str) -> None:
+        """Wait until it has printed something."""
+        wait_until(lambda: text in self.output, f"{text!r} in the output:\n{self.output}")
+
+    def ended(self) -> int:
+        """Wait for its end and return the exit code."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"the worker did not end; output:\n{self.output}")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the supervisor alone."""
+        self.process.send_signal(number)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to the supervisor and its children."""
+        os.killpg(self.process.pid, number)
+
+    def end(self) -> None:
+        """End whatever is left of it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGCONT)
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def start_worker(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+    """Start workers on the test database; all of them are ended with the test."""
+    workers: list[WorkerProcess] = []
+
+    def start(*arguments: str) -> WorkerProcess:
+        workers.append(WorkerProcess(worker_env, tmp_path, arguments))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.end()
+
+
+@pytest.fixture
+def drain(start_worker: Callable[..., WorkerProcess]) -> Callable[..., WorkerProcess]:
+    """Run a worker with --drain to its end."""
+
+    def run(*arguments: str) -> WorkerProcess:
+        worker = start_worker("--drain", *arguments)
+        assert worker.ended() == 0, worker.output
+        return worker
+
+    return run

@@ -1,0 +1,205 @@
+"""Kills, stops, freezes and cuts, on real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.models import Message, Worker
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def send(queue: str = "test", /, **what: Any) -> Message:
+    return Message.objects.enqueue(what, queue=queue)
+
+
+def test_a_poison_message_dies_alone_and_its_neighbours_are_done(drain: Callable[..., Any]) -> None:
+    Message.objects.enqueue_many([{"do": "ok"}] * 100, queue="test")
+    poison = send(do="die")
+    Message.objects.enqueue_many([{"do": "ok"}] * 99, queue="test")
+    worker = drain()
+    row = Message.objects.get(pk=poison.pk)
+    assert row.is_dead
+    assert (row.read_count, row.crashes) == (3, 3)
+    assert "SIGKILL" in str(row.error)
+    assert Message.objects.done("test").count() == 199
+    assert len(worker.notes("begin", poison.pk)) == 3
+    assert Message.objects.done("test").filter(read_count__gt=1).count() == 0, "no innocent was charged twice"
+
+
+def test_two_poisons_in_two_processes_leave_all_others_done(drain: Callable[..., Any]) -> None:
+    Message.objects.enqueue_many([{"do": "die" if number in (30, 31) else "ok"} for number in range(100)], queue="test")
+    drain("--processes", "2", "--threads", "2")
+    assert Message.objects.dead("test").count() == 2
+    assert Message.objects.done("test").count() == 98
+
+
+def test_a_killed_child_is_replaced_and_its_message_comes_again(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    message = send(do="until", file=str(gate))
+    waiting = [send(do="ok") for _ in range(3)]
+    worker = start_worker("--batch", "10")
+    [first] = worker.wait_for("begin", message.pk)
+    os.kill(first["pid"], signal.SIGKILL)
+    gate.touch()
+    worker.wait_for("end", message.pk)
+    for other in waiting:
+        worker.wait_for("end", other.pk)
+    wait_until(lambda: Message.objects.done("test").count() == 4, "four done")
+    row = Message.objects.get(pk=message.pk)
+    assert row.read_count == 2
+    assert all(Message.objects.get(pk=other.pk).read_count == 1 for other in waiting)
+
+
+def test_after_kill_9_of_the_whole_worker_all_is_redelivered_at_the_leases_end(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    held = [send("short-lease", do="until", file=str(gate)) for _ in range(5)]
+    worker = start_worker("--threads", "2", "--batch", "5")
+    worker.wait_for("begin", times=2)
+    worker.signal_all(signal.SIGKILL)
+    worker.ended()
+    gate.touch()
+    second = start_worker()
+    for message in held:
+        second.wait_for("end", message.pk)
+    wait_until(lambda: Message.objects.done("short-lease").count() == 5, "five done")
+
+
+def test_the_children_end_when_their_supervisor_is_gone(start_worker: Callable[..., Any]) -> None:
+    message = send(do="ok")
+    worker = start_worker()
+    worker.wait_for("end", message.pk)
+    worker.signal(signal.SIGKILL)
+    worker.ended()
+    wait_until(lambda: not Worker.objects.exists(), "the child to take its row away")
+
+
+def test_a_zombie_that_wakes_after_its_lease_is_refused(start_worker: Callable[..., Any], tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    message = send("short-lease", do="until", file=str(gate))
+    zombie = start_worker()
+    zombie.wait_for("begin", message.pk)
+    zombie.signal_all(signal.SIGSTOP)
+    wait_until(lambda: Message.objects.stuck("short-lease").exists(), "the lease to end")
+    gate.touch()
+    second = start_worker()
+    second.wait_for("end", message.pk)
+    wait_until(lambda: Message.objects.get(pk=message.pk).status == "y", "the second run to be acked")
+    winner = Message.objects.get(pk=message.pk).claim_token
+    zombie.signal_all(signal.SIGCONT)
+    zombie.wait_for_output("refused: its claim was lost")
+    row = Message.objects.get(pk=message.pk)
+    assert (row.status, row.claim_token, row.read_count) == ("y", winner, 2)
+
+
+def test_leases_of_long_handlers_and_of_what_waits_behind_them_are_extended(
+    start_worker: Callable[..., Any],
+) -> None:
+    long = send("short-lease", do="sleep", seconds=5)
+    behind = [send("short-lease", do="ok") for _ in range(3)]
+    worker = start_worker("--batch", "10")
+    start_worker()
+    worker.wait_for("end", long.pk)
+    for message in behind:
+        worker.wait_for("end", message.pk)
+    wait_until(lambda: Message.objects.done("short-lease").count() == 4, "all done")
+    assert Message.objects.filter(read_count__gt=1).count() == 0
+
+
+def test_sigterm_lets_the_handler_finish_and_gives_the_rest_back_uncharged(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    running = send(do="until", file=str(gate))
+    worker = start_worker("--threads", "1", "--batch", "10")
+    worker.wait_for("begin", running.pk)
+    waiting = [send(do="ok") for _ in range(4)]
+    worker.signal(signal.SIGTERM)
+    worker.wait_for_output("stopping")
+    gate.touch()
+    assert worker.ended() == 0
+    assert Message.objects.get(pk=running.pk).status == "y"
+    for message in waiting:
+        row = Message.objects.get(pk=message.pk)
+        assert (row.status, row.read_count) == ("n", 0)
+    assert not Worker.objects.exists()
+
+
+@pytest.mark.parametrize("how", ["the grace ends", "a second signal"])
+def test_what_is_cut_off_goes_back_charged_but_neither_failed_nor_crashed(
+    start_worker: Callable[..., Any], how: str
+) -> None:
+    running = send(do="sleep", seconds=300)
+    worker = start_worker("--grace", "0.3" if how == "the grace ends" else "300")
+    worker.wait_for("begin", running.pk)
+    worker.signal(signal.SIGTERM)
+    if how == "a second signal":
+        worker.wait_for_output("stopping")
+        worker.signal(signal.SIGTERM)
+    assert worker.ended() == 3
+    row = Message.objects.get(pk=running.pk)
+    assert (row.status, row.read_count, row.crashes) == ("n", 1, 0)
+    assert row.available_at is not None
+    assert "Interrupted" in str(row.error)
+
+
+def test_a_third_signal_ends_it_at_once(start_worker: Callable[..., Any]) -> None:
+    running = send(do="sleep", seconds=300)
+    worker = start_worker("--grace", "300")
+    worker.wait_for("begin", running.pk)
+    worker.signal_all(signal.SIGSTOP)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        worker.signal(number)
+    worker.signal(signal.SIGCONT)
+    assert worker.ended() in {3, 4}
+
+
+def test_sessions_killed_again_and_again_lose_nothing_and_need_no_restart(
+    start_worker: Callable[..., Any], database: str
+) -> None:
+    """On SQLite, which has no sessions to kill, the file is locked for a while instead."""
+    Message.objects.enqueue_many([{"do": "sleep", "seconds": 0.01}] * 300, queue="test")
+    worker = start_worker("--threads", "2", "--batch", "20")
+    worker.wait_for("end", times=5)
+    for round_ in range(1, 6):
+        _hurt(database)
+        worker.wait_for("end", times=5 + 20 * round_)
+    wait_until(lambda: Message.objects.done("test").count() == 300, "300 done")
+    ended = [note["id"] for note in worker.notes("end")]
+    assert set(ended) == set(Message.objects.values_list("pk", flat=True))
+    assert worker.process.poll() is None
+
+
+def _hurt(database: str) -> None:
+    with connection.cursor() as cursor:
+        if database == "postgres":
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        elif database == "sqlite":
+            cursor.execute("BEGIN EXCLUSIVE")
+            cursor.execute("ROLLBACK")
+        else:
+            cursor.execute(
+                "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+            )
+            for (session,) in cursor.fetchall():
+                try:
+                    cursor.execute(f"KILL {int(session)}")
+                except Exception as error:
+                    assert "1094" in str(error), error  # noqa: PT017 - it ended by itself meanwhile

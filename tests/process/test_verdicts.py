@@ -1,0 +1,146 @@
+"""What a handler says becomes of its message, in a real worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue.models import Message, Queue, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def send(queue: str = "test", /, **what: Any) -> Message:
+    return Message.objects.enqueue(what, queue=queue)
+
+
+def test_each_verdict_ends_where_it_should(drain: Callable[..., Any]) -> None:
+    ok = send(do="ok")
+    rejected = send(do="reject")
+    failing = send(do="fail", say="as\ntold")
+    passing = send(do="fail", times=2)
+    retried = send(do="retry", after=0.1)
+    leaving = send(do="exit")
+    drain("--threads", "2")
+    ok, rejected, failing, passing, retried, leaving = (
+        Message.objects.get(pk=m.pk) for m in (ok, rejected, failing, passing, retried, leaving)
+    )
+    assert (ok.status, ok.read_count, ok.error) == ("y", 1, None)
+    assert rejected.is_dead
+    assert rejected.read_count == 1
+    assert rejected.error == "not wanted"
+    assert failing.is_dead
+    assert failing.read_count == 3
+    assert "ValueError: as\ntold" in str(failing.error)
+    assert "queue_consumers.py" in str(failing.error)
+    assert (passing.status, passing.read_count) == ("y", 3)
+    assert (retried.status, retried.read_count) == ("y", 2)
+    assert leaving.is_dead
+    assert "SystemExit: 3" in str(leaving.error)
+
+
+def test_a_row_that_cannot_be_decoded_goes_to_the_dead_and_blocks_nobody(drain: Callable[..., Any]) -> None:
+    broken = send(do="ok")
+    odd = send(do="ok")
+    headed = send(do="ok")
+    ok = send(do="ok")
+    Message.objects.filter(pk=broken.pk).update(body='{"do": ')
+    Message.objects.filter(pk=odd.pk).update(content_type="pickle")
+    Message.objects.filter(pk=headed.pk).update(headers_text="[1]")
+    worker = drain()
+    for message in (broken, odd, headed):
+        row = Message.objects.get(pk=message.pk)
+        assert row.is_dead
+        assert "UndecodableMessage" in str(row.error)
+    assert Message.objects.get(pk=ok.pk).status == "y"
+    assert [n["id"] for n in worker.notes("begin")] == [ok.pk]
+
+
+def test_an_ack_inside_the_handlers_transaction_is_one_commit_and_not_done_again(
+    drain: Callable[..., Any],
+) -> None:
+    message = send(do="ack in transaction")
+    worker = drain()
+    assert Message.objects.get(pk=message.pk).status == "y"
+    assert Queue.objects.filter(name=f"effect-{message.pk}").exists()
+    assert "refused" not in worker.output
+
+
+def test_an_ack_that_was_rolled_back_counts_as_not_done(drain: Callable[..., Any]) -> None:
+    message = send(do="ack and roll back")
+    drain()
+    row = Message.objects.get(pk=message.pk)
+    assert (row.status, row.read_count) == ("y", 1)
+
+
+def test_exactly_once_survives_failures_after_the_effect(drain: Callable[..., Any]) -> None:
+    message = send(do="exactly once", fail_times=2)
+    drain()
+    row = Message.objects.get(pk=message.pk)
+    assert (row.status, row.read_count) == ("y", 3)
+    assert Queue.objects.filter(name=f"effect-{message.pk}").count() == 1
+
+
+@pytest.mark.parametrize("how", ["autocommit off", "open atomic", "closed"])
+def test_a_handler_that_breaks_its_connection_harms_no_other(drain: Callable[..., Any], how: str) -> None:
+    bad = send(do="break connection", how=how)
+    effect = send(do="ack in transaction")
+    drain("--batch", "1")
+    assert Message.objects.get(pk=bad.pk).status == "y"
+    assert Message.objects.get(pk=effect.pk).status == "y"
+    assert Queue.objects.filter(name=f"effect-{effect.pk}").exists()
+    assert not Queue.objects.filter(name="left-open").exists()
+
+
+def test_async_consumers_run_and_are_cancelled_at_their_timeout(drain: Callable[..., Any]) -> None:
+    quick = Message.objects.enqueue({"seconds": 0.01}, queue="async")
+    slow = Message.objects.enqueue({"seconds": 30}, queue="async")
+    worker = drain("--threads", "2")
+    assert Message.objects.get(pk=quick.pk).status == "y"
+    row = Message.objects.get(pk=slow.pk)
+    assert row.is_dead
+    assert "TimedOut" in str(row.error)
+    assert worker.notes("end", slow.pk) == []
+
+
+def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Callable[..., Any]) -> None:
+    slow = send("timed", do="sleep", seconds=30)
+    ok = send("timed", do="ok")
+    worker = drain("--batch", "1")
+    row = Message.objects.get(pk=slow.pk)
+    assert row.is_dead
+    assert row.read_count == 2
+    assert row.crashes == 0
+    assert "TimedOut" in str(row.error)
+    assert Message.objects.get(pk=ok.pk).status == "y"
+    assert len({n["pid"] for n in worker.notes("begin")}) > 1
+
+
+def test_max_messages_bounds_the_deliveries_of_all_processes(drain: Callable[..., Any]) -> None:
+    Message.objects.enqueue_many([{"do": "ok"}] * 20, queue="test")
+    worker = drain("--max-messages", "7", "--processes", "2")
+    assert len(worker.notes("begin")) == 7
+    assert Message.objects.done("test").count() == 7
+    assert Message.objects.ready("test").filter(read_count=0).count() == 13
+
+
+def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
+    start_worker: Callable[..., Any],
+) -> None:
+    Queue.objects.pause("test", by="me", reason="because")
+    paused = send(do="ok")
+    stray = send("nobody", do="ok")
+    other = send("short-lease", do="ok")
+    worker = start_worker()
+    worker.wait_for("end", other.pk)
+    worker.wait_for_output("queue nobody has messages")
+    assert worker.notes("begin", paused.pk) == []
+    Queue.objects.resume("test")
+    worker.wait_for("end", paused.pk)
+    assert worker.output.count("queue nobody") == 1
+    assert Message.objects.get(pk=stray.pk).read_count == 0
+    assert Worker.objects.count() == 1
