@@ -35,7 +35,7 @@ _HOMES = {
     "UndecodableMessage": "exceptions",
     "UnsupportedDatabase": "exceptions",
 }
-__all__ = [*_HOMES]  # noqa: PLE0604
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 MODULE = "queue_consumers"
 
 
-class Retry(Exception):  # noqa: N818 - a word said by handlers, not a failure's name
+class Retry(Exception):
     """Raised by a handler: give the message back, to come again ``after`` seconds (default: the usual back-off)."""
 
     def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
@@ -26,7 +26,7 @@ class Retry(Exception):  # noqa: N818 - a word said by handlers, not a failure's
         super().__init__(reason or "the handler asked for a retry")
 
 
-class Reject(Exception):  # noqa: N818
+class Reject(Exception):
     """Raised by a handler: send the message to the dead letters, with the reason."""
 
 
@@ -73,7 +73,12 @@ def consumer(
     """
     said: dict[str, Any] = {}
     check_queue(queue)
-    for name, value in (("lease", lease), ("timeout", timeout), ("backoff", backoff), ("backoff_max", backoff_max)):
+    for name, value in (
+        ("lease", lease),
+        ("timeout", timeout),
+        ("backoff", backoff),
+        ("backoff_max", backoff_max),
+    ):
         if value is not None:
             said[name] = check_seconds(name, value)
     if max_reads is not None:

@@ -18,7 +18,24 @@ Result = TypeVar("Result")
 ATTEMPTS: Final = 8
 _MYSQL_PASSING: Final = {1205, 1213, 1317, 3572}
 """Lock wait, deadlock, interrupted statement, lock not available."""
-_MYSQL_GONE: Final = {1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 2002, 2003, 2006, 2013, 2055, 3024, 4031, 1927}
+_MYSQL_GONE: Final = {
+    1040,
+    1053,
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,
+    1184,
+    2002,
+    2003,
+    2006,
+    2013,
+    2055,
+    3024,
+    4031,
+    1927,
+}
 _SQLSTATE_PASSING: Final = {"40001", "40P01", "55P03", "57014"}
 
 

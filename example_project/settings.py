@@ -17,9 +17,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 DEBUG = env.bool("DEBUG", default=True)
-SECRET_KEY = (
-    env.str("SECRET_KEY", default="insecure-and-for-the-example-only") if DEBUG else env.str("SECRET_KEY")
-)
+SECRET_KEY = env.str("SECRET_KEY", default="insecure-and-for-the-example-only") if DEBUG else env.str("SECRET_KEY")
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 
 INSTALLED_APPS = [

@@ -31,9 +31,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker, d
         with django_db_blocker.unblock():
             vendor = "mariadb" if connection.mysql_is_mariadb else "mysql"
     if vendor != database:
-        pytest.exit(
-            f"DBQUEUE_TEST_DATABASE says {database}, DBQUEUE_TEST_URL leads to {vendor}", returncode=4
-        )
+        pytest.exit(f"DBQUEUE_TEST_DATABASE says {database}, DBQUEUE_TEST_URL leads to {vendor}", returncode=4)
 
 
 @pytest.fixture

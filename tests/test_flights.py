@@ -223,13 +223,9 @@ def test_who_lost_the_claim_counts_nothing_and_sends_no_alert(tmp_path: Path) ->
 
 
 @transactional
-@pytest.mark.parametrize(
-    ("key", "failure"), [(UNLUCKY_KEY, NoticeServiceDown), ("UA-1086-2013-01-01-09:00", Retry)]
-)
+@pytest.mark.parametrize(("key", "failure"), [(UNLUCKY_KEY, NoticeServiceDown), ("UA-1086-2013-01-01-09:00", Retry)])
 def test_a_notice_that_fails_once_is_sent_by_the_second_delivery(key: str, failure: type[Exception]) -> None:
-    Message.objects.enqueue(
-        {"departure": key, "origin": "EWR", "minutes_late": 144}, queue=ALERTS_QUEUE, key=key
-    )
+    Message.objects.enqueue({"departure": key, "origin": "EWR", "minutes_late": 144}, queue=ALERTS_QUEUE, key=key)
     first = claim_one(ALERTS_QUEUE)
     with pytest.raises(failure):
         send_delay_notice(first)

@@ -186,9 +186,7 @@ def _report(request: HttpRequest, verb: Verb, outcomes: list[Outcome]) -> None:
         text = ngettext("%(verb)s: %(n)d message.", "%(verb)s: %(n)d messages.", moved)
         messages.success(request, text % {"verb": verb.label, "n": moved})
     for outcome in left[:REPORTED]:
-        messages.warning(
-            request, _("%(message)s %(why)s.") % {"message": outcome.name, "why": outcome.why.rstrip(".")}
-        )
+        messages.warning(request, _("%(message)s %(why)s.") % {"message": outcome.name, "why": outcome.why.rstrip(".")})
     if more := len(left) - REPORTED:
         if more > 0:
             text = ngettext("%(n)d more was left alone.", "%(n)d more were left alone.", more)

@@ -124,9 +124,7 @@ def payload_block(message: Any) -> SafeString:
     try:
         payload = message.payload
     except UndecodableMessage as error:
-        return block(
-            message.body, _("It can't be decoded; this is the stored text. %(why)s") % {"why": error}
-        )
+        return block(message.body, _("It can't be decoded; this is the stored text. %(why)s") % {"why": error})
     if isinstance(payload, bytes):
         note = ngettext("%(size)s byte, shown as base64.", "%(size)s bytes, shown as base64.", len(payload))
         return block(message.body, note % {"size": f"{len(payload):,}"})

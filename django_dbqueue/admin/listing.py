@@ -111,9 +111,7 @@ class BoundedChangeList(ChangeList):
         raise NotImplementedError  # pragma: no cover - every list says it
 
     def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
-        self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(
-            request
-        )
+        self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
         self.clear_all_filters_qs = self.get_query_string(remove=list(self.get_filters_params()))
         if odd:
             raise IncorrectLookupParameters(", ".join(odd))

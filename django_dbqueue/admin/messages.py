@@ -29,9 +29,7 @@ from django_dbqueue.statuses import RUNNING
 
 def _action(verb: Verb) -> Any:
     @admin.action(permissions=[verb.permission], description=verb.many)
-    def ask(
-        model_admin: MessageAdmin, request: HttpRequest, queryset: QuerySet[Message]
-    ) -> HttpResponse | None:
+    def ask(model_admin: MessageAdmin, request: HttpRequest, queryset: QuerySet[Message]) -> HttpResponse | None:
         return model_admin.ask_many(request, queryset, verb)
 
     ask.__name__ = verb.name.replace("-", "_")
@@ -91,23 +89,15 @@ class MessageAdmin(ReadOnlyAdmin):
         self._join_workers(request, changelist.result_list)
         return changelist
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
         """Show the confirmation page for the rows that were ticked, whatever state they have by now."""
         if request.POST.get("select_across") != "1":
-            ticked = [
-                int(pk)
-                for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)
-                if pk.isdecimal() and len(pk) < 20
-            ]
+            ticked = [int(pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME) if pk.isdecimal() and len(pk) < 20]
             queryset = (
-                self.get_queryset(request)
-                .defer(*HEAVY)
-                .filter(pk__in=[pk for pk in ticked if pk <= MAX_ID][:LIST_CAP])
+                self.get_queryset(request).defer(*HEAVY).filter(pk__in=[pk for pk in ticked if pk <= MAX_ID][:LIST_CAP])
             )
         rows = list(queryset.order_by("pk")[:LIST_CAP])
         if not any(stage_of(row) in verb.stages for row in rows):
@@ -159,9 +149,7 @@ class MessageAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         return super().change_view(request, object_id, form_url, extra_context)
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj = context["original"]
         confirmation = Confirmation(self)
         context["verbs"] = [

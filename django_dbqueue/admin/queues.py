@@ -30,9 +30,7 @@ class QueueChangeList(ChangeList):
     """Every queue by name. Looking makes no rows: a queue without one is shown as it is, open."""
 
     def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
-        self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(
-            request
-        )
+        self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
         if odd:
             raise IncorrectLookupParameters(", ".join(odd))
         return self.root_queryset
@@ -151,9 +149,7 @@ class QueueAdmin(ReadOnlyAdmin):
 
         return apply
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         queue = context["original"]
         if self.has_pause_permission(request):
             verb = "resume" if queue.is_paused else "pause"

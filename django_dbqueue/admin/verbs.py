@@ -97,9 +97,7 @@ VERBS = {
             stages=frozenset({WAITING, TAKEN}),
             label=pgettext_lazy("verb", "Reject"),
             many=_("Reject selected messages"),
-            question=_(
-                "The message goes to the dead letters, with your reason. It can be requeued from there."
-            ),
+            question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
             done=_("Rejected: %(reason)s"),
             move=_reject,
             asks_reason=True,
@@ -110,9 +108,7 @@ VERBS = {
             stages=frozenset({DEAD, FINISHED}),
             label=pgettext_lazy("verb", "Send again"),
             many=_("Send selected messages again"),
-            question=_(
-                "A new message with the same payload, key and headers is sent; the old one stays as it is."
-            ),
+            question=_("A new message with the same payload, key and headers is sent; the old one stays as it is."),
             done=_("Sent again."),
             move=_send_again,
             once=True,
@@ -123,9 +119,7 @@ VERBS = {
             stages=frozenset({WAITING, TAKEN, DEAD}),
             label=pgettext_lazy("verb", "Drop"),
             many=_("Drop selected messages"),
-            question=_(
-                "The message is marked done without being processed, with your reason. This can't be undone."
-            ),
+            question=_("The message is marked done without being processed, with your reason. This can't be undone."),
             done=_("Dropped: %(reason)s"),
             move=_drop,
             asks_reason=True,

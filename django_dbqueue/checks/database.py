@@ -41,11 +41,7 @@ def check_connection(connection: Any) -> list[checks.CheckMessage]:
     try:
         dialect_of(connection)
     except UnsupportedDatabase as error:
-        return [
-            checks.Error(
-                f"The queue can't live in the database {alias!r}.", hint=str(error), id="dbqueue.E011"
-            )
-        ]
+        return [checks.Error(f"The queue can't live in the database {alias!r}.", hint=str(error), id="dbqueue.E011")]
     try:
         connection.ensure_connection()
         return _BY_VENDOR[connection.vendor](connection)

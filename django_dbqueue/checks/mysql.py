@@ -112,8 +112,7 @@ def check_durability(alias: str, variables: Mapping[str, str]) -> Iterator[check
             f"The server of the database {alias!r} answers a commit before it is on disk "
             f"({', '.join(weak)}): a crash of the machine can lose messages that enqueue had returned, and "
             "deliver acknowledged ones again.",
-            hint="Set innodb_flush_log_at_trx_commit = 1 and sync_binlog = 1, or accept that by silencing "
-            "this check.",
+            hint="Set innodb_flush_log_at_trx_commit = 1 and sync_binlog = 1, or accept that by silencing this check.",
             id="dbqueue.W010",
         )
 

@@ -123,9 +123,7 @@ def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
         except InvalidMessage as error:
             yield checks.Error(
                 f"{conf.NAME}['QUEUES'] has a name that no queue can have: {_short(queue)}.",
-                hint=str(error)
-                if isinstance(queue, str) and len(queue) < 100
-                else "Use 1 to 64 characters of text.",
+                hint=str(error) if isinstance(queue, str) and len(queue) < 100 else "Use 1 to 64 characters of text.",
                 id="dbqueue.E004",
             )
         if isinstance(options, Mapping):
@@ -138,9 +136,7 @@ def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
             )
 
 
-def _options(
-    options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any]
-) -> Iterator[checks.CheckMessage]:
+def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
     yield from _known(options, PER_QUEUE_RULES, place)
     wrong = list(_valid(options, PER_QUEUE_RULES, place))
     yield from wrong
@@ -151,8 +147,7 @@ def _options(
         yield checks.Warning(
             f"{place}['lease'] is {lease} seconds: a worker that is busy for a moment loses it, and the "
             "message is delivered again.",
-            hint=f"Use {SHORTEST_LEASE:.0f} seconds or more; a running message's lease is extended by "
-            "itself.",
+            hint=f"Use {SHORTEST_LEASE:.0f} seconds or more; a running message's lease is extended by itself.",
             id="dbqueue.W002",
         )
     if {"backoff", "backoff_max"} & options.keys():
@@ -200,9 +195,7 @@ def _default_of(name: str) -> str:
 
 def _elsewhere(name: object, rules: Mapping[str, Rule]) -> str:
     if rules is TOP_LEVEL_RULES and name in PER_QUEUE_RULES:
-        return (
-            f"{name} is an option of queues: put it into 'DEFAULTS', or into 'QUEUES' under a queue's name."
-        )
+        return f"{name} is an option of queues: put it into 'DEFAULTS', or into 'QUEUES' under a queue's name."
     if rules is PER_QUEUE_RULES and name in TOP_LEVEL_RULES:
         return f"{name} holds for all queues: put it one level up, into {conf.NAME} itself."
     return ""

@@ -25,9 +25,7 @@ def check(connection: Any) -> list[checks.CheckMessage]:
     said = answers(connection, postgresql_settings(SETTINGS))
     level = said.get("default_transaction_isolation", "read committed")
     if "isolation_level" in connection.settings_dict.get("OPTIONS", {}):
-        level = (
-            connection.isolation_level.name
-        )  # sent with each BEGIN, so that the session's setting is silent of it
+        level = connection.isolation_level.name  # sent with each BEGIN, so that the session's setting is silent of it
     return [
         *check_durability(alias, said),
         *check_isolation(alias, level),

@@ -55,8 +55,7 @@ def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
         yield checks.Warning(
             f"PRAGMA synchronous is {_NAMES[level]} in the database {alias!r}: a power failure can "
             f"{danger}, and with them messages that enqueue had returned.",
-            hint="Put PRAGMA synchronous=FULL into 'init_command' of OPTIONS, or accept that by silencing "
-            "this check.",
+            hint="Put PRAGMA synchronous=FULL into 'init_command' of OPTIONS, or accept that by silencing this check.",
             id="dbqueue.W010",
         )
 

@@ -136,7 +136,8 @@ class Dialect:
     def next_queue(self, after: str) -> Statement:
         """One step of a skip scan over the queues in use."""
         return Statement(
-            f"SELECT queue FROM {self.message}{self.use_claim_index} WHERE queue > %s ORDER BY queue LIMIT 1", (after,)
+            f"SELECT queue FROM {self.message}{self.use_claim_index} WHERE queue > %s ORDER BY queue LIMIT 1",
+            (after,),
         )
 
     def due(
@@ -162,7 +163,14 @@ class Dialect:
         )
 
     def take(
-        self, *, token: int, worker_id: int | None, session: int | None, lease: float, max_reads: int, now: Any
+        self,
+        *,
+        token: int,
+        worker_id: int | None,
+        session: int | None,
+        lease: float,
+        max_reads: int,
+        now: Any,
     ) -> Change:
         """n → run. ``now`` is the moment that the locking SELECT gave, or None for the statement's own."""
         moment, at = (self.now, ()) if now is None else ("%s", (now,))
@@ -296,12 +304,16 @@ class Dialect:
     def lock(self, where: Statement, *, skip_locked: bool = False) -> Statement:
         """Lock the rows of a fence and return their ids, ascending."""
         lock = self.skip_locked if skip_locked else self.lock_row
-        return Statement(f"SELECT id FROM {self.message}{self.use_primary_key} WHERE {where.sql} ORDER BY id{lock}", where.params)
+        return Statement(
+            f"SELECT id FROM {self.message}{self.use_primary_key} WHERE {where.sql} ORDER BY id{lock}",
+            where.params,
+        )
 
     def states(self, ids: Sequence[int]) -> Statement:
         """Read how these rows stand: id, status, token."""
         return Statement(
-            f"SELECT id, status, claim_token FROM {self.message} WHERE id IN ({self.holes(len(ids))})", tuple(ids)
+            f"SELECT id, status, claim_token FROM {self.message} WHERE id IN ({self.holes(len(ids))})",
+            tuple(ids),
         )
 
     def owned(self, queues: Sequence[str], worker_id: int) -> Statement:
@@ -408,9 +420,7 @@ class Dialect:
     def copy_to_archive(self, ids: Sequence[int]) -> Statement:
         """Copy locked finished rows into the history, with their outcome."""
         names = self.columns(ARCHIVED_COLUMNS)
-        outcome = (
-            f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
-        )
+        outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
         return Statement(
             f"INSERT INTO {self.archived} ({names}, message_id, outcome, archived_at) "
             f"SELECT {names}, id, {outcome}, {self.now} FROM {self.message} "

@@ -9,9 +9,7 @@ from django_dbqueue.databases.base import Dialect, Statement
 
 def mysql_variables(names: Sequence[str]) -> Statement:
     """The session's values; names that this server doesn't know are left out."""
-    return Statement(
-        f"SHOW SESSION VARIABLES WHERE Variable_name IN ({Dialect.holes(len(names))})", tuple(names)
-    )
+    return Statement(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({Dialect.holes(len(names))})", tuple(names))
 
 
 def mysql_engines(tables: Sequence[str]) -> Statement:
@@ -25,9 +23,7 @@ def mysql_engines(tables: Sequence[str]) -> Statement:
 
 def postgresql_settings(names: Sequence[str]) -> Statement:
     """The session's values."""
-    return Statement(
-        f"SELECT name, setting FROM pg_settings WHERE name IN ({Dialect.holes(len(names))})", tuple(names)
-    )
+    return Statement(f"SELECT name, setting FROM pg_settings WHERE name IN ({Dialect.holes(len(names))})", tuple(names))
 
 
 def sqlite_pragmas() -> Statement:

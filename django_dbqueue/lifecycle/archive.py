@@ -52,5 +52,3 @@ def _move(using: str, find: Statement) -> int:
             run(using, dialect.copy_to_archive(ids))
             run(using, dialect.delete(ids))
     return len(ids)
-
-

@@ -28,7 +28,9 @@ HIGHEST = 32_767
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
-SPENT_BEFORE = "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
+SPENT_BEFORE = (
+    "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
+)
 
 
 def new_token() -> int:
@@ -96,7 +98,13 @@ class Claimer:
         return [message for message in messages if message not in spent] if spent else messages
 
     def _claim_range(
-        self, priority: int, limit: int, token: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]]
+        self,
+        priority: int,
+        limit: int,
+        token: int,
+        lease: float,
+        max_reads: int,
+        marks: dict[int, tuple[Any, int]],
     ) -> list[Any]:
         dialect = dialect_of(connections[self.using])
         how = {"token": token, "worker_id": self.worker_id, "lease": lease, "max_reads": max_reads}
@@ -108,7 +116,12 @@ class Claimer:
 
 
 def _take_and_return(
-    claimer: Claimer, dialect: Dialect, priority: int, limit: int, mark: tuple[Any, int] | None, how: dict[str, Any]
+    claimer: Claimer,
+    dialect: Dialect,
+    priority: int,
+    limit: int,
+    mark: tuple[Any, int] | None,
+    how: dict[str, Any],
 ) -> tuple[list[Any], tuple[Any, int] | None]:
     change = dialect.take(**how, session=None, now=None)
     rows = fetch(claimer.using, dialect.claim(claimer.queue, priority, limit, mark, change))
@@ -118,7 +131,12 @@ def _take_and_return(
 
 
 def _lock_and_take(
-    claimer: Claimer, dialect: Dialect, priority: int, limit: int, mark: tuple[Any, int] | None, how: dict[str, Any]
+    claimer: Claimer,
+    dialect: Dialect,
+    priority: int,
+    limit: int,
+    mark: tuple[Any, int] | None,
+    how: dict[str, Any],
 ) -> tuple[list[Any], tuple[Any, int] | None]:
     using = claimer.using
     rows = fetch(using, dialect.due(MESSAGE_COLUMNS, claimer.queue, NEW, priority, limit, mark))
@@ -155,4 +173,3 @@ def _as_taken(claimer: Claimer, row: tuple[Any, ...], now: Any, conn_id: int, ho
     message.claimed_at = moment.replace(tzinfo=UTC)
     message.available_at = message.claimed_at + timedelta(seconds=message.lease_seconds)
     return message
-

@@ -45,9 +45,7 @@ class EnqueueReport:
         return self.created + self.updated + self.ignored
 
 
-def enqueue_one(
-    model: MessageType, using: str, envelope: Envelope, *, queue: str, on_conflict: OnConflict
-) -> Any:
+def enqueue_one(model: MessageType, using: str, envelope: Envelope, *, queue: str, on_conflict: OnConflict) -> Any:
     """Store one message and return it, with its ``outcome``."""
     _check_on_conflict(on_conflict)
     sealed = _seal(envelope, queue)
@@ -217,9 +215,7 @@ def _meet(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict)
 
 def _by_id(using: str, message_id: int) -> Statement:
     dialect = dialect_of(connections[using])
-    return Statement(
-        f"SELECT {dialect.columns(MESSAGE_COLUMNS)} FROM {dialect.message} WHERE id = %s", (message_id,)
-    )
+    return Statement(f"SELECT {dialect.columns(MESSAGE_COLUMNS)} FROM {dialect.message} WHERE id = %s", (message_id,))
 
 
 def _overwrite(using: str, standing: Any, item: Sealed) -> bool:

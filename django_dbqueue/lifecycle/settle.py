@@ -41,9 +41,7 @@ def ack_one(message: Any, using: str) -> None:
     _settle_one(message, using, "ack", dialect_of(connections[using]).ack())
 
 
-def nack_one(
-    message: Any, using: str, *, delay: float | timedelta | None, error: str | BaseException | None
-) -> None:
+def nack_one(message: Any, using: str, *, delay: float | timedelta | None, error: str | BaseException | None) -> None:
     """run → n, charged, or dead when the reads are spent."""
     seconds = None if delay is None else check_seconds("delay", delay)
     _settle_one(message, using, "nack", dialect_of(connections[using]).nack(seconds, error_text(error)))
@@ -107,9 +105,7 @@ def extend_many(messages: Iterable[Any], using: str, *, seconds: float | timedel
     return _settle_many(messages, using, "extend", change, settled=False)
 
 
-def _settle_many(
-    messages: Iterable[Any], using: str, verb: str, change: Change, *, settled: bool = True
-) -> list[Any]:
+def _settle_many(messages: Iterable[Any], using: str, verb: str, change: Change, *, settled: bool = True) -> list[Any]:
     lost: list[Any] = []
     for chunk in chunks(messages, MAX_IDS):
         kept = _settle_distinct(using, change, [message.claim for message in chunk])

@@ -83,9 +83,7 @@ class Message(models.Model):
             ("drop_message", _("Can drop messages")),
             ("view_payload", _("Can see payloads")),
         )
-        indexes = (
-            models.Index(fields=("queue", "status", "priority", "available_at", "id"), name="dbqueue_claim"),
-        )
+        indexes = (models.Index(fields=("queue", "status", "priority", "available_at", "id"), name="dbqueue_claim"),)
         constraints = (
             models.UniqueConstraint(fields=("key_hash", "live"), name="dbqueue_live_key"),
             models.CheckConstraint(condition=Q(status__in=STATUSES), name="dbqueue_status"),

@@ -78,7 +78,6 @@ class MessageQuerySet(models.QuerySet["Message"]):
     def _write_alias(self) -> str:
         return self._db or router.db_for_write(self.model, **self._hints)
 
-
     def _each(self) -> Iterable[Message]:
         """The messages, read page by page: no cursor stays open while rows change beneath it."""
         last = 0
@@ -190,9 +189,7 @@ class MessageManager(models.Manager.from_queryset(MessageQuerySet)):  # type: ig
         """``enqueue_many`` for async code; ``items`` is a plain iterable."""
         return await sync_to_async(self.enqueue_many)(items, **options)
 
-    def claim(
-        self, limit: int = 1, *, queue: str = "default", lease: float | timedelta | None = None
-    ) -> list[Message]:
+    def claim(self, limit: int = 1, *, queue: str = "default", lease: float | timedelta | None = None) -> list[Message]:
         """Take up to ``limit`` due messages, highest priority first, each for ``lease`` seconds.
 
         It is a transaction of its own and refuses to run inside atomic(). A message's own lease goes before the
@@ -247,7 +244,11 @@ class MessageManager(models.Manager.from_queryset(MessageQuerySet)):  # type: ig
         return rescue.rescue(self.model, alias, None if queue is None else [check_queue(queue)])
 
     def archive(
-        self, queue: str | None = None, *, older_than: float | timedelta | None = None, limit: int | None = None
+        self,
+        queue: str | None = None,
+        *,
+        older_than: float | timedelta | None = None,
+        limit: int | None = None,
     ) -> int:
         """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history."""
         alias, moved = self._alias, 0
@@ -257,7 +258,7 @@ class MessageManager(models.Manager.from_queryset(MessageQuerySet)):  # type: ig
         return moved
 
 
-class QueueManager(models.Manager):  # type: ignore[type-arg]
+class QueueQuerySet(models.QuerySet["Queue"]):
     """``Queue.objects``: pause and resume."""
 
     def pause(self, name: str, *, by: str = "", reason: str = "") -> None:
@@ -277,3 +278,7 @@ class QueueManager(models.Manager):  # type: ignore[type-arg]
     def paused_names(self) -> set[str]:
         """Return the names of the paused queues."""
         return set(self.filter(is_paused=True).values_list("name", flat=True))
+
+
+class QueueManager(models.Manager.from_queryset(QueueQuerySet)):  # type: ignore[misc]
+    """``Queue.objects``."""

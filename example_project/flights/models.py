@@ -11,9 +11,7 @@ class DelayTotals(models.Model):
     """Integers only, so that the order in which departures are counted can't show in a sum."""
 
     departures = models.PositiveIntegerField(default=0)
-    late = models.PositiveIntegerField(
-        default=0, help_text="Departures that left after their scheduled time."
-    )
+    late = models.PositiveIntegerField(default=0, help_text="Departures that left after their scheduled time.")
     late_minutes = models.PositiveBigIntegerField(default=0, help_text="Sum over the late ones.")
     early_minutes = models.PositiveBigIntegerField(default=0, help_text="Sum over those that left early.")
 
@@ -48,9 +46,7 @@ class CarrierDelay(DelayTotals):
 class DelayNotice(models.Model):
     """A notice of a long delay that the (pretended) notice service accepted."""
 
-    departure = models.CharField(
-        max_length=40, unique=True, help_text="Carrier, flight, date and scheduled time."
-    )
+    departure = models.CharField(max_length=40, unique=True, help_text="Carrier, flight, date and scheduled time.")
     origin = models.CharField(max_length=3)
     minutes_late = models.PositiveIntegerField()
     attempts = models.PositiveSmallIntegerField(help_text="Deliveries that it took; more than 1 is a retry.")

@@ -81,9 +81,7 @@ class Page:
         from selenium.webdriver.support.expected_conditions import staleness_of
 
         WebDriverWait(self.driver, 20).until(staleness_of(element))
-        WebDriverWait(self.driver, 20).until(
-            lambda d: d.execute_script("return document.readyState") == "complete"
-        )
+        WebDriverWait(self.driver, 20).until(lambda d: d.execute_script("return document.readyState") == "complete")
 
     @property
     def text(self) -> str:
@@ -94,9 +92,7 @@ class Page:
 
     def complaints(self) -> list[str]:
         """What the browser's console says of this page, the policy's violations among it."""
-        return [
-            line["message"] for line in self.driver.get_log("browser") if "favicon" not in line["message"]
-        ]
+        return [line["message"] for line in self.driver.get_log("browser") if "favicon" not in line["message"]]
 
 
 @pytest.fixture
@@ -124,9 +120,7 @@ def page(live_server: Any, tmp_path: Path) -> Iterator[Page]:
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
     apps = ["django_dbqueue", *(app for app in settings.INSTALLED_APPS if app != "django_dbqueue")]
     try:
-        with override_settings(
-            MIDDLEWARE=["tests.admin.csp.strict_policy", *settings.MIDDLEWARE], INSTALLED_APPS=apps
-        ):
+        with override_settings(MIDDLEWARE=["tests.admin.csp.strict_policy", *settings.MIDDLEWARE], INSTALLED_APPS=apps):
             yield Page(driver, live_server.url, shots)
     finally:
         driver.quit()
@@ -143,9 +137,7 @@ def fill() -> dict[str, Message]:
     worker = Worker.objects.create(
         id=7, host="worker-3.example", pid=4711, conn_id=99, queues="emails", threads=4, held=1
     )
-    silent = Worker.objects.create(
-        id=8, host="worker-4.example", pid=4712, queues="emails", threads=4, held=1
-    )
+    silent = Worker.objects.create(id=8, host="worker-4.example", pid=4712, queues="emails", threads=4, held=1)
     Worker.objects.filter(pk=silent.pk).update(beat_at=datetime.now(UTC) - timedelta(minutes=10))
     rows = {
         "done": make_done("emails", key="order-1"),

@@ -54,9 +54,7 @@ def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrappe
 def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrapper, engine: str) -> None:
     run(session, f"CREATE TABLE scratch_of_checks (id int) ENGINE={engine}")
     try:
-        messages = list(
-            mysql.check_engines(session, ["scratch_of_checks", "no_such_table", Message._meta.db_table])
-        )
+        messages = list(mysql.check_engines(session, ["scratch_of_checks", "no_such_table", Message._meta.db_table]))
     finally:
         run(session, "DROP TABLE scratch_of_checks")
     assert [message.id for message in messages] == ["dbqueue.E013"]
@@ -94,9 +92,7 @@ def test_statements_are_no_danger_without_a_binary_log() -> None:
     ("name", "value"),
     [("innodb_flush_log_at_trx_commit", 2), ("innodb_flush_log_at_trx_commit", 0), ("sync_binlog", 0)],
 )
-def test_commits_that_a_crash_takes_back_are_warned_of(
-    session: BaseDatabaseWrapper, name: str, value: int
-) -> None:
+def test_commits_that_a_crash_takes_back_are_warned_of(session: BaseDatabaseWrapper, name: str, value: int) -> None:
     with globally(session, name, value):
         messages = check_alias("default")
     assert [message.id for message in messages] == ["dbqueue.W010"]
@@ -155,8 +151,6 @@ def test_a_cluster_of_writers_is_warned_of() -> None:
     assert list(mysql.check_writers("default", {"group_replication_single_primary_mode": "ON"})) == []
 
 
-def test_a_server_without_skip_locked_forbids_a_worker(
-    session: BaseDatabaseWrapper, monkeypatch: Any
-) -> None:
+def test_a_server_without_skip_locked_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
     monkeypatch.setattr(session.features, "has_select_for_update_skip_locked", False)
     assert ids() == ["E012"]

@@ -21,9 +21,7 @@ def test_a_session_that_answers_before_it_is_on_disk_is_warned_of(session: BaseD
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
 def test_a_server_that_a_crash_can_damage_is_warned_of(name: str) -> None:
-    assert [message.id for message in postgresql.check_durability("default", {name: "off"})] == [
-        "dbqueue.W010"
-    ]
+    assert [message.id for message in postgresql.check_durability("default", {name: "off"})] == ["dbqueue.W010"]
     assert list(postgresql.check_durability("default", {name: "on", "synchronous_commit": "local"})) == []
 
 

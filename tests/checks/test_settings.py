@@ -72,9 +72,7 @@ def test_settings_that_are_no_dict_are_one_error(dbqueue: Any) -> None:
         ({None: 8}, "None", "There are DATABASE"),
     ],
 )
-def test_an_unknown_name_is_an_error_that_says_what_was_meant(
-    dbqueue: dict[Any, Any], place: str, hint: str
-) -> None:
+def test_an_unknown_name_is_an_error_that_says_what_was_meant(dbqueue: dict[Any, Any], place: str, hint: str) -> None:
     message = only(said_of(dbqueue))
     assert message.id == "dbqueue.E002"
     assert place in message.msg

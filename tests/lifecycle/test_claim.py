@@ -57,9 +57,7 @@ def test_the_claim_writes_whose_it_is_and_until_when(database: str, mode: str, r
     assert (stored["conn_id"], stored["worker_id"]) == (session_id(database), None)
     assert 0 < stored["claim_token"] < 2**63
     assert (stored["lease_seconds"], stored["max_reads"]) == (90, 5)
-    assert abs(stored["available_at"] - stored["claimed_at"] - timedelta(seconds=90)) < timedelta(
-        milliseconds=2
-    )
+    assert abs(stored["available_at"] - stored["claimed_at"] - timedelta(seconds=90)) < timedelta(milliseconds=2)
     assert stored["claimed_at"] >= stored["due_at"] == stored["created_at"]
     assert (stored["finished_at"], stored["error"]) == (None, None)
 

@@ -175,9 +175,7 @@ def test_ignore_returns_the_message_that_stands_there_as_it_stands() -> None:
 def test_error_names_queue_and_key_and_changes_nothing() -> None:
     waiting(payload="old", key="k")
     before = rows()
-    with pytest.raises(
-        DuplicateKey, match=f"queue '{QUEUE}' already has a live message with key 'k'"
-    ) as refused:
+    with pytest.raises(DuplicateKey, match=f"queue '{QUEUE}' already has a live message with key 'k'") as refused:
         waiting(payload="new", key="k", on_conflict="error")
     assert (refused.value.queue, refused.value.key) == (QUEUE, "k")
     assert rows() == before

@@ -225,9 +225,7 @@ UNDECODABLE: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("body", "content_type", "said"), UNDECODABLE, ids=range(len(UNDECODABLE)))
-def test_a_row_that_cannot_be_decoded_says_why_and_blocks_nobody(
-    body: str, content_type: str, said: str
-) -> None:
+def test_a_row_that_cannot_be_decoded_says_why_and_blocks_nobody(body: str, content_type: str, said: str) -> None:
     written_by_sql(body, content_type)
     waiting(payload="good")
     broken, good = Message.objects.claim(2, queue=QUEUE)

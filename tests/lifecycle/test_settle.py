@@ -333,9 +333,7 @@ def test_a_batch_moves_what_is_held_and_returns_what_was_lost(verb: str) -> None
     assert [row(message) for message in lost] == before
     assert all(
         row(message) != other
-        for message, other in zip(
-            [message for message in messages if message not in lost], others, strict=True
-        )
+        for message, other in zip([message for message in messages if message not in lost], others, strict=True)
     )
     assert [message.lease_lost for message in messages] == [message in lost for message in messages]
 

@@ -39,9 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("database", choices=[name for name in DATABASES if name != "sqlite"])
     serve.set_defaults(run=_serve)
 
-    suite = commands.add_parser(
-        "suite", allow_abbrev=False, help="run the tests; other arguments go to pytest"
-    )
+    suite = commands.add_parser("suite", allow_abbrev=False, help="run the tests; other arguments go to pytest")
     suite.add_argument("--only", type=_databases, default=list(DATABASES), metavar="DB[,DB]")
     suite.add_argument("--require-mysql", action="store_true")
     suite.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True)

@@ -83,13 +83,9 @@ def mysql_url() -> Iterator[str]:
 
 
 def _start_by_tool() -> str:
-    done = subprocess.run(
-        [_TOOL, "start"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
-    )
+    done = subprocess.run([_TOOL, "start"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise ServerError(
-            f"`{_TOOL.name} start` failed with exit code {done.returncode}; its words stand above."
-        )
+        raise ServerError(f"`{_TOOL.name} start` failed with exit code {done.returncode}; its words stand above.")
     return done.stdout.strip().splitlines()[-1]
 
 

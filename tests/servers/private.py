@@ -88,9 +88,7 @@ class PrivateServer(ABC):
                 answer = str(error)
             time.sleep(0.1)
         self.stop()
-        raise ServerError(
-            f"{self.name} did not start. It answered: {answer}\nIts log ends:\n{self._log_tail()}"
-        )
+        raise ServerError(f"{self.name} did not start. It answered: {answer}\nIts log ends:\n{self._log_tail()}")
 
     def stop(self) -> None:
         self._end(self.stop_signal)
@@ -111,9 +109,7 @@ class PrivateServer(ABC):
         self.process = None
 
     def _run_to_end(self, command: list[str]) -> None:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **self._as_account()
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **self._as_account())
         if done.returncode:
             output = (done.stdout + done.stderr).decode(errors="replace")
             raise ServerError(f"{self.name} could not be set up: {command[0]} said\n{output[-3000:]}")
@@ -136,9 +132,7 @@ class PrivateServer(ABC):
 
 def find_program(*names: str) -> str | None:
     """The first that is on the PATH, or where Debian hides servers from it (newest PostgreSQL first)."""
-    versions = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True
-    )
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
     hidden = os.pathsep.join([*map(str, versions), "/usr/local/sbin", "/usr/sbin", "/sbin"])
     for name in names:
         if found := shutil.which(name) or shutil.which(name, path=hidden):
@@ -165,6 +159,4 @@ def _account(names: Sequence[str]) -> pwd.struct_passwd | None:
     for name in (*names, "nobody"):
         with suppress(KeyError):
             return pwd.getpwnam(name)
-    raise ServerError(
-        f"root needs an account to run servers as, and none of {', '.join(names)}, nobody exists."
-    )
+    raise ServerError(f"root needs an account to run servers as, and none of {', '.join(names)}, nobody exists.")

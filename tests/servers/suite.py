@@ -86,9 +86,7 @@ def _run(database: str, pytest_arguments: Sequence[str], *, mysql_may_miss: bool
 
 def _pytest(database: str, url: str, arguments: list[str]) -> int:
     environ = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN"}
+        name: value for name, value in os.environ.items() if name not in {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN"}
     } | {
         "DBQUEUE_TEST_DATABASE": database,
         "DBQUEUE_TEST_URL": url,

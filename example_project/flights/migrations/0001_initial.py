@@ -14,9 +14,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("departures", models.PositiveIntegerField(default=0)),
                 (
@@ -46,9 +44,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("departures", models.PositiveIntegerField(default=0)),
                 (
@@ -78,23 +74,17 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "departure",
-                    models.CharField(
-                        help_text="Carrier, flight, date and scheduled time.", max_length=40, unique=True
-                    ),
+                    models.CharField(help_text="Carrier, flight, date and scheduled time.", max_length=40, unique=True),
                 ),
                 ("origin", models.CharField(max_length=3)),
                 ("minutes_late", models.PositiveIntegerField()),
                 (
                     "attempts",
-                    models.PositiveSmallIntegerField(
-                        help_text="Deliveries that it took; more than 1 is a retry."
-                    ),
+                    models.PositiveSmallIntegerField(help_text="Deliveries that it took; more than 1 is a retry."),
                 ),
                 ("sent_at", models.DateTimeField(auto_now_add=True)),
             ],
@@ -107,9 +97,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("source", models.CharField(help_text="Name of the file.", max_length=200)),
                 ("created", models.PositiveIntegerField()),

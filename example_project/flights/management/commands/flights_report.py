@@ -93,8 +93,7 @@ class Command(BaseCommand):
         for row in AirportDelay.objects.all():
             mean = row.late_minutes / row.late if row.late else 0
             self.stdout.write(
-                f"{row.airport}  {row.departures:>8,} departures  {row.late:>8,} late,"
-                f" by {mean:.0f} minutes on average"
+                f"{row.airport}  {row.departures:>8,} departures  {row.late:>8,} late, by {mean:.0f} minutes on average"
             )
 
     def _refuse_if_unfinished(self) -> None:
