@@ -103,7 +103,7 @@ def check_key(key: object) -> str | None:
         raise InvalidMessage(f"The key must be a string or None, not {type(key).__name__}: {key!r}.")
     if not key or len(key) > MAX_KEY_LENGTH:
         raise InvalidMessage(
-            f"The key has {len(key)} characters, and 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or use a hash of it."
+            f"The key has {len(key)} characters, and 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or hash it."
         )
     if "\0" in key:
         raise InvalidMessage("The key has a NUL character, which PostgreSQL can't store: leave it out.")

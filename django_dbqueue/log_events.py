@@ -37,7 +37,8 @@ def _done(*, queue: str, message_id: int, seconds: float, **_: Any) -> None:
 def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: Any) -> None:
     again = "at once" if delay is None else f"in {delay:.1f} s"
     _say(
-        logging.WARNING, "failed", "message %s of %s failed, again %s: %s", message_id, queue, again, _first_line(error),
+        logging.WARNING, "failed", "message %s of %s failed, again %s: %s",
+        message_id, queue, again, _first_line(error),
         queue=queue, message_id=message_id, error=_first_line(error), delay=delay,
     )  # fmt: skip
 

@@ -33,7 +33,8 @@ def _server() -> dict[str, Any]:
             f"DBQUEUE_TEST_DATABASE is {TEST_DATABASE}, but DBQUEUE_TEST_URL names no server. "
             f"Run `bin/test --only {TEST_DATABASE}`, which starts one."
         )
-    return environ.Env.db_url_config(url) | {"TEST": {"NAME": f"test_dbqueue_{TEST_RUN}"}}
+    server: dict[str, Any] = environ.Env.db_url_config(url)
+    return server | {"TEST": {"NAME": f"test_dbqueue_{TEST_RUN}"}}
 
 
 def _sqlite() -> dict[str, Any]:

@@ -195,7 +195,8 @@ class Dialect:
     def take_ids(self, ids: Sequence[int], change: Change) -> Statement:
         """Take rows that the same transaction has locked."""
         return Statement(
-            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE id IN ({self.holes(len(ids))}) AND status = '{NEW}'",
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} "
+            f"WHERE id IN ({self.holes(len(ids))}) AND status = '{NEW}'",
             (*change.params, *ids),
         )
 

@@ -7,6 +7,7 @@ exactly one of the two tables. Two archivers at once take different rows.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from django.db import connections
 
@@ -27,7 +28,7 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None) -> 
     for priority in priorities_in_use(using, queue, DONE):
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
             find = dialect.finished(queue, priority, age, wanted)
-            batch = outermost(connections[using], lambda find=find: _move(using, find))
+            batch = outermost(connections[using], partial(_move, using, find))
             moved += batch
             if batch < wanted:
                 break
@@ -40,7 +41,7 @@ def purge(using: str, ids: Iterable[int]) -> int:
     moved = 0
     for chunk in chunks(ids, MAX_IDS):
         find = dialect.lock_finished(chunk)
-        moved += outermost(connections[using], lambda find=find: _move(using, find))
+        moved += outermost(connections[using], partial(_move, using, find))
     return moved
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -75,7 +74,7 @@ def _read_committed_on_postgresql(using: str, connection: Any) -> None:
 
 def refuse_inside_atomic(using: str, verb: str) -> None:
     """Raise TransactionNotAllowed inside the caller's transaction; a TestCase's own wrapper does not count."""
-    connection = connections[using]
+    connection: Any = connections[using]
     if not connection.in_atomic_block and not connection.get_autocommit():
         raise TransactionNotAllowed(
             f"{verb} is a transaction of its own and was called with autocommit off, where only you could commit it: "
@@ -115,10 +114,5 @@ _columns: dict[MessageType, dict[str, Any]] = {}
 
 def _by_column(model: MessageType) -> dict[str, Any]:
     if model not in _columns:
-        _columns[model] = {field.column: field for field in model._meta.concrete_fields}
+        _columns[model] = {str(field.column): field for field in model._meta.concrete_fields}
     return _columns[model]
-
-
-def seconds_of(value: float | timedelta) -> float:
-    """Return a duration in seconds."""
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from django.db import models
@@ -14,6 +14,14 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.statuses import STATUSES
 
 
+if TYPE_CHECKING:
+    Characters = models.CharField[Any, Any]
+    Text = models.TextField[Any, Any]
+    Moment = models.DateTimeField[Any, Any]
+else:  # Django's fields are generic in their stubs only
+    Characters, Text, Moment = models.CharField, models.TextField, models.DateTimeField
+
+
 class DbNow(Func):
     """The database's clock in UTC (promise P13)."""
 
@@ -21,11 +29,11 @@ class DbNow(Func):
     arity = 0
     allowed_default = True
 
-    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
+    def as_sql(self, _compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
         return dialect_of(connection).now, []
 
 
-class AsciiField(models.CharField):
+class AsciiField(Characters):
     """Text of ASCII characters, compared exactly: no case, no accents, no padding."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
@@ -36,7 +44,7 @@ class AsciiField(models.CharField):
         return f"varchar({self.max_length})"
 
 
-class KeyField(models.CharField):
+class KeyField(Characters):
     """The sender's key, as Unicode, compared by code point."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
@@ -45,7 +53,7 @@ class KeyField(models.CharField):
         return f"varchar({self.max_length})"
 
 
-class ExactTextField(models.TextField):
+class ExactTextField(Text):
     """Text as it is, of any Unicode character and up to the packet's size, whatever the database's default charset."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
@@ -54,7 +62,7 @@ class ExactTextField(models.TextField):
         return "text"
 
 
-class StatusField(models.CharField):
+class StatusField(Characters):
     """The three letters: a native ENUM where there is one."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
@@ -64,7 +72,7 @@ class StatusField(models.CharField):
         return f"varchar({self.max_length})"
 
 
-class UTCDateTimeField(models.DateTimeField):
+class UTCDateTimeField(Moment):
     """A moment stored in UTC and given back aware, whatever USE_TZ and the connection's TIME_ZONE say.
 
     Django's own field follows both settings on MySQL and SQLite, whose columns know no zone; the queue's

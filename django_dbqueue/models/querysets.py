@@ -25,6 +25,7 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
     from django_dbqueue.models.message import Message
+    from django_dbqueue.models.queue import Queue
 
 MAX_CLAIM = 10_000
 SENT_AGAIN_FROM = "dbqueue.sent_again_from"
@@ -33,6 +34,9 @@ SENT_AGAIN_FROM = "dbqueue.sent_again_from"
 
 class MessageQuerySet(models.QuerySet["Message"]):
     """Messages by what people say of them, and what an operator may do to them."""
+
+    _db: str | None
+    _hints: dict[str, Any]
 
     # -- adjectives ---------------------------------------------------------------------------------------
 
@@ -165,7 +169,8 @@ class MessageManager(models.Manager.from_queryset(MessageQuerySet)):  # type: ig
         running claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
         """
         envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
-        return enqueue.enqueue_one(self.model, self._alias, envelope, queue=queue, on_conflict=on_conflict)
+        message: Message = enqueue.enqueue_one(self.model, self._alias, envelope, queue=queue, on_conflict=on_conflict)
+        return message
 
     def enqueue_many(
         self, items: Iterable[Any], *, queue: str = "default", on_conflict: OnConflict = "ignore"

@@ -144,7 +144,7 @@ class Supervisor:
         sentinels = [child.process.sentinel for child in self._children if child.process is not None]
         soonest = min((child.start_at for child in self._children if child.process is None), default=float("inf"))
         timeout = min(TICK, max(0.01, soonest - time.monotonic()))
-        if stop in wait([*sentinels, stop], timeout):
+        if stop.fileno() in wait([*sentinels, stop.fileno()], timeout):
             stop.clear()
 
     def _bury_the_dead(self) -> None:

@@ -1,4 +1,4 @@
-"""What a message says is done: {"do": "sleep", "seconds": 3}, {"do": "die"}, ... Each step is one line of a log file."""
+"""What a message says is done: {"do": "sleep", "seconds": 3}, {"do": "die"}, ... Each step is a line in a log file."""
 
 from __future__ import annotations
 
