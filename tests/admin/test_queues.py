@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from django_dbqueue.models import Message, Queue
+from tests.admin.conftest import url
+from tests.admin.test_verbs import form_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+pytestmark = pytest.mark.django_db
+
+
+def address(view: str, *args: str) -> str:
+    return url(view, *args, model="queue")
+
+
+@pytest.fixture
+def queue(db: None) -> str:
+    Message.objects.enqueue(1, queue="q.1_x")
+    return "q.1_x"
+
+
+QUOTED = "q.1_5Fx"
+
+
+def test_pause_and_resume_with_a_reason(browser: Client, operator: User, queue: str) -> None:
+    form = form_of(browser.get(address("pause", QUOTED)))
+    assert not Queue.objects.exists()
+    assert "errorlist" in browser.post(address("pause_many"), form | {"reason": " "}).content.decode()
+    assert not Queue.objects.exists()
+    assert browser.post(address("pause_many"), form | {"reason": "<i>fire"}).headers["Location"] == address(
+        "change", QUOTED
+    )
+    row = Queue.objects.get()
+    assert (row.name, row.is_paused, row.paused_by, row.pause_reason) == (queue, True, "op", "<i>fire")
+    assert Message.objects.claim(1, queue=queue) == []
+    assert "Paused: <i>fire" in LogEntry.objects.get().change_message
+    for page in (address("changelist"), address("change", QUOTED), address("resume", QUOTED)):
+        text = browser.get(page).content.decode()
+        assert "&lt;i&gt;fire" in text
+        assert "<i>fire" not in text
+    form = form_of(browser.get(address("resume", QUOTED)))
+    browser.post(address("resume_many"), form)
+    assert not Queue.objects.get().is_paused
+    assert len(Message.objects.claim(1, queue=queue)) == 1
+    assert LogEntry.objects.count() == 2
+    assert browser.get(url("history", QUOTED, model="queue")).status_code == 200
+
+
+def test_the_list_action_takes_several_and_leaves_the_paused_ones(browser: Client, queue: str) -> None:
+    Queue.objects.pause("b", by="me", reason="old")
+    Message.objects.enqueue(1, queue="c")
+    data = {"action": "pause", "_selected_action": [queue, "b", "c", "none", "<x>"], "index": 0}
+    response = browser.post(address("changelist"), data)
+    form = form_of(response)
+    assert [pin.partition("/")[0] for pin in form["queue"]] == [queue, "c"]
+    browser.post(address("pause_many"), form)
+    assert Queue.objects.get(pk="b").pause_reason == "old"
+    assert Queue.objects.paused_names() == {queue, "b", "c"}
+    response = browser.post(address("changelist"), data | {"action": "resume"})
+    browser.post(address("resume_many"), form_of(response))
+    assert Queue.objects.paused_names() == set()
+
+
+def test_a_stale_page_changes_nothing(browser: Client, queue: str) -> None:
+    Queue.objects.pause(queue, by="me", reason="first")
+    form = form_of(browser.get(address("resume", QUOTED)))
+    Queue.objects.resume(queue)
+    Queue.objects.pause(queue, by="me", reason="second")
+    response = browser.post(address("resume_many"), form, follow=True)
+    assert "changed meanwhile, left alone" in response.content.decode()
+    assert Queue.objects.get().pause_reason == "second"
+    assert not LogEntry.objects.exists()
+
+
+def test_pausing_needs_its_permission(browser: Client, client_with: Callable[..., Client], queue: str) -> None:
+    form = form_of(browser.get(address("pause", QUOTED)))
+    client = client_with("view_queue", "view_message")
+    assert client.get(address("pause", QUOTED)).status_code == 403
+    assert client.post(address("pause_many"), form).status_code == 403
+    assert "dbqueue-verb-pause" not in client.get(address("change", QUOTED)).content.decode()
+    assert 'value="pause"' not in client.get(address("changelist")).content.decode()
+    assert not Queue.objects.exists()
+    able = client_with("view_queue", "pause_queue")
+    able.post(address("pause_many"), form_of(able.get(address("pause", QUOTED))))
+    assert Queue.objects.get().is_paused
+
+
+def test_unknown_queues_and_wrong_methods(browser: Client, queue: str) -> None:
+    assert browser.get(address("pause", "none")).status_code == 404
+    assert browser.get(address("pause_many")).status_code == 405
+    response = browser.post(address("pause_many"), {"queue": ["none/0/", "<x>", ""], "reason": "x"}, follow=True)
+    assert "changed meanwhile" in response.content.decode()
+    assert not Queue.objects.exists()

@@ -1,0 +1,352 @@
+"""What an operator does: the right row, by the right person, once, and never from a stale page."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from django_dbqueue.admin.verbs import VERBS
+from django_dbqueue.models import Message
+from tests.admin.conftest import make_dead, make_done, make_stuck, url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.contrib.auth.models import User
+
+pytestmark = pytest.mark.django_db
+
+
+def make_ready(queue: str = "q", **options: Any) -> Message:
+    message = Message.objects.enqueue({"n": 1}, queue=queue, **options)
+    return Message.objects.get(pk=message.pk)
+
+
+LEGAL = [
+    ("requeue", make_stuck, "ready"),
+    ("requeue", make_dead, "ready"),
+    ("release", make_stuck, "ready"),
+    ("reject", make_ready, "dead"),
+    ("reject", make_stuck, "dead"),
+    ("send-again", make_done, "done"),
+    ("send-again", make_dead, "dead"),
+    ("drop", make_ready, "done"),
+    ("drop", make_stuck, "done"),
+    ("drop", make_dead, "done"),
+]
+ILLEGAL = [
+    ("requeue", make_ready),
+    ("requeue", make_done),
+    ("release", make_ready),
+    ("release", make_dead),
+    ("release", make_done),
+    ("reject", make_dead),
+    ("reject", make_done),
+    ("send-again", make_ready),
+    ("send-again", make_stuck),
+    ("drop", make_done),
+]
+ONE_EACH = [("requeue", make_dead), ("release", make_stuck), ("reject", make_ready), ("send-again", make_done)]
+ONE_EACH += [("drop", make_dead)]
+
+
+def row(message: Message) -> dict[str, Any]:
+    return Message.objects.filter(pk=message.pk).values().get()
+
+
+def form_of(response: Any) -> dict[str, Any]:
+    """The fields of a confirmation page as a browser sends them."""
+    page = response.content.decode()
+    form: dict[str, Any] = {"reason": "because"}
+    for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page):
+        form.setdefault(name, []).append(html.unescape(value))
+    return form
+
+
+def ask(client: Client, verb: str, message: Message) -> dict[str, Any]:
+    response = client.get(url(verb, message.pk))
+    assert response.status_code == 200
+    return form_of(response)
+
+
+def confirm(client: Client, verb: str, form: dict[str, Any]) -> str:
+    """Send a confirmation, and return what the next page says."""
+    response = client.post(url(f"{verb}_many"), form, follow=True)
+    assert response.status_code == 200
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+@pytest.mark.parametrize(("verb", "make", "state"), LEGAL)
+def test_a_button_leads_to_a_confirmation_that_does_it_and_logs_it(
+    browser: Client, operator: User, verb: str, make: Callable[..., Message], state: str
+) -> None:
+    message = make()
+    before = row(message)
+    form = ask(browser, verb, message)
+    assert row(message) == before  # GET changes nothing
+    assert "1 message." in confirm(browser, verb, form)
+    assert getattr(Message.objects, state)("q").filter(pk=message.pk).exists()
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.object_id, entry.object_repr) == (operator, str(message.pk), f"q #{message.pk}")
+    if VERBS[verb].asks_reason:
+        assert "because" in entry.change_message
+        assert row(message)["error"].endswith(" by op: because")
+
+
+@pytest.mark.parametrize(("verb", "make"), ILLEGAL)
+def test_what_the_state_does_not_allow_is_not_offered_and_not_done(
+    browser: Client, verb: str, make: Callable[..., Message]
+) -> None:
+    message = make()
+    before = row(message)
+    form = ask(browser, verb, message)
+    assert "message" not in form
+    stage = {"ready": "waiting"}.get(verb, "")
+    due = f"{message.due_at:%Y%m%d%H%M%S%f}"
+    for stage in ("waiting", "taken", "dead", "finished"):
+        pin = f"{message.pk}:{message.claim_token or ''}:{stage}:{due}"
+        assert "left alone" in confirm(browser, verb, {"message": [pin], "reason": "x", "nonce": stage})
+    assert row(message) == before
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize(("verb", "make"), ONE_EACH)
+def test_the_list_action_does_it_to_the_ticked_ones(browser: Client, verb: str, make: Callable[..., Message]) -> None:
+    first, second, third = make(), make(), make()
+    untouched = row(second)
+    response = browser.post(
+        f"{url('changelist')}?state=dead&queue=q",
+        {"action": verb.replace("-", "_"), "_selected_action": [first.pk, third.pk], "index": 0},
+    )
+    form = form_of(response)
+    assert len(form["message"]) == 2
+    assert not LogEntry.objects.exists()
+    response = browser.post(url(f"{verb}_many"), form)
+    assert response.headers["Location"] == f"{url('changelist')}?state=dead&queue=q"
+    assert row(second) == untouched
+    assert set(LogEntry.objects.values_list("object_id", flat=True)) == {str(first.pk), str(third.pk)}
+
+
+def test_all_of_a_list_can_be_chosen(browser: Client) -> None:
+    Message.objects.enqueue_many(range(60), queue="q")
+    Message.objects.enqueue(1, queue="other")
+    response = browser.post(
+        f"{url('changelist')}?state=ready&queue=q",
+        {"action": "drop", "_selected_action": [1], "select_across": "1", "index": 0},
+    )
+    assert "Drop: 60 messages." in confirm(browser, "drop", form_of(response))
+    assert Message.objects.done().count() == 60
+
+
+def test_what_cannot_be_done_to_some_is_said_and_they_are_left_out(browser: Client) -> None:
+    dead, done = make_dead(), make_done()
+    data = {"action": "requeue", "_selected_action": [dead.pk, done.pk, 10**18], "index": 0}
+    response = browser.post(url("changelist"), data)
+    assert "Left alone, because it can&#x27;t be done in their state" in response.content.decode().replace(
+        "'", "&#x27;"
+    )
+    assert len(form_of(response)["message"]) == 1
+    data["_selected_action"] = [done.pk]
+    assert browser.post(url("changelist"), data).status_code == 302
+
+
+@pytest.mark.parametrize(("verb", "make"), ONE_EACH)
+def test_nothing_goes_without_the_verbs_own_permission(
+    browser: Client, client_with: Callable[..., Client], verb: str, make: Callable[..., Message]
+) -> None:
+    message = make()
+    before = row(message)
+    form = ask(browser, verb, message)
+    others = {"requeue_message", "release_message", "reject_message", "resend_message", "drop_message"}
+    others.remove(f"{VERBS[verb].permission}_message")
+    client = client_with("view_message", *others)
+    assert client.get(url(verb, message.pk)).status_code == 403
+    assert client.post(url(f"{verb}_many"), form).status_code == 403
+    listed = client.get(f"{url('changelist')}?q={message.pk}").content.decode()
+    assert f'value="{verb.replace("-", "_")}"' not in listed
+    data = {"action": verb.replace("-", "_"), "_selected_action": [message.pk], "index": 0}
+    assert "message" not in form_of(client.post(f"{url('changelist')}?q={message.pk}", data, follow=True))
+    assert row(message) == before
+    assert Message.objects.count() == 1
+    own = client_with("view_message", f"{VERBS[verb].permission}_message")
+    assert "1 message." in confirm(own, verb, ask(own, verb, message))
+
+
+def test_the_permission_is_asked_for_again_when_it_is_sent(client_with: Callable[..., Client]) -> None:
+    client, message = client_with("view_message", "drop_message"), make_ready()
+    form = ask(client, "drop", message)
+    from django.contrib.auth.models import User
+
+    User.objects.get(pk=client.session["_auth_user_id"]).user_permissions.clear()
+    assert client.post(url("drop_many"), form).status_code == 403
+    assert Message.objects.ready().count() == 1
+
+
+def test_strangers_are_sent_to_the_login_page(db: None) -> None:
+    message = make_ready()
+    for page in (url("changelist"), url("change", message.pk), url("drop", message.pk), url("drop_many")):
+        assert "/login/" in Client().get(page).headers["Location"]
+
+
+def test_a_post_needs_the_csrf_token(operator: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(operator)
+    message = make_ready()
+    assert client.post(url("drop_many"), ask(client, "drop", message) | {"csrfmiddlewaretoken": "x"}).status_code == 403
+    assert Message.objects.ready().count() == 1
+
+
+def test_methods_are_kept(browser: Client) -> None:
+    message = make_ready()
+    assert browser.get(url("drop_many")).status_code == 405
+    assert browser.post(url("drop", message.pk)).status_code == 405
+
+
+def test_a_reason_is_asked_for_until_it_is_given(browser: Client) -> None:
+    message = make_ready()
+    form = ask(browser, "drop", message)
+    for bad in ("", "   ", "x" * 501, "a\0b"):
+        response = browser.post(url("drop_many"), form | {"reason": bad})
+        assert "errorlist" in response.content.decode()
+        assert form_of(response)["message"] == form["message"]
+    assert Message.objects.ready().count() == 1
+    assert "1 message." in confirm(browser, "drop", form)
+
+
+# -- stale pages ------------------------------------------------------------------------------------------
+
+
+def claimed_meanwhile(message: Message) -> None:
+    assert Message.objects.claim(1, queue="q")
+
+
+def claimed_and_given_back(message: Message) -> None:
+    Message.objects.claim(1, queue="q")[0].release()
+
+
+def updated_meanwhile(message: Message) -> None:
+    outcome = Message.objects.enqueue({"n": 2}, queue="q", key="k", on_conflict="update").outcome
+    assert outcome == "updated"
+
+
+def done_meanwhile(message: Message) -> None:
+    message.ack()
+
+
+def taken_by_another(message: Message) -> None:
+    message.release()
+    assert Message.objects.claim(1, queue="q")
+
+
+def requeued_meanwhile(message: Message) -> None:
+    assert Message.objects.filter(pk=message.pk).requeue() == 1
+
+
+STALE = [
+    ("drop", make_ready, claimed_meanwhile),
+    ("drop", make_ready, claimed_and_given_back),
+    ("drop", make_ready, updated_meanwhile),
+    ("reject", make_ready, claimed_meanwhile),
+    ("reject", make_ready, updated_meanwhile),
+    ("reject", make_stuck, taken_by_another),
+    ("release", make_stuck, done_meanwhile),
+    ("release", make_stuck, taken_by_another),
+    ("release", make_stuck, updated_meanwhile),
+    ("requeue", make_stuck, done_meanwhile),
+    ("requeue", make_stuck, taken_by_another),
+    ("requeue", make_dead, requeued_meanwhile),
+    ("drop", make_dead, requeued_meanwhile),
+    ("send-again", make_dead, requeued_meanwhile),
+]
+
+
+@pytest.mark.parametrize(("verb", "make", "meanwhile"), STALE)
+def test_a_stale_page_changes_nothing(
+    browser: Client, verb: str, make: Callable[..., Message], meanwhile: Callable[[Message], None]
+) -> None:
+    message = make(key="k")
+    form = ask(browser, verb, message)
+    meanwhile(message)
+    before = row(message)
+    assert "changed meanwhile, left alone" in confirm(browser, verb, form)
+    assert row(message) == before
+    assert Message.objects.count() == 1
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize(("verb", "make"), ONE_EACH)
+def test_a_page_is_good_for_once(browser: Client, verb: str, make: Callable[..., Message]) -> None:
+    message = make()
+    form = ask(browser, verb, message)
+    confirm(browser, verb, form)
+    before = row(message)
+    said = confirm(browser, verb, form)
+    assert "left alone" in said or "nothing was done again" in said
+    assert row(message) == before
+    assert LogEntry.objects.count() == 1
+    assert Message.objects.count() == (2 if verb == "send-again" else 1)
+
+
+def test_the_others_go_on_when_one_moved(browser: Client) -> None:
+    dead = [make_dead() for _ in range(3)]
+    form = {"message": [ask(browser, "requeue", message)["message"][0] for message in dead]}
+    Message.objects.filter(pk=dead[1].pk).requeue()
+    said = confirm(browser, "requeue", form)
+    assert "Requeue: 2 messages." in said
+    assert f"q #{dead[1].pk} changed meanwhile, left alone." in said
+
+
+def test_an_archived_message_is_reported(browser: Client) -> None:
+    message = make_dead()
+    form = ask(browser, "requeue", message)
+    Message.objects.dead().purge()
+    assert "no longer here" in confirm(browser, "requeue", form)
+
+
+@pytest.mark.parametrize(
+    "pin", ["", "x", "1:2:3", ":::", "1:x:dead:0", "-1::dead:0", f"{'9' * 40}::dead:0", "1::dead:0:0"]
+)
+def test_forged_pins_change_nothing(browser: Client, pin: str) -> None:
+    make_dead()
+    confirm(browser, "requeue", {"message": [pin]})
+    assert Message.objects.dead().count() == 1
+
+
+# -- keys -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["requeue", "send-again"])
+def test_a_key_that_a_newer_message_has_is_reported_and_the_others_go_on(browser: Client, verb: str) -> None:
+    held, free = make_dead(key="k<b>"), make_dead(key="free")
+    form = ask(browser, verb, free)
+    form["message"] += ask(browser, verb, held)["message"]
+    Message.objects.enqueue(1, queue="q", key="k<b>")
+    said = confirm(browser, verb, form)
+    assert "1 message." in said
+    assert f"q #{held.pk} a newer live message has its key 'k<b>'." in said
+    assert Message.objects.dead().filter(pk=held.pk).exists()
+    assert LogEntry.objects.get().object_id == str(free.pk)
+
+
+def test_sent_again_names_what_it_repeats(browser: Client) -> None:
+    done = make_done(key="k", headers={"trace": "t"})
+    confirm(browser, "send-again", ask(browser, "send-again", done))
+    new = Message.objects.ready().get()
+    assert (new.payload, new.key, new.headers["trace"]) == ({"n": 1}, "k", "t")
+    assert done.pk in new.headers.values()
+
+
+def test_what_cannot_be_sent_again_is_reported(browser: Client) -> None:
+    broken, whole = make_dead(), make_dead()
+    Message.objects.filter(pk=broken.pk).update(body="{")
+    form = ask(browser, "send-again", broken)
+    form["message"] += ask(browser, "send-again", whole)["message"]
+    said = confirm(browser, "send-again", form)
+    assert f"q #{broken.pk}" in said
+    assert "not JSON" in said
+    assert "Send again: 1 message." in said
