@@ -30,7 +30,7 @@ class Board:
     """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory."""
 
     def __init__(self, capacity: int) -> None:
-        self._base = len(COUNTERS) + 1
+        self._base = len(COUNTERS) + 2
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + 3 * capacity))).cast("q")
         self._free = list(range(capacity))
         self._lock = threading.Lock()
@@ -53,6 +53,15 @@ class Board:
     def expect_retry(self, due: float) -> None:
         """Note that a retry will be due then, so that --drain waits for it, whoever takes this child's place."""
         self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
+
+    @property
+    def said_farewell(self) -> bool:
+        """Whether the child ended by its own decision; a handler's ``os._exit(0)`` looks like it from outside."""
+        return bool(self._cells[self._base - 2])
+
+    def say_farewell(self) -> None:
+        """Note that this end is the child's own decision."""
+        self._cells[self._base - 2] = 1
 
     def occupy(self, claim: Claim) -> int:
         """Note that this message is about to start; return its slot."""

@@ -116,6 +116,7 @@ class Runner:
         heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
         discard_all()
+        self._board.say_farewell()
         if self._holding.running():
             os._exit(EXIT_REPLACE)  # a thread that hangs can't be ended; what it holds is the supervisor's to settle
         return EXIT_REPLACE if self._replace_deadline is not None else EXIT_OK

@@ -25,7 +25,7 @@ from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
 from django_dbqueue.worker.aftermath import say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
-from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_OK, EXIT_REPLACE, WorkerOptions
+from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_OK, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
 from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.sessions import discard, discard_all
@@ -162,16 +162,17 @@ class Supervisor:
         for name in COUNTERS:
             self._totals[name] += board.counter(name)
         child.board = None
+        crashed = not board.said_farewell
         bounded = self._options.drain or self._options.max_messages is not None
-        child.is_finished = (code == EXIT_OK and bounded) or child.share == 0
-        if code != EXIT_OK:
+        child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
+        if crashed or code != EXIT_OK:
             self._aftermaths.append((child, board, child.worker_id, say_how(code), self._killed))
-            if not self._killed and code != EXIT_REPLACE:
+            if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, say_how(code))
-        steady = time.monotonic() - child.started_at > STEADY or code == EXIT_REPLACE
+        steady = not crashed or time.monotonic() - child.started_at > STEADY
         if steady:
             child.backoff.reset()
-        child.start_at = time.monotonic() + (0.0 if steady or code == EXIT_OK else child.backoff.next())
+        child.start_at = time.monotonic() + (0.0 if steady else child.backoff.next())
 
     def _try_aftermaths(self) -> None:
         """Settle what dead children held; if the database is away, come again (or leave it to the leases)."""

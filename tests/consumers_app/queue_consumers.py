@@ -47,6 +47,10 @@ def _die(_message: Message, _what: dict[str, Any]) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _leave(_message: Message, _what: dict[str, Any]) -> None:
+    os._exit(0)
+
+
 def _fail(message: Message, what: dict[str, Any]) -> None:
     if message.read_count <= what.get("times", 1_000_000):
         raise ValueError(what.get("say", "as told"))
@@ -106,6 +110,7 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "sleep": _sleep,
     "until": _until,
     "die": _die,
+    "leave": _leave,
     "fail": _fail,
     "retry": _retry,
     "reject": _reject,

@@ -37,6 +37,16 @@ def test_a_poison_message_dies_alone_and_its_neighbours_are_done(drain: Callable
     assert Message.objects.done("test").filter(read_count__gt=1).count() == 0, "no innocent was charged twice"
 
 
+def test_a_handler_that_ends_the_process_with_success_is_poison_all_the_same(drain: Callable[..., Any]) -> None:
+    leaving = send(do="leave")
+    Message.objects.enqueue_many([{"do": "ok"}] * 9, queue="test")
+    drain()
+    row = Message.objects.get(pk=leaving.pk)
+    assert row.is_dead
+    assert row.crashes == 3
+    assert Message.objects.done("test").count() == 9
+
+
 def test_two_poisons_in_two_processes_leave_all_others_done(drain: Callable[..., Any]) -> None:
     Message.objects.enqueue_many([{"do": "die" if number in (30, 31) else "ok"} for number in range(100)], queue="test")
     drain("--processes", "2", "--threads", "2")
