@@ -43,13 +43,13 @@ class ArchivedMessageAdmin(ReadOnlyAdmin):
     search_fields = ("message_id",)  # shows the box; ArchiveChangeList does the search
     search_help_text = _("The id that the message had.")
 
-    def get_changelist(self, _request: HttpRequest, **_kwargs: Any) -> type[ArchiveChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ArchiveChangeList]:  # noqa: ARG002
         return ArchiveChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
-    def get_fields(self, request: HttpRequest, _obj: Any = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
         sees = request.user.has_perm(f"{self.opts.app_label}.view_payload")
         content = ["payload", "headers"] if sees else ["payload_hidden"]
         first = [
@@ -65,7 +65,7 @@ class ArchivedMessageAdmin(ReadOnlyAdmin):
         ]
         return [*first, *content, "created_at", "due_at", "claimed_at", "finished_at", "archived_at"]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.get_fields(request, obj)
 
     @admin.display(description=_("message"))

@@ -113,7 +113,7 @@ class Confirmation:
             "action_url": self._url(f"{verb.name}_many"),
             "cancel_url": self._back_url(filters, back, [entry["pin"].id for entry in entries]),
         }
-        request.current_app = self.site.name  # type: ignore[attr-defined]
+        request.current_app = self.site.name
         return TemplateResponse(request, "admin/django_dbqueue/message/confirmation.html", context)
 
     def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
@@ -187,9 +187,9 @@ def _report(request: HttpRequest, verb: Verb, outcomes: list[Outcome]) -> None:
         messages.success(request, text % {"verb": verb.label, "n": moved})
     for outcome in left[:REPORTED]:
         messages.warning(request, _("%(message)s %(why)s.") % {"message": outcome.name, "why": outcome.why.rstrip(".")})
-    if more := len(left) - REPORTED:
-        if more > 0:
-            text = ngettext("%(n)d more was left alone.", "%(n)d more were left alone.", more)
-            messages.warning(request, text % {"n": more})
+    more = len(left) - REPORTED
+    if more > 0:
+        text = ngettext("%(n)d more was left alone.", "%(n)d more were left alone.", more)
+        messages.warning(request, text % {"n": more})
     if not outcomes:
         messages.warning(request, _("No message was named; nothing was changed."))

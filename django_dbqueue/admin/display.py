@@ -49,7 +49,7 @@ def beat_badge(beat_at: datetime, now: datetime) -> SafeString:
 def span(length: timedelta) -> str:
     """Return a length of time in its two largest units."""
     seconds = max(0, int(length.total_seconds()))
-    parts = []
+    parts: list[str] = []
     for size, unit in _UNITS:
         count, seconds = divmod(seconds, size)
         if count or (unit == "s" and not parts):

@@ -127,7 +127,7 @@ class BoundedChangeList(ChangeList):
         except InvalidPage as error:
             raise IncorrectLookupParameters from error
         rows = self.root_queryset.defer(*HEAVY).in_bulk(ids)
-        self.result_list = [rows[pk] for pk in ids if pk in rows]  # type: ignore[assignment]
+        self.result_list = [rows[pk] for pk in ids if pk in rows]
         self.show_full_result_count = self.can_show_all = False
         self.full_result_count = self.result_count  # so that the search form says nothing of a total
         self.show_admin_actions = bool(self.result_list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -46,7 +47,7 @@ class MessageAdmin(ReadOnlyAdmin):
     list_per_page = 50
     search_fields = ("id",)  # shows the box; MessageChangeList does the search
     search_help_text = gettext_lazy("An id, or a key as a whole.")
-    actions = [_action(verb) for verb in VERBS.values()]
+    actions: Sequence[Any] = [_action(verb) for verb in VERBS.values()]
 
     # -- permissions --------------------------------------------------------------------------------------
 
@@ -70,17 +71,17 @@ class MessageAdmin(ReadOnlyAdmin):
 
     # -- list ---------------------------------------------------------------------------------------------
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest) -> Any:
         rows = super().get_queryset(request)
         # Ages by the database's clock.
         return rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()), error_start=Left("error", 160))
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
+    def get_list_display(self, request: HttpRequest) -> Any:
         """Leave out the owner where none can be."""
         unowned = request.GET.get("state") in {name for name, state in STATES.items() if state.stage != TAKEN}
         return [column for column in self.list_display if not (unowned and column == "owner")]
 
-    def get_changelist(self, _request: HttpRequest, **_kwargs: Any) -> type[MessageChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageChangeList]:  # noqa: ARG002
         return MessageChangeList
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -125,7 +126,7 @@ class MessageAdmin(ReadOnlyAdmin):
             self._join_workers(request, [row])
         return row
 
-    def get_fieldsets(self, request: HttpRequest, _obj: Any = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
         content = ["payload", "headers"] if self._may(request, "view_payload") else ["payload_hidden"]
         return [
             (None, {"fields": ["state", "when", "age", "queue", "key", "priority"]}),

@@ -79,7 +79,8 @@ def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: s
 
 
 def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: str) -> list[Outcome]:
-    outcomes, moved = [], []
+    outcomes: list[Outcome] = []
+    moved: list[Any] = []
     with short_transaction(using):
         rows = _locked(pins, using)
         for pin in pins:

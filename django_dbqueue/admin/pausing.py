@@ -66,7 +66,7 @@ class Pausing:
             "action_url": self._url(f"{verb}_many"),
             "cancel_url": self._back_url(back, [queue.name for queue in queues]),
         }
-        request.current_app = self.site.name  # type: ignore[attr-defined]
+        request.current_app = self.site.name
         return TemplateResponse(request, "admin/django_dbqueue/queue/confirmation.html", context)
 
     def apply(self, request: HttpRequest, verb: str) -> HttpResponse:
@@ -102,7 +102,8 @@ class Pausing:
             else:
                 manager.resume(name)
                 entry, text = _("Resumed."), _("Queue %(queue)s is open again.")
-            LogEntry.objects.log_actions(request.user.pk, [queue], CHANGE, entry)
+            user: Any = request.user
+            LogEntry.objects.log_actions(user.pk, [queue], CHANGE, entry)
         messages.success(request, text % {"queue": name})
 
     def _refuse_others(self, request: HttpRequest) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -42,7 +42,7 @@ class QueueChangeList(ChangeList):
         found = [rows.get(name) or Queue(name=name) for name in names if wanted in name.lower()]
         self.paginator = Paginator(found, self.list_per_page)
         try:
-            self.result_list = self.paginator.page(self.page_num).object_list  # type: ignore[assignment]
+            self.result_list = self.paginator.page(self.page_num).object_list
         except InvalidPage as error:
             raise IncorrectLookupParameters from error
         self.result_count = len(found)
@@ -80,9 +80,9 @@ class QueueAdmin(ReadOnlyAdmin):
     list_display = ("name", "is_open", "stuck", "dead", "running", "ready", "delayed", "pause_reason")
     list_per_page = 25
     search_fields = ("name",)
-    actions = [pause, resume]
+    actions: Sequence[Any] = [pause, resume]
     ordering = ("name",)
-    fields = ("name", "is_open", "paused_at", "paused_by", "pause_reason", *STATES)
+    fields: ClassVar[Any] = ("name", "is_open", "paused_at", "paused_by", "pause_reason", *STATES)
     readonly_fields = fields
 
     stuck, dead, running = _count("stuck"), _count("dead"), _count("running")
@@ -91,7 +91,7 @@ class QueueAdmin(ReadOnlyAdmin):
     def has_pause_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
 
-    def get_changelist(self, _request: HttpRequest, **_kwargs: Any) -> type[QueueChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[QueueChangeList]:  # noqa: ARG002
         return QueueChangeList
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db import models, router
+from django.db import router
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -13,8 +14,8 @@ from django.http import HttpRequest
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Shows rows of the write database; a replica shows them as they were."""
 
-    actions: Any = ()
-    sortable_by: Any = ()
+    actions: Sequence[Any] = ()
+    sortable_by = ()
     show_facets = admin.ShowFacets.NEVER
     show_full_result_count = False
     list_max_show_all = 0
@@ -30,16 +31,16 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(self.alias)
 
-    def has_add_permission(self, _request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False
 
-    def has_change_permission(self, _request: HttpRequest, _obj: models.Model | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return False
 
-    def has_delete_permission(self, _request: HttpRequest, _obj: models.Model | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return False
 
-    def lookup_allowed(self, lookup: str, _value: Any, request: HttpRequest | None = None) -> bool:
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
         """Allow the page's own filters only: ``?body__contains=`` would scan, and tell what may not be seen."""
         filters = () if request is None else self.get_list_filter(request)
         return any(lookup == getattr(item, "parameter_name", None) for item in filters)

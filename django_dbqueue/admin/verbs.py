@@ -53,7 +53,7 @@ def _reject(using: str, message: Any, reason: str) -> bool:
 
 
 def _send_again(using: str, message: Any, _reason: str) -> bool:
-    changed = Message.objects.using(using).filter(pk=message.pk).send_again()
+    changed: requeue.Changed = Message.objects.using(using).filter(pk=message.pk).send_again()
     if changed.conflicts:
         raise changed.conflicts[0]
     return changed == 1
