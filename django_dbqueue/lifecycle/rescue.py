@@ -49,20 +49,28 @@ def rescue(
     rescued = 0
     for queue in queues_in_use(using) if queues is None else queues:
         for priority in priorities_in_use(using, queue, RUNNING):
-            while ids := outermost(connections[using], partial(_rescue_range, using, queue, priority, but_token)):
-                signals.message_rescued.send(model, queue=queue, message_ids=ids, evidence="lease over")
-                rescued += len(ids)
-                if len(ids) < BATCH or (limit is not None and rescued >= limit):
+            while rows := outermost(connections[using], partial(_rescue_range, using, queue, priority, but_token)):
+                _tell(model, queue, rows)
+                rescued += len(rows)
+                if len(rows) < BATCH or (limit is not None and rescued >= limit):
                     break
     return rescued
 
 
-def _rescue_range(using: str, queue: str, priority: int, but_token: int | None) -> list[int]:
+def _tell(model: MessageType, queue: str, rows: list[tuple[Any, ...]]) -> None:
+    signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence="lease over")
+    for message_id, read_count, max_reads, _ in rows:
+        if 0 < (max_reads or 0) <= read_count:
+            signals.message_died.send(model, queue=queue, message_id=message_id, error=LEASE_OVER)
+
+
+def _rescue_range(using: str, queue: str, priority: int, but_token: int | None) -> list[tuple[Any, ...]]:
     dialect = dialect_of(connections[using])
     with short_transaction(using):
-        rows = fetch(using, dialect.due(("id",), queue, RUNNING, priority, BATCH, but_token=but_token))
+        names = ("id", "read_count", "max_reads")
+        rows = fetch(using, dialect.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
         ids: list[Any] = [row[0] for row in rows]
         if ids:
             where = Statement(f"id IN ({dialect.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
             run(using, dialect.move(dialect.rescue(LEASE_OVER), where))
-    return ids
+    return rows

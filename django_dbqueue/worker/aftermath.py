@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any
 
 from django.db import connections
 
@@ -58,7 +57,7 @@ def settle_after(
         )
     else:
         _settle(using, crash, started)
-        _tell(using, started, f"its process ended by {how}")
+        _tell(using, started, f"its process ended by {how}", board)
     _settle(using, dialect.ack(), standing[SlotState.SUCCEEDED])
     hung = standing[SlotState.TIMED_OUT]
     _nack_timed_out(using, consumers, hung, board)
@@ -66,7 +65,7 @@ def settle_after(
         _settle(using, dialect.release(), besides)
     else:
         _settle(using, crash, besides)
-        _tell(using, besides, f"its process ended by {how}, before any handler had begun")
+        _tell(using, besides, f"its process ended by {how}, before any handler had begun", board)
     Worker.objects.using(using).filter(pk=worker_id).delete()
     return len(started) + len(hung)
 
@@ -88,16 +87,20 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
         delay, text = backoff(options, row.read_count), timed_out(consumer, options)
         if settle_claims(using, dialect.nack(delay, text), [claim]):
             board.expect_retry(time.monotonic() + delay)
-            if 0 < (row.max_reads or 0) <= row.read_count:
+            spent = 0 < (row.max_reads or 0) <= row.read_count
+            board.count("died" if spent else "failed")
+            if spent:
                 signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=text)
             else:
                 signals.message_failed.send(Message, queue=row.queue, message_id=row.pk, error=text, delay=delay)
 
 
-def _tell(using: str, claims: list[Claim], evidence: str) -> None:
-    ids_by_queue: dict[str, list[Any]] = {}
-    rows = Message.objects.using(using).filter(pk__in=[claim.id for claim in claims])
-    for message_id, queue in rows.values_list("pk", "queue"):
-        ids_by_queue.setdefault(queue, []).append(message_id)
+def _tell(using: str, claims: list[Claim], evidence: str, board: Board) -> None:
+    ids_by_queue: dict[str, list[int]] = {}
+    for row in Message.objects.using(using).filter(pk__in=[claim.id for claim in claims]):
+        ids_by_queue.setdefault(row.queue, []).append(row.pk)
+        if row.is_dead:
+            board.count("died")
+            signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=row.error or "")
     for queue, ids in ids_by_queue.items():
         signals.message_rescued.send(Message, queue=queue, message_ids=ids, evidence=evidence)

@@ -206,8 +206,12 @@ class Runner:
 
     def _run_next_suspect(self) -> None:
         """Run a message that was there when a process died alone, so that it takes no neighbour along."""
-        if not self._holding.waiting and len(self._holding) == len(self._suspects):
+        if self._stands_alone():
             self._holding.offer(self._suspects.popleft())
+
+    def _stands_alone(self) -> bool:
+        """Whether all that is held are suspects that have not begun: everything else is settled."""
+        return len(self._holding) == len(self._suspects)
 
     def _give_back_unstarted(self) -> None:
         waiting = [*self._holding.take_back(), *self._suspects]
@@ -244,6 +248,8 @@ class Runner:
 
     def _until_next(self, now: float) -> float:
         """How long nothing will be due, if nothing comes in."""
+        if self._suspects and self._stands_alone():
+            return 0.0
         wait = 1.0
         if not (self._stopping or self._suspects) and self._left != 0:
             wait = min(wait, self._poll_at - now) if self._holding.waiting < self._options.threads else wait

@@ -72,7 +72,7 @@ class Supervisor:
         self._progress = progress
         self._children = [Child(index, options.share(index)) for index in range(options.processes)]
         self._totals = dict.fromkeys(COUNTERS, 0)
-        self._aftermaths: list[tuple[Child, Board, int, str, bool]] = []
+        self._aftermaths: list[tuple[Board, int, str, bool]] = []
         self._deadline: float | None = None
         self._killed = False
         self._cut_off = 0
@@ -142,7 +142,8 @@ class Supervisor:
 
     def _wait(self, stop: StopSignals) -> None:
         sentinels = [child.process.sentinel for child in self._children if child.process is not None]
-        soonest = min((child.start_at for child in self._children if child.process is None), default=float("inf"))
+        waiting = [child.start_at for child in self._children if child.process is None and not child.is_finished]
+        soonest = min(waiting, default=float("inf"))
         timeout = min(TICK, max(0.01, soonest - time.monotonic()))
         if stop.fileno() in wait([*sentinels, stop.fileno()], timeout):
             stop.clear()
@@ -159,14 +160,14 @@ class Supervisor:
         child.process = None
         if child.share is not None:
             child.share -= board.counter("started")
-        for name in COUNTERS:
-            self._totals[name] += board.counter(name)
         child.board = None
         crashed = not board.said_farewell
         bounded = self._options.drain or self._options.max_messages is not None
         child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
-        if crashed or code != EXIT_OK:
-            self._aftermaths.append((child, board, child.worker_id, say_how(code), self._killed))
+        if not crashed and code == EXIT_OK:
+            self._take_over(board)
+        else:
+            self._aftermaths.append((board, child.worker_id, say_how(code), self._killed))
             if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, say_how(code))
         steady = not crashed or time.monotonic() - child.started_at > STEADY
@@ -177,18 +178,24 @@ class Supervisor:
     def _try_aftermaths(self) -> None:
         """Settle what dead children held; if the database is away, come again (or leave it to the leases)."""
         for entry in list(self._aftermaths):
-            _, board, worker_id, how, cut_off = entry
+            board, worker_id, how, cut_off = entry
             try:
                 running = settle_after(
                     self._options.database, worker_id, self._consumers, board, how=how, cut_off=cut_off
                 )
                 self._cut_off += running if cut_off else 0
-                self._retry_due = max(self._retry_due, board.retry_due)
+                self._take_over(board)
                 self._aftermaths.remove(entry)
             except Error as error:
                 discard(self._options.database)
                 logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
                 return
+
+    def _take_over(self, board: Board) -> None:
+        """Keep what a board of the past has counted, and when its last retry is due."""
+        for name in COUNTERS:
+            self._totals[name] += board.counter(name)
+        self._retry_due = max(self._retry_due, board.retry_due)
 
     # -- stopping -----------------------------------------------------------------------------------------
 
