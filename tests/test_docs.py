@@ -1,0 +1,127 @@
+"""The documentation holds: what it names is there, nothing is left out, and the quickstart works to the letter."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from django_dbqueue import conf
+from django_dbqueue.management.commands.run_queue_worker import Command
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SETTINGS = (ROOT / "docs" / "settings.md").read_text()
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def _anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pages
+def test_every_path_that_is_named_is_there(page: Path) -> None:
+    named = set(re.findall(r"\b((?:tests|django_dbqueue|example_project|docs|bin)/[\w./-]*)", page.read_text()))
+    missing = {path for path in named if not (ROOT / path.rstrip(".")).exists()}
+    assert not missing
+
+
+@pages
+def test_every_test_that_is_named_is_there(page: Path) -> None:
+    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", page.read_text())
+    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text()]
+    assert not missing
+
+
+@pages
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (anchor and anchor not in _anchors(there.read_text())):
+            broken.append(target)
+    assert not broken
+
+
+@pages
+def test_no_page_names_a_place_outside_the_project(page: Path) -> None:
+    assert not re.findall(r"\.\./shared|/work/|/tmp/|/home/|/root/", page.read_text())
+
+
+def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 150
+    first_screen = "\n".join(lines[:24])
+    assert "$ bin/demo" in first_screen
+    assert "$ bin/test" in first_screen
+
+
+def test_every_promise_names_its_tests_or_says_that_it_is_not_built() -> None:
+    page = (ROOT / "docs" / "promises.md").read_text()
+    for number in range(1, 17):
+        _, _, rest = page.partition(f"\n## P{number}. ")
+        section = rest.partition("\n## ")[0]
+        assert re.search(r"tests/\S+\.py::", section) or "Not built yet" in section, f"P{number}"
+
+
+@pytest.mark.parametrize("name", [*conf.TOP_LEVEL, *conf.PER_QUEUE])
+def test_every_setting_is_told(name: str) -> None:
+    assert f"\n| `{name}` | " in SETTINGS
+
+
+def test_every_option_of_the_worker_is_told() -> None:
+    of_all = BaseCommand().create_parser("manage.py", "run_queue_worker")._option_string_actions
+    ours = Command().create_parser("manage.py", "run_queue_worker")._option_string_actions.keys() - of_all.keys()
+    assert ours
+    assert [option for option in ours if f"\n| `{option}" not in SETTINGS] == []
+
+
+def test_every_check_is_told() -> None:
+    checks = (ROOT / "django_dbqueue" / "checks").glob("*.py")
+    ids = {id_ for file in checks for id_ in re.findall(r'id="(dbqueue\.[EW]\d+)"', file.read_text())}
+    assert ids
+    assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))
+
+
+@pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="the quickstart is SQLite's")
+def test_the_quickstart_does_what_it_says(tmp_path: Path) -> None:
+    """Follows the page from top to bottom: files are written, commands run, and what they print is compared."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "DBQUEUE_"))}
+    environment["PYTHONPATH"] = str(ROOT)
+    steps = re.findall(
+        r"^(?:In|At the end of) `([^`]+)`:\n\n```python\n(.*?)^```|^```console\n(.*?)^```",
+        QUICKSTART,
+        re.MULTILINE | re.DOTALL,
+    )
+    ran = 0
+    for path, content, session in steps:
+        if path:
+            with (tmp_path / path).open("a") as file:
+                file.write(content)
+        for command, expected in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE):
+            assert _run(command, tmp_path, environment, expected)
+            ran += 1
+    assert ran == 7
+
+
+def _run(command: str, directory: Path, environment: dict[str, str], expected: str) -> bool:
+    line = re.sub(r"^python ", f"{sys.executable} ", command)
+    line = re.sub(r"^django-admin ", f"{sys.executable} -m django ", line)
+    done = subprocess.run(line, shell=True, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    if expected:
+        assert done.stdout == expected, command
+    return True
