@@ -17,10 +17,12 @@ from typing import Any
 
 from django.db import connections
 
+from django_dbqueue import signals
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.databases.base import MESSAGE_COLUMNS
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
+from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -67,9 +69,15 @@ class Claimer:
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
         """Return up to ``limit`` claimed messages, in order; a short list says that no more was due and visible."""
-        return outermost(connections[self.using], lambda: self._claim(limit, lease, max_reads))
+        messages, spent = outermost(connections[self.using], lambda: self._claim(limit, lease, max_reads))
+        if not spent:
+            return messages
+        for message in spent:
+            signals.message_died.send(self.model, queue=self.queue, message_id=message.pk, error=SPENT_BEFORE)
+        return messages + self.claim(limit - len(messages), lease=lease, max_reads=max_reads)
 
-    def _claim(self, limit: int, lease: float, max_reads: int) -> list[Any]:
+    def _claim(self, limit: int, lease: float, max_reads: int) -> tuple[list[Any], list[Any]]:
+        """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
         began = time.monotonic()
         from_beginning = began >= self._look_again_at
         if from_beginning:
@@ -77,7 +85,7 @@ class Claimer:
             self._priorities = priorities_in_use(self.using, self.queue, NEW)
         if not self._priorities:
             self._look_again_at = 0.0
-            return []
+            return [], []
         token = new_token()
         messages: list[Any] = []
         marks = dict(self._marks)
@@ -95,7 +103,7 @@ class Claimer:
         elif from_beginning:
             cost = time.monotonic() - began
             self._look_again_at = began + max(RESCAN_SECONDS, RESCAN_SHARE * cost)
-        return [message for message in messages if message not in spent] if spent else messages
+        return [message for message in messages if message not in spent] if spent else messages, spent
 
     def _claim_range(
         self,

@@ -41,8 +41,13 @@ def _moment(record: logging.LogRecord) -> str:
     return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") + "Z"
 
 
-def set_up(how: Format, verbosity: int) -> None:
-    """Send the package's log to standard error; verbosity 0 warns, 1 informs, 2 and more say everything."""
+def set_up(how: Format | None, verbosity: int) -> None:
+    """Send the package's log to standard error; verbosity 0 warns, 1 informs, 2 and more say everything.
+
+    Where the project's LOGGING has a handler for it and no format is asked for, that stands.
+    """
+    if how is None and logging.getLogger("django_dbqueue").handlers:
+        return
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if how == "json" else TextFormatter())
     package = logging.getLogger("django_dbqueue")

@@ -8,19 +8,18 @@ import queue
 import signal
 import threading
 import time
-from collections import deque
 from typing import Any, Final
 
 from django.db import Error, connections
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out
+from django_dbqueue.worker.feeding import Feeder
 from django_dbqueue.worker.heartbeat import Heartbeat, beat, new_worker
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
@@ -31,8 +30,6 @@ from django_dbqueue.worker.settling import Settler
 
 GATHER: Final = 0.01
 """Seconds that finished messages wait for others to be acked with them, while threads are busy."""
-AHEAD: Final = 0.5
-"""Seconds of work that a child fetches ahead, going by what its handlers took lately."""
 DRAIN_WAITS: Final = 60.0
 """How far off, in seconds, a retry that --drain caused itself may be for --drain to wait for it."""
 MARGIN: Final = 0.05
@@ -58,22 +55,16 @@ class Runner:
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._board = board
-        self._left = share
         self._worker: Worker = new_worker(worker_id, self._queues, options.threads)
         self._holding = Holding(board)
         self._settler = Settler(Message, self._using, self._holding, board)
         self._maintenance = Maintenance(Message, self._using, self._queues)
-        self._claimers = deque(Claimer(Message, self._using, name, worker_id) for name in self._queues)
+        self._feeder = Feeder(Message, options, consumers, self._holding, worker_id, share)
         self._inbox: queue.SimpleQueue[tuple[Delivery, Verdict, float] | None] = queue.SimpleQueue()
-        self._suspects: deque[Delivery] = deque()
-        self._backoff = Backoff()
         self._trouble = Backoff(0.05, 2.0)
-        self._usual_seconds = AHEAD
         self._stopping = False
         self._orphan_deadline: float | None = None
         self._replace_deadline: float | None = None
-        self._short_at: float | None = None
-        self._poll_at = 0.0
         self._connected = False
 
     # -- from outside -------------------------------------------------------------------------------------
@@ -85,8 +76,7 @@ class Runner:
 
     def wake(self) -> None:
         """Look for messages now."""
-        self._poll_at = 0.0
-        self._backoff.reset()
+        self._feeder.hurry()
         self._inbox.put(WAKE)
 
     def _orphaned(self) -> None:
@@ -136,13 +126,11 @@ class Runner:
         self._settler.flush()
         self._find_timeouts(now)
         if self._stopping or self._replace_deadline is not None:
-            self._give_back_unstarted()
-            return
-        self._maintenance.run(now)
-        if self._suspects:
-            self._run_next_suspect()
+            self._settler.give_back(self._feeder.give_up())
         else:
-            self._fill(now)
+            self._maintenance.run(now)
+            self._settler.give_back(self._feeder.feed(now, self._maintenance.paused))
+        self._settler.flush()
 
     def _is_over(self) -> bool:
         if time.monotonic() >= min(self._orphan_deadline or float("inf"), self._replace_deadline or float("inf")):
@@ -151,72 +139,15 @@ class Runner:
             return all(each.timed_out for each in self._holding.running()) and not self._unsettled()
         if len(self._holding) or len(self._settler) or not self._inbox.empty():
             return False
-        if self._stopping or self._left == 0:
+        if self._stopping or self._feeder.is_spent:
             return True
-        if not self._options.drain or self._short_at is None:
+        if not self._options.drain or self._feeder.short_at is None:
             return False
         waits_until = self._board.retry_due + MARGIN
-        return self._short_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
+        return self._feeder.short_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
     def _unsettled(self) -> bool:
         return bool(len(self._settler)) or not self._inbox.empty()
-
-    # -- claiming -----------------------------------------------------------------------------------------
-
-    def _fill(self, now: float) -> None:
-        """Fetch ahead: enough for the threads for half a second, by how long handlers took lately."""
-        ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
-        target = max(self._options.threads, min(self._options.batch, ahead))
-        want = min(target - self._holding.waiting, self._options.batch - len(self._holding))
-        if self._left is not None:
-            want = min(want, self._left)
-        if want <= 0 or now < self._poll_at or (self._holding.waiting and want < target // 2):
-            return
-        got = 0
-        for _ in range(len(self._claimers)):
-            claimer = self._claimers[0]
-            self._claimers.rotate(-1)
-            if got < want and claimer.queue not in self._maintenance.paused:
-                got += self._claim(claimer, want - got)
-            if self._suspects:
-                break
-        if got:
-            self._backoff.reset()
-        if got < want:
-            self._short_at = now
-            self._poll_at = time.monotonic() + self._backoff.next()
-
-    def _claim(self, claimer: Claimer, limit: int) -> int:
-        consumer = self._consumers[claimer.queue]
-        options = consumer.resolved()
-        lease = options.lease if self._options.lease is None else self._options.lease
-        messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads)
-        for message in messages:
-            delivery = Delivery(message, consumer, options)
-            if self._left is not None:
-                self._left -= 1
-            if message.crashes:
-                self._holding.keep(delivery)
-                self._suspects.append(delivery)
-            else:
-                self._holding.offer(delivery)
-        if self._suspects:
-            self._settler.release(self._holding.take_back())
-        return len(messages)
-
-    def _run_next_suspect(self) -> None:
-        """Run a message that was there when a process died alone, so that it takes no neighbour along."""
-        if self._stands_alone():
-            self._holding.offer(self._suspects.popleft())
-
-    def _stands_alone(self) -> bool:
-        """Whether all that is held are suspects that have not begun: everything else is settled."""
-        return len(self._holding) == len(self._suspects)
-
-    def _give_back_unstarted(self) -> None:
-        waiting = [*self._holding.take_back(), *self._suspects]
-        self._suspects.clear()
-        self._settler.release(waiting)
 
     # -- threads ------------------------------------------------------------------------------------------
 
@@ -225,7 +156,7 @@ class Runner:
         while (delivery := self._holding.take()) is not None:
             began = time.monotonic()
             verdict = execute(delivery)
-            if verdict.verb == "ack":
+            if verdict.verb == "ack" and not delivery.timed_out:
                 self._holding.succeeded(delivery)
             delivery.finished = True
             self._inbox.put((delivery, verdict, time.monotonic() - began))
@@ -248,11 +179,8 @@ class Runner:
 
     def _until_next(self, now: float) -> float:
         """How long nothing will be due, if nothing comes in."""
-        if self._suspects and self._stands_alone():
-            return 0.0
-        wait = 1.0
-        if not (self._stopping or self._suspects) and self._left != 0:
-            wait = min(wait, self._poll_at - now) if self._holding.waiting < self._options.threads else wait
+        over = self._stopping or self._replace_deadline is not None
+        wait = 1.0 if over else self._feeder.until_next(now)
         for delivery in self._holding.running():
             if delivery.options.timeout is not None and not delivery.timed_out:
                 wait = min(wait, (delivery.started_at or now) + delivery.options.timeout - now)
@@ -277,7 +205,7 @@ class Runner:
         if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
             delay = backoff(delivery.options, delivery.message.read_count)
             verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
-        self._usual_seconds += (seconds - self._usual_seconds) / 8
+        self._feeder.learn(seconds)
         self._settler.add(delivery, verdict, seconds)
 
     # -- the database comes and goes ----------------------------------------------------------------------

@@ -12,9 +12,9 @@ from typing import Any
 from django.db import connections
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.databases import Claim, dialect_of
 from django_dbqueue.lifecycle.settle import settle_claims
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
+from django_dbqueue.lifecycle.statements import MAX_IDS, fetch
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import Verdict
@@ -31,9 +31,10 @@ class Settler:
         self._board = board
         self._acks: list[tuple[Delivery, float]] = []
         self._others: list[tuple[Delivery, Verdict]] = []
+        self._unstarted: list[Delivery] = []
 
     def __len__(self) -> int:
-        return len(self._acks) + len(self._others)
+        return len(self._acks) + len(self._others) + len(self._unstarted)
 
     def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         """Take a verdict in."""
@@ -46,6 +47,10 @@ class Settler:
         else:
             self._others.append((delivery, verdict))
 
+    def give_back(self, deliveries: list[Delivery]) -> None:
+        """Take in what has not started and is to be released, uncharged."""
+        self._unstarted += deliveries
+
     def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
         dialect = dialect_of(connections[self.using])
@@ -57,6 +62,13 @@ class Settler:
             del self._acks[: len(part)]
             for delivery, seconds in part:
                 self._finish_ack(delivery, seconds, held=delivery.message.pk in done)
+        while self._unstarted:
+            unstarted = self._unstarted[:MAX_IDS]
+            settle_claims(self.using, dialect.release(), [delivery.message.claim for delivery in unstarted])
+            del self._unstarted[: len(unstarted)]
+            for delivery in unstarted:
+                self._holding.drop(delivery)
+            self._board.count("given_back", len(unstarted))
         while self._others:
             delivery, verdict = self._others[0]
             change = (
@@ -106,12 +118,3 @@ class Settler:
         if not message.lease_lost:
             message.lease_lost = True
             signals.lease_lost.send(self.model, queue=message.queue, message_id=message.pk, verb=verb)
-
-    def release(self, deliveries: list[Delivery]) -> None:
-        """Give back, uncharged, what has not started."""
-        change: Change = dialect_of(connections[self.using]).release()
-        for part in chunks(deliveries, MAX_IDS):
-            settle_claims(self.using, change, [delivery.message.claim for delivery in part])
-            for delivery in part:
-                self._holding.drop(delivery)
-            self._board.count("given_back", len(part))

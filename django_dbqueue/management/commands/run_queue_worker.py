@@ -72,7 +72,9 @@ class Command(BaseCommand):
         parser.add_argument("--drain", action="store_true", help="end when nothing is due any more")
         parser.add_argument("--max-messages", type=_whole(1, 10**11), help="end after so many deliveries")
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'])")
-        parser.add_argument("--log-format", choices=("text", "json"), default="text")
+        parser.add_argument(
+            "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
+        )
 
     def handle(self, *_args: Any, **said: Any) -> None:
         logs.set_up(said["log_format"], said["verbosity"])

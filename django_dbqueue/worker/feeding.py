@@ -1,0 +1,131 @@
+"""What a child claims, when, and from which queue; and suspects, which run alone (promise P8)."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Final
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.polling import Backoff
+
+AHEAD: Final = 0.5
+"""Seconds of work that a child fetches ahead, going by what its handlers took lately."""
+
+
+class Feeder:
+    """Keeps the threads fed: several queues in turn, as many messages as half a second of work needs.
+
+    A message that was there when a process died is a suspect. While there is one, nothing else is claimed; what has
+    not started is given back; when all else is settled, suspects run one by one.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        options: WorkerOptions,
+        consumers: dict[str, Consumer],
+        holding: Holding,
+        worker_id: int,
+        share: int | None,
+    ) -> None:
+        self._options = options
+        self._consumers = consumers
+        self._holding = holding
+        self._left = share
+        self._claimers = deque(Claimer(model, options.database, name, worker_id) for name in consumers)
+        self._suspects: deque[Delivery] = deque()
+        self._backoff = Backoff()
+        self._poll_at = 0.0
+        self._usual_seconds = AHEAD
+        self.short_at: float | None = None
+        """When (monotonic clock) a look at the queues last found less than was wanted."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all that this child may start was claimed."""
+        return self._left == 0
+
+    @property
+    def has_suspects(self) -> bool:
+        """Whether suspects wait for their turn."""
+        return bool(self._suspects)
+
+    def hurry(self) -> None:
+        """Look at the queues at the next turn."""
+        self._poll_at = 0.0
+        self._backoff.reset()
+
+    def learn(self, seconds: float) -> None:
+        """Take into account how long a handler took."""
+        self._usual_seconds += (seconds - self._usual_seconds) / 8
+
+    def feed(self, now: float, paused: set[str]) -> list[Delivery]:
+        """Claim what is wanted, or let the next suspect run; return what must be given back."""
+        if self._suspects:
+            if self._suspects_are_alone():
+                self._holding.offer(self._suspects.popleft())
+            return []
+        want = self._want(now)
+        if want <= 0:
+            return []
+        got = 0
+        for _ in range(len(self._claimers)):
+            claimer = self._claimers[0]
+            self._claimers.rotate(-1)
+            if claimer.queue not in paused:
+                got += self._claim(claimer, want - got)
+            if self._suspects or got >= want:
+                break
+        if got:
+            self._backoff.reset()
+        if got < want:
+            self.short_at = now
+            self._poll_at = time.monotonic() + self._backoff.next()
+        return self._holding.take_back() if self._suspects else []
+
+    def until_next(self, now: float) -> float:
+        """How many seconds nothing will be due here, if nothing comes in."""
+        if self._suspects:
+            return 0.0 if self._suspects_are_alone() else 1.0
+        if self.is_spent or self._holding.waiting >= self._options.threads:
+            return 1.0
+        return max(0.0, min(1.0, self._poll_at - now))
+
+    def give_up(self) -> list[Delivery]:
+        """Return all that has not started; nothing is offered any more."""
+        waiting = [*self._holding.take_back(), *self._suspects]
+        self._suspects.clear()
+        return waiting
+
+    def _want(self, now: float) -> int:
+        ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
+        target = max(self._options.threads, min(self._options.batch, ahead))
+        want = min(target - self._holding.waiting, self._options.batch - len(self._holding))
+        if self._left is not None:
+            want = min(want, self._left)
+        soon_enough = self._holding.waiting and want < target // 2
+        return 0 if now < self._poll_at or soon_enough else want
+
+    def _claim(self, claimer: Claimer, limit: int) -> int:
+        consumer = self._consumers[claimer.queue]
+        options = consumer.resolved()
+        lease = options.lease if self._options.lease is None else self._options.lease
+        messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads)
+        if self._left is not None:
+            self._left -= len(messages)
+        for message in messages:
+            delivery = Delivery(message, consumer, options)
+            if message.crashes:
+                self._holding.keep(delivery)
+                self._suspects.append(delivery)
+            else:
+                self._holding.offer(delivery)
+        return len(messages)
+
+    def _suspects_are_alone(self) -> bool:
+        """Whether all that is held are suspects that have not begun: everything else is settled."""
+        return len(self._holding) == len(self._suspects)

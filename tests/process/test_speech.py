@@ -1,0 +1,61 @@
+"""What the worker says: at a wrong option, at a wrong place, and in its log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue.models import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--processes", "0"], "'0' is not a whole number from 1 to 512"),
+        (["--threads", "many"], "'many' is not a whole number"),
+        (["--grace=-1"], "is not a number of seconds"),
+        (["--grace", "nan"], "not a number of seconds"),
+        (["--queues", "tset"], "None of the queues 'tset' has a consumer"),
+        (["--queues", "a b"], "is no queue name"),
+        (["--database", "defalt"], "Did you mean 'default'?"),
+        (["--log-format", "xml"], "invalid choice: 'xml'"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(start_worker: Callable[..., Any], arguments: list[str], says: str) -> None:
+    worker = start_worker(*arguments)
+    assert worker.ended() in {1, 2}
+    assert says in worker.output
+    assert "Traceback" not in worker.output
+
+
+def test_the_json_log_is_one_object_a_line_and_never_tells_the_payload(drain: Callable[..., Any]) -> None:
+    message = Message.objects.enqueue({"do": "fail", "say": "broken", "secret": "s3cr3t"}, queue="test")
+    worker = drain("--log-format", "json", "-v", "2")
+    lines = [json.loads(line) for line in worker.output.splitlines()]
+    assert {"time", "level", "event", "text"} <= lines[0].keys()
+    failed = [line for line in lines if line["event"] == "failed"]
+    assert [line["message_id"] for line in failed] == [message.pk] * 2
+    assert failed[0]["error"].endswith("ValueError: broken")
+    assert [line["message_id"] for line in lines if line["event"] == "died"] == [message.pk]
+    assert lines[-1]["event"] == "ended"
+    assert (lines[-1]["failed"], lines[-1]["died"]) == (2, 1)
+    assert "s3cr3t" not in worker.output
+
+
+def test_a_row_whose_reads_were_spent_by_hand_is_buried_and_not_delivered(drain: Callable[..., Any]) -> None:
+    spent = Message.objects.enqueue({"do": "ok"}, queue="test", max_reads=2)
+    Message.objects.filter(pk=spent.pk).update(read_count=2)
+    ok = Message.objects.enqueue({"do": "ok"}, queue="test")
+    worker = drain()
+    row = Message.objects.get(pk=spent.pk)
+    assert row.is_dead
+    assert row.read_count == 2
+    assert worker.notes("begin", spent.pk) == []
+    assert Message.objects.get(pk=ok.pk).status == "y"
