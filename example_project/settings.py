@@ -88,6 +88,10 @@ default_database["OPTIONS"] = {
     **DATABASE_OPTIONS.get(default_database["ENGINE"].rpartition(".")[2], {}),
     **default_database.get("OPTIONS", {}),
 }
+# Without an age, Django closes a consumer's connection after each message; a new one costs PostgreSQL far more
+# than most messages do. The health check is for servers that went away meanwhile.
+default_database.setdefault("CONN_MAX_AGE", 60)
+default_database.setdefault("CONN_HEALTH_CHECKS", True)
 DATABASES = {"default": default_database}
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
