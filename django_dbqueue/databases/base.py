@@ -58,6 +58,7 @@ ARCHIVED_COLUMNS: Final = (
 
 SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
 CLAIM_INDEX: Final = "dbqueue_claim"
+LIVE_KEY: Final = "dbqueue_live_key"
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
 
 
@@ -94,6 +95,8 @@ class Dialect:
     use_claim_index = ""
     use_primary_key = ""
     """Keeps rows that are named by id from being found by a scan, which would wait for everybody's locks."""
+    use_live_key = ""
+    """The same for rows that are named by key."""
     skip_locked = " FOR UPDATE SKIP LOCKED"
     lock_row = " FOR UPDATE"
     updates_return_rows = True
@@ -313,7 +316,8 @@ class Dialect:
     def states(self, ids: Sequence[int]) -> Statement:
         """Read how these rows stand: id, status, token."""
         return Statement(
-            f"SELECT id, status, claim_token FROM {self.message} WHERE id IN ({self.holes(len(ids))})",
+            f"SELECT id, status, claim_token FROM {self.message}{self.use_primary_key} "
+            f"WHERE id IN ({self.holes(len(ids))})",
             tuple(ids),
         )
 
@@ -382,7 +386,7 @@ class Dialect:
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
         """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation."""
         return Statement(
-            f"SELECT {self.columns(MESSAGE_COLUMNS)} FROM {self.message} "
+            f"SELECT {self.columns(MESSAGE_COLUMNS)} FROM {self.message}{self.use_live_key} "
             f"WHERE key_hash IN ({self.holes(len(hashes))}) AND live = 1{self.lock_row}",
             tuple(hashes),
         )
@@ -424,7 +428,7 @@ class Dialect:
         outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
         return Statement(
             f"INSERT INTO {self.archived} ({names}, message_id, outcome, archived_at) "
-            f"SELECT {names}, id, {outcome}, {self.now} FROM {self.message} "
+            f"SELECT {names}, id, {outcome}, {self.now} FROM {self.message}{self.use_primary_key} "
             f"WHERE id IN ({self.holes(len(ids))}) ORDER BY finished_at, id",
             tuple(ids),
         )

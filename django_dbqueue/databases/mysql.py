@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
-from django_dbqueue.databases.base import CLAIM_INDEX, Dialect
+from django_dbqueue.databases.base import CLAIM_INDEX, LIVE_KEY, Dialect, Statement
 
 
 class MySQLDialect(Dialect):
@@ -15,11 +17,21 @@ class MySQLDialect(Dialect):
     session_id = "CONNECTION_ID()"
     use_claim_index = f" FORCE INDEX ({CLAIM_INDEX})"
     use_primary_key = " FORCE INDEX (PRIMARY)"
+    use_live_key = f" FORCE INDEX ({LIVE_KEY})"
     updates_return_rows = False
     ignore_duplicate = ""
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"
+
+    def delete(self, ids: Sequence[int]) -> Statement:
+        # DELETE … WHERE id IN reads a small table whole and waits for everybody's locks, and MariaDB's takes no FORCE
+        # INDEX; a join looks the rows up one by one (measured at 900 of 100,000: 24 ms instead of 11)
+        return Statement(
+            "DELETE m FROM JSON_TABLE(%s, '$[*]' COLUMNS (id BIGINT PATH '$')) AS named "
+            f"STRAIGHT_JOIN {self.message} AS m{self.use_primary_key} ON m.id = named.id",
+            (json.dumps(list(ids)),),
+        )
 
     def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
         # a row comparison, or >= with a filter, is read as no range by either server (measured: 2 to 3 times the cost)

@@ -1,0 +1,6 @@
+from __future__ import annotations
+
+from django.conf import settings
+
+# SQLite has one lock, so that there every writer waits for the one before it.
+collect_ignore = ["test_neighbours.py"] if settings.TEST_DATABASE == "sqlite" else []

@@ -1,0 +1,102 @@
+"""A crowded table, built by SQL in seconds: a few ready rows among all that must not be read on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import connection
+
+from django_dbqueue import Envelope
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.envelope import key_hash
+from django_dbqueue.models import Message
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+if TYPE_CHECKING:
+    from django_dbqueue.databases import Dialect
+
+QUEUE = "hot"
+BACKLOG = "backlog"
+READY = 10
+KEY = "k0"
+"""Of a ready row, and of every done one before it."""
+WORKER = 77
+TOKEN = 99
+
+
+def fill(*, done: int, delayed: int, stuck: int, dead: int, backlog: int, queues: int) -> None:
+    """Done and dead ones; delayed at a higher priority; running beyond their lease, and within it; ready."""
+    dialect = dialect_of(connection)
+    day, hash_of_key = "-86400 + n * 0.0001", f"'{key_hash(QUEUE, KEY)}'"
+    run = f"{TOKEN}, {WORKER}, {dialect.now}"
+    _insert(dialect, done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=dialect.now)
+    _insert(dialect, dead, f"'{QUEUE}'", NEW, 0, None, finished=dialect.now)
+    _insert(dialect, delayed, f"'{QUEUE}'", NEW, 9, "3600 + n * 0.01")
+    _insert(dialect, stuck, f"'{QUEUE}'", RUNNING, 0, "-3600 + n * 0.001", claim=run)
+    _insert(dialect, stuck, f"'{QUEUE}'", RUNNING, 0, "3600 + n * 0.001", claim=run)
+    _insert(dialect, stuck, f"'{QUEUE}'", RUNNING, 9, "3600 + n * 0.001", claim=run)
+    _insert(dialect, backlog, f"'{BACKLOG}'", NEW, 0, "-60")  # all due in one moment
+    _insert(dialect, queues, _name(dialect), NEW, 0, "-60")
+    Message.objects.enqueue_many([Envelope(n, key=f"k{n}") for n in range(READY)], queue=QUEUE)
+
+
+def empty() -> None:
+    with connection.cursor() as cursor:
+        verb = "DELETE FROM" if connection.vendor == "sqlite" else "TRUNCATE TABLE"
+        cursor.execute(f"{verb} {Message._meta.db_table}")
+
+
+def gather_statistics() -> None:
+    """As the server's own housekeeping does after a while."""
+    table = Message._meta.db_table
+    sql = {
+        "mysql": f"ANALYZE TABLE {table}",
+        "postgresql": f"VACUUM ANALYZE {table}",
+        "sqlite": f"ANALYZE {table}",
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql[connection.vendor])
+        if cursor.description:
+            cursor.fetchall()
+
+
+def forget_statistics() -> None:
+    """SQLite keeps what ANALYZE found for ever, and others are to plan without it."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE IF EXISTS sqlite_stat1")
+        connection.close()
+
+
+def _name(dialect: Dialect) -> str:
+    return "CONCAT('q', n)" if dialect.quote == "`" else "'q' || n"
+
+
+def _insert(
+    dialect: Dialect,
+    count: int,
+    queue: str,
+    status: str,
+    priority: int,
+    seconds: str | None,
+    *,
+    key: str = "NULL",
+    finished: str = "NULL",
+    claim: str = "NULL, NULL, NULL",
+) -> None:
+    """Rows n = 0 … count − 1, ``seconds`` (SQL of n) from now; the other arguments are SQL, too."""
+    available = "NULL" if seconds is None else dialect.plus(dialect.now, seconds)
+    with connection.cursor() as cursor:
+        if connection.vendor == "mysql":
+            cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute(
+            f"INSERT INTO {dialect.message} (queue, status, priority, available_at, key_hash, finished_at, "
+            "claim_token, worker_id, claimed_at, body) "
+            "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
+            "numbers (n) AS (SELECT a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b) "
+            f"SELECT {queue}, '{status}', {priority}, {available}, {key}, {finished}, {claim}, '1' "
+            f"FROM numbers WHERE n < {count}",
+            (),
+        )
+        if connection.vendor == "mysql":
+            cursor.execute("SET SESSION sql_log_bin = 1")

@@ -1,0 +1,258 @@
+"""Each statement of the queue reads what it needs and no more, whatever else is in the table.
+
+The statements come from the builders that ``lifecycle/`` calls. The large table is the promise; in the small
+one optimisers like to read everything, and to lock what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import connection
+from pytest_django import DjangoDbBlocker
+
+from django_dbqueue.databases import Claim, Statement, dialect_of
+from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.envelope import key_hash
+from django_dbqueue.lifecycle.statements import MAX_IDS
+from django_dbqueue.models import Message
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+from tests.plans import crowd
+from tests.plans.plan import CLAIM, LIVE_KEY, PRIMARY, cost_of, plan_of
+
+pytestmark = pytest.mark.django_db
+TINY = {"done": 10, "delayed": 0, "stuck": 10, "dead": 0, "backlog": 0, "queues": 0}
+SMALL = {"done": 40, "delayed": 20, "stuck": 15, "dead": 5, "backlog": 20, "queues": 5}
+LARGE = {
+    "done": 1_000_000,
+    "delayed": 20_000,
+    "stuck": 2_000,
+    "dead": 5_000,
+    "backlog": 100_000,
+    "queues": 1_000,
+}
+LIMIT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``ids`` of ready rows in claim order, ``mark`` at the fifth; ``running`` ones as their holder has them."""
+
+    is_large: bool
+    ids: list[int]
+    mark: tuple[Any, int]
+    running: list[Claim]
+    finished: list[int]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(TINY, id="tiny"),
+        pytest.param(SMALL, id="small"),
+        pytest.param(LARGE, id="million", marks=pytest.mark.slow),
+    ],
+)
+def rows(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[dict[str, int]]:
+    """Committed once for all tests; each test rolls back what it does to them."""
+    with django_db_blocker.unblock():
+        crowd.empty()
+        if request.param is LARGE:
+            crowd.fill(**SMALL)
+        crowd.gather_statistics()  # what the server still believes when the rows have come
+        crowd.forget_statistics()
+        crowd.fill(**request.param)
+    yield request.param
+    with django_db_blocker.unblock():
+        crowd.empty()
+        crowd.forget_statistics()
+        connection.close()
+
+
+@pytest.fixture(scope="module", params=["stale", "fresh"])
+def table(request: pytest.FixtureRequest, rows: dict[str, int], django_db_blocker: DjangoDbBlocker) -> Table:
+    with django_db_blocker.unblock():
+        if request.param == "fresh":
+            crowd.gather_statistics()
+        return _table(is_large=rows is LARGE)
+
+
+def _table(*, is_large: bool) -> Table:
+    ready = list(Message.objects.ready(crowd.QUEUE).in_claim_order())
+    marked = ready[4]
+    with connection.cursor() as cursor:  # as a claim would remember it
+        cursor.execute(f"SELECT available_at, id FROM {Message._meta.db_table} WHERE id = %s", [marked.pk])
+        mark = cursor.fetchone()
+    running = Message.objects.running(crowd.QUEUE).filter(priority=0).order_by("id")[:MAX_IDS]
+    return Table(
+        is_large,
+        ids=[message.pk for message in ready],
+        mark=mark,
+        running=[message.claim for message in running],
+        finished=list(Message.objects.done(crowd.QUEUE).order_by("id").values_list("id", flat=True)[:LIMIT]),
+    )
+
+
+Build = Callable[[Any, Table], Statement]
+
+
+def _claim(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -> Statement:
+    """As ``lifecycle.claim`` chooses it."""
+    if not (dialect.updates_return_rows and dialect.session_id):
+        return dialect.due(MESSAGE_COLUMNS, queue, NEW, 0, limit, mark)
+    change = dialect.take(token=1, worker_id=1, session=None, lease=60.0, max_reads=5, now=None)
+    return dialect.claim(queue, 0, limit, mark, change)
+
+
+RANGES: dict[str, Build] = {
+    "claim": lambda d, _: _claim(d, crowd.QUEUE, LIMIT, None),
+    "claim behind the mark": lambda d, t: _claim(d, crowd.QUEUE, LIMIT, t.mark),
+    "claim from a backlog": lambda d, _: _claim(d, crowd.BACKLOG, LIMIT, None),
+    "claim from a backlog behind a mark": lambda d, t: _claim(d, crowd.BACKLOG, LIMIT, (t.mark[0], 0)),
+    "claim of what is delayed": lambda d, _: d.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
+    "claim from a queue that isn't there": lambda d, _: _claim(d, "nothing", LIMIT, None),
+    "rescue": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
+    "rescue of what runs in time": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
+    "rescue, but what was just taken": lambda d, _: d.due(
+        ("id",), crowd.QUEUE, RUNNING, 0, LIMIT, but_token=crowd.TOKEN + 1
+    ),
+    "archive": lambda d, _: d.finished(crowd.QUEUE, 0, 60.0, LIMIT),
+    "archive of what is too young": lambda d, _: d.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
+}
+PROBES: dict[str, Build] = {
+    "highest priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 32_767),
+    "next priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 9),
+    "highest priority that runs": lambda d, _: d.next_priority(crowd.QUEUE, RUNNING, 32_767),
+    "highest priority that is done": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 32_767),
+    "no lower priority": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 0),
+    "first queue": lambda d, _: d.next_queue(""),
+    "next queue": lambda d, _: d.next_queue(crowd.QUEUE),
+}
+
+
+def _take_ids(dialect: Any, ids: list[int]) -> Statement:
+    change = dialect.take(token=1, worker_id=1, session=1, lease=60.0, max_reads=5, now=None)
+    return dialect.take_ids(ids, change)
+
+
+BY_ID: dict[str, Build] = {
+    "take": lambda d, t: _take_ids(d, t.ids),
+    "ack": lambda d, t: d.move(d.ack(), d.held(t.running[:1])),
+    "ack of a batch": lambda d, t: d.move(d.ack(), d.held(t.running[:LIMIT])),
+    "ack of claims under their own tokens": lambda d, t: d.move(
+        d.ack(), d.held([Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])])
+    ),
+    "ack, and say which": lambda d, t: d.move(d.ack(), d.held(t.running[:LIMIT]), returning=d.updates_return_rows),
+    "lock what is held": lambda d, t: d.lock(d.held(t.running[:LIMIT])),
+    "lock what is held and free": lambda d, t: d.lock(d.held(t.running[:LIMIT]), skip_locked=True),
+    "requeue": lambda d, t: d.move(d.requeue(), d.unmoved(t.running[0], f"status = '{RUNNING}'")),
+    "states": lambda d, t: d.states(t.ids),
+    "overwrite": lambda d, t: d.overwrite(t.ids[0], ("1", "json", None, 0, None, None), 0.0, None),
+    "lock what is finished": lambda d, t: d.lock_finished(t.finished),
+    "copy to the archive": lambda d, t: d.copy_to_archive(t.finished),
+    "delete": lambda d, t: d.delete(t.finished),
+}
+BY_KEY: dict[str, Build] = {
+    "live row of a key": lambda d, _: d.live_by_hash([key_hash(crowd.QUEUE, crowd.KEY)]),
+    "live rows of keys": lambda d, _: d.live_by_hash([key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),
+}
+MOST = {"mysql": 100, "postgresql": 150, "sqlite": 4_000}
+"""What reading ten rows may cost. A claim touches each twice: where it is found, and where it is taken."""
+
+
+def plan_matters(table: Table) -> bool:
+    """A small table read whole costs nothing, but on MySQL and MariaDB, which lock what they read."""
+    return table.is_large or connection.vendor == "mysql"
+
+
+@pytest.fixture
+def shy_of_scans(db: None, table: Table) -> None:
+    """PostgreSQL reads a table of two pages whole and is right, for it locks only what it returns.
+
+    There the plan says what the index is able to, and in the large table what the planner does.
+    """
+    settings = ["enable_seqscan", "enable_bitmapscan", "enable_sort"]
+    if connection.vendor != "postgresql" or table.is_large:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("; ".join(f"SET LOCAL {name} = off" for name in settings))
+
+
+@pytest.mark.usefixtures("shy_of_scans")
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_of_the_claim_index_is_read_in_its_own_order(table: Table, name: str) -> None:
+    statement = RANGES[name](dialect_of(connection), table)
+    plan = plan_of(connection, statement)
+    assert CLAIM in plan.indexes, plan.text
+    assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
+    assert not plan.sorts, plan.text
+    if plan.conditions:
+        for column in ("queue", "status", "priority", "available_at"):
+            assert column in plan.conditions, plan.text
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+
+
+@pytest.mark.usefixtures("shy_of_scans")
+@pytest.mark.parametrize("name", PROBES)
+def test_a_probe_reads_an_entry_or_two(table: Table, name: str) -> None:
+    statement = PROBES[name](dialect_of(connection), table)
+    plan = plan_of(connection, statement)
+    assert plan.indexes == (CLAIM,), plan.text
+    assert not plan.sorts, plan.text
+    assert cost_of(connection, statement) <= MOST[connection.vendor] / 10
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_rows_named_by_id_are_found_by_the_primary_key(table: Table, name: str) -> None:
+    statement = BY_ID[name](dialect_of(connection), table)
+    plan = plan_of(connection, statement)
+    if plan_matters(table):
+        assert set(plan.indexes) == {PRIMARY}, plan.text
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+
+
+@pytest.mark.parametrize("name", BY_KEY)
+def test_live_rows_are_found_by_their_key(table: Table, name: str) -> None:
+    statement = BY_KEY[name](dialect_of(connection), table)
+    plan = plan_of(connection, statement)
+    if plan_matters(table):
+        assert plan.indexes == (LIVE_KEY,), plan.text
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+
+
+def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
+    dialect = dialect_of(connection)
+    claims = [Claim(claim.id, place + 1) for place, claim in enumerate(table.running)]
+    ids = [claim.id for claim in claims]
+    for statement in (
+        dialect.move(dialect.ack(), dialect.held(claims)),
+        dialect.move(dialect.ack(), dialect.held(table.running)),
+        _take_ids(dialect, ids),
+        dialect.lock_finished(ids),
+        dialect.copy_to_archive(ids),
+        dialect.delete(ids),
+    ):
+        plan = plan_of(connection, statement)
+        if plan_matters(table):
+            assert set(plan.indexes) == {PRIMARY}, plan.text
+
+
+@pytest.mark.usefixtures("shy_of_scans")
+def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
+    for mark in (None, (table.mark[0], 0)):
+        plan = plan_of(connection, _claim(dialect_of(connection), crowd.BACKLOG, MAX_IDS, mark))
+        assert CLAIM in plan.indexes, plan.text
+        assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
+        assert not plan.sorts, plan.text
+
+
+def test_what_a_worker_holds_is_found_among_the_running_rows(table: Table) -> None:
+    statement = dialect_of(connection).owned([crowd.QUEUE, "nothing"], crowd.WORKER)
+    plan = plan_of(connection, statement)
+    if plan_matters(table):
+        assert set(plan.indexes) == {CLAIM}, plan.text
