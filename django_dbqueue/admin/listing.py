@@ -80,11 +80,18 @@ class Walk:
         if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID:
             found += Message.objects.using(self.using).filter(pk=int(text)).values_list("id", flat=True)
         for queue in queues:
-            rows = Message.objects.using(self.using).with_key(queue, text)
-            found += rows.order_by("-id").values_list("id", flat=True)[: limit - len(found)]
+            found += self._with_key(queue, text, limit - len(found))
             if len(found) >= limit:
                 break
         return list(dict.fromkeys(found))
+
+    def _with_key(self, queue: str, key: str, limit: int) -> list[int]:
+        rows = Message.objects.using(self.using).with_key(queue, key)
+        # In the order of the index on (key_hash, live): by the id alone, SQLite would walk the whole primary key.
+        ids = list(rows.order_by("-live", "-id").values_list("id", flat=True)[:limit])
+        if len(ids) == limit:  # PostgreSQL has NULL, and so what is finished, before the live one
+            ids = [*rows.filter(live=1).values_list("id", flat=True), *ids][:limit]
+        return sorted(ids, reverse=True)
 
     def _priorities_of(self, queue: str, status: str) -> list[int]:
         if (queue, status) not in self._priorities:

@@ -77,9 +77,12 @@ class MessageAdmin(ReadOnlyAdmin):
         return rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()), error_start=Left("error", 160))
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Leave out the owner where none can be."""
-        unowned = request.GET.get("state") in {name for name, state in STATES.items() if state.stage != TAKEN}
-        return [column for column in self.list_display if not (unowned and column == "owner")]
+        """Show the owner where one can be, else the last error; both where states are mixed."""
+        state = STATES.get(request.GET.get("state", ""))
+        if state is None and request.GET.get("q"):
+            return self.list_display
+        owned = state is None or state.stage == TAKEN
+        return [column for column in self.list_display if column != ("last_error" if owned else "owner")]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageChangeList]:  # noqa: ARG002
         return MessageChangeList
