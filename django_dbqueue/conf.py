@@ -10,7 +10,7 @@ from django.conf import settings
 NAME: Final = "DBQUEUE"
 
 TOP_LEVEL: Final[dict[str, Any]] = {
-    "DATABASE": "default",
+    "DATABASE": None,
     "DEFAULTS": {},
     "QUEUES": {},
     "MAX_PAYLOAD_BYTES": 1024 * 1024,
@@ -46,6 +46,12 @@ class QueueOptions:
 def get(name: str) -> Any:
     """Return one top-level setting."""
     return getattr(settings, NAME, {}).get(name, TOP_LEVEL[name])
+
+
+def database() -> str | None:
+    """Return the alias that DATABASE names, or None: then the routers decide."""
+    alias: str | None = get("DATABASE")
+    return alias
 
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:

@@ -22,7 +22,6 @@ from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.databases.base import MESSAGE_COLUMNS
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
-from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 

@@ -120,7 +120,7 @@ def _settle_many(messages: Iterable[Any], using: str, verb: str, change: Change,
 
 
 def _settle_distinct(using: str, change: Change, claims: Iterable[Claim]) -> set[Claim]:
-    """Settle claims of which several may name one message (a lost one beside the present), a statement for each layer."""
+    """Settle claims of which several may name one message, a lost one beside the present: one statement a layer."""
     kept: set[Claim] = set()
     rest = dict.fromkeys(claims)
     while rest:

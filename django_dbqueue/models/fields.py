@@ -13,7 +13,6 @@ from django.db.models.expressions import Func
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.statuses import STATUSES
 
-
 if TYPE_CHECKING:
     Characters = models.CharField[Any, Any]
     Text = models.TextField[Any, Any]

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from asgiref.sync import sync_to_async
-from django.apps import apps
-from django.db import connections, models, router
+from django.db import models
 from django.db.models import F
 
-from django_dbqueue import conf
 from django_dbqueue.codecs import decode_headers
-from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole, key_hash
-from django_dbqueue.exceptions import DuplicateKey, UnsupportedDatabase
-from django_dbqueue.lifecycle import archive, enqueue, requeue, rescue, settle
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.enqueue import EnqueueReport, OnConflict
+from django_dbqueue.envelope import check_queue, key_hash
+from django_dbqueue.exceptions import DuplicateKey
+from django_dbqueue.lifecycle import archive, requeue
 from django_dbqueue.lifecycle.requeue import Changed
-from django_dbqueue.lifecycle.statements import refuse_inside_atomic
+from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.models.verbs import Verbs
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
     from django_dbqueue.models.message import Message
-    from django_dbqueue.models.queue import Queue
 
-MAX_CLAIM = 10_000
 SENT_AGAIN_FROM = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one that it repeats."""
 
 
-class MessageQuerySet(models.QuerySet["Message"]):
+class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     """Messages by what people say of them, and what an operator may do to them."""
 
     _db: str | None
@@ -80,7 +73,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     @property
     def _write_alias(self) -> str:
-        return self._db or router.db_for_write(self.model, **self._hints)
+        return self._alias_for(None)
 
     def _each(self) -> Iterable[Message]:
         """The messages, read page by page: no cursor stays open while rows change beneath it."""
@@ -107,12 +100,14 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
         Where a live message has the key already, none is sent, and ``conflicts`` names it.
         """
-        manager = self.model._default_manager.db_manager(self._write_alias)
         sent, conflicts = 0, []
+        first_sent = None
         for message in self._each():
+            if first_sent is not None and message.pk >= first_sent:
+                break  # the selection matches what it sends, and would never end
             headers = {**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk}
             try:
-                manager.enqueue(
+                new = self.enqueue(
                     message.payload,
                     queue=message.queue,
                     key=message.key,
@@ -121,11 +116,13 @@ class MessageQuerySet(models.QuerySet["Message"]):
                     lease=message.lease_seconds,
                     headers=headers,
                     on_conflict="error",
+                    using=self._write_alias,
                 )
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             else:
                 sent += 1
+                first_sent = first_sent or new.pk
         return Changed(sent, conflicts)
 
     def purge(self) -> int:
@@ -135,135 +132,14 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
 
 class MessageManager(models.Manager.from_queryset(MessageQuerySet)):  # type: ignore[misc]
-    """``Message.objects``: enqueue, claim, settle, and the queryset's words."""
-
-    @property
-    def _alias(self) -> str:
-        alias: str = self._db or router.db_for_write(self.model)
-        if connections[alias].vendor not in {"mysql", "postgresql", "sqlite"}:
-            raise UnsupportedDatabase(f"The queue can't live in {alias!r}, a {connections[alias].vendor} database.")
-        return alias
+    """``Message.objects``."""
 
     def get_queryset(self) -> MessageQuerySet:
-        """Messages where they are written: a replica shows rows as they were."""
-        return MessageQuerySet(self.model, using=self._db or router.db_for_write(self.model), hints=self._hints)
-
-    def enqueue(
-        self,
-        payload: Any,
-        *,
-        queue: str = "default",
-        key: str | None = None,
-        delay: float | timedelta | None = None,
-        at: datetime | None = None,
-        priority: int | None = None,
-        max_reads: int | None = None,
-        lease: float | timedelta | None = None,
-        headers: dict[str, Any] | None = None,
-        on_conflict: OnConflict = "ignore",
-    ) -> Message:
-        """Store a message in the caller's transaction and return it, with its ``outcome``.
-
-        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 is no limit. Where a live message has the key,
-        ``on_conflict`` decides: "ignore" returns it as it stands, "update" gives it this content (and ends its
-        running claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
-        """
-        envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
-        message: Message = enqueue.enqueue_one(self.model, self._alias, envelope, queue=queue, on_conflict=on_conflict)
-        return message
-
-    def enqueue_many(
-        self, items: Iterable[Any], *, queue: str = "default", on_conflict: OnConflict = "ignore"
-    ) -> EnqueueReport:
-        """Store payloads or ``Envelope``s, from any iterable, in one transaction: all or nothing.
-
-        Memory stays bounded. A deadlock is retried for lists and tuples; an iterator can't be read twice, so there
-        it is raised, with nothing written.
-        """
-        alias = self._alias
-        limit = 60 if connections[alias].vendor == "sqlite" else enqueue.CHUNK_ROWS
-        return enqueue.enqueue_iterable(
-            self.model, alias, items, queue=check_queue(queue), on_conflict=on_conflict, limit=limit
-        )
-
-    async def aenqueue(self, payload: Any, **options: Any) -> Message:
-        """``enqueue`` for async code."""
-        return await sync_to_async(self.enqueue)(payload, **options)
-
-    async def aenqueue_many(self, items: Iterable[Any], **options: Any) -> EnqueueReport:
-        """``enqueue_many`` for async code; ``items`` is a plain iterable."""
-        return await sync_to_async(self.enqueue_many)(items, **options)
-
-    def claim(self, limit: int = 1, *, queue: str = "default", lease: float | timedelta | None = None) -> list[Message]:
-        """Take up to ``limit`` due messages, highest priority first, each for ``lease`` seconds.
-
-        It is a transaction of its own and refuses to run inside atomic(). A message's own lease goes before the
-        argument, that before the settings. Leases that are over are rescued when the claim comes back short. A
-        paused queue gives nothing. A message whose reads were spent already goes to the dead instead.
-        """
-        alias = self._alias
-        refuse_inside_atomic(alias, "claim()")
-        check_whole("limit", limit, low=1, high=MAX_CLAIM)
-        options = conf.queue_options(check_queue(queue))
-        seconds = options.lease if lease is None else check_seconds("lease", lease)
-        if apps.get_model("django_dbqueue", "Queue").objects.using(alias).filter(pk=queue, is_paused=True).exists():
-            return []
-        claimer = Claimer(self.model, alias, queue)
-        messages = claimer.claim(limit, lease=seconds, max_reads=options.max_reads)
-        if len(messages) == limit:
-            return messages
-        mine = messages[0].claim_token if messages else None
-        if rescue.rescue(self.model, alias, [queue], limit=limit, but_token=mine):
-            messages += claimer.claim(limit - len(messages), lease=seconds, max_reads=options.max_reads)
-        return messages
-
-    def ack(self, messages: Iterable[Message]) -> list[Message]:
-        """Say that these are done, in one statement; return the ones whose claim was lost."""
-        return settle.ack_many(messages, self._alias)
-
-    def nack(
-        self,
-        messages: Iterable[Message],
-        *,
-        delay: float | timedelta | None = None,
-        error: str | BaseException | None = None,
-    ) -> list[Message]:
-        """Give these back, charged; return the ones whose claim was lost."""
-        return settle.nack_many(messages, self._alias, delay=delay, error=error)
-
-    def reject(self, messages: Iterable[Message], reason: str = "") -> list[Message]:
-        """Send these to the dead letters; return the ones whose claim was lost."""
-        return settle.reject_many(messages, self._alias, reason=reason)
-
-    def release(self, messages: Iterable[Message]) -> list[Message]:
-        """Give these back uncharged; return the ones whose claim was lost."""
-        return settle.release_many(messages, self._alias)
-
-    def extend(self, messages: Iterable[Message], seconds: float | timedelta | None = None) -> list[Message]:
-        """Let these leases end that many seconds from now; return the ones whose claim was lost."""
-        return settle.extend_many(messages, self._alias, seconds=seconds)
-
-    def rescue(self, queue: str | None = None) -> int:
-        """Give back, charged, what is running past its lease (in all queues for None); return how many."""
-        alias = self._alias
-        return rescue.rescue(self.model, alias, None if queue is None else [check_queue(queue)])
-
-    def archive(
-        self,
-        queue: str | None = None,
-        *,
-        older_than: float | timedelta | None = None,
-        limit: int | None = None,
-    ) -> int:
-        """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history."""
-        alias, moved = self._alias, 0
-        for name in rescue.queues_in_use(alias) if queue is None else [check_queue(queue)]:
-            age = conf.queue_options(name).retention if older_than is None else check_seconds("older_than", older_than)
-            moved += archive.archive(alias, name, age=age, limit=None if limit is None else limit - moved)
-        return moved
+        """Messages where they are written."""
+        return MessageQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
 
 
-class QueueQuerySet(models.QuerySet["Queue"]):
+class QueueQuerySet(models.QuerySet[Any]):
     """``Queue.objects``: pause and resume."""
 
     def pause(self, name: str, *, by: str = "", reason: str = "") -> None:
@@ -287,3 +163,7 @@ class QueueQuerySet(models.QuerySet["Queue"]):
 
 class QueueManager(models.Manager.from_queryset(QueueQuerySet)):  # type: ignore[misc]
     """``Queue.objects``."""
+
+    def get_queryset(self) -> QueueQuerySet:
+        """Queues where their messages are."""
+        return QueueQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)

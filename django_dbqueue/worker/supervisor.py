@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from django.db import Error
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers import Consumer, registered
 from django_dbqueue.lifecycle.claim import new_token
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
@@ -223,7 +223,7 @@ class Supervisor:
         self._strays_at = time.monotonic() + LOOK_FOR_STRAYS
         try:
             for name in queues_in_use(self._options.database):
-                if name not in self._queues and name not in self._strays and self._has_work(name):
+                if name not in registered() and name not in self._strays and self._has_work(name):
                     self._strays.add(name)
                     logger.warning("queue %s has messages, and no consumer is registered here; they stay", name)
         except Error:

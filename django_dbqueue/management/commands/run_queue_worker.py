@@ -16,10 +16,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue import checks, conf, consumers
+from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Message
+from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.supervisor import Supervisor
@@ -36,6 +37,12 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def _lease(text: str) -> float:
+    if not _seconds(text):
+        raise ArgumentTypeError("a lease of 0 seconds would be over before the handler begins")
+    return float(text)
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -47,7 +54,11 @@ def _seconds(text: str) -> float:
 
 
 class Command(BaseCommand):
-    """Run consumers until stopped. Exit codes: 0 stopped or drained, 1 could not start, 3 handlers were cut off."""
+    """Run consumers until stopped.
+
+    Exit codes: 0 stopped, drained or spent; 1 could not start; 2 wrong options; 3 handlers were cut off; 4 ended at
+    once by a third signal.
+    """
 
     help = "Run the consumers of the message queue."
     requires_system_checks: list[str] = []
@@ -62,7 +73,7 @@ class Command(BaseCommand):
             default=100,
             help="messages that a child holds at most (default: 100)",
         )
-        parser.add_argument("--lease", type=_seconds, help="seconds; goes before what consumers and settings say")
+        parser.add_argument("--lease", type=_lease, help="seconds; goes before what consumers and settings say")
         parser.add_argument(
             "--grace",
             type=_seconds,
@@ -71,14 +82,14 @@ class Command(BaseCommand):
         )
         parser.add_argument("--drain", action="store_true", help="end when nothing is due any more")
         parser.add_argument("--max-messages", type=_whole(1, 10**11), help="end after so many deliveries")
-        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'])")
+        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument(
             "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
         )
 
     def handle(self, *_args: Any, **said: Any) -> None:
         logs.set_up(said["log_format"], said["verbosity"])
-        alias = said["database"] or conf.get("DATABASE")
+        alias = said["database"] or db_alias(Message)
         self._check_database(alias)
         consumers.autodiscover()
         chosen = self._choose(said["queues"])

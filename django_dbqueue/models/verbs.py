@@ -1,0 +1,175 @@
+"""The verbs of senders and holders: enqueue, claim, settle, rescue, archive; on the manager and on querysets.
+
+Each takes ``using``, the alias of a database; without it the manager's or queryset's own goes, then
+``DBQUEUE["DATABASE"]``, then the router's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.apps import apps
+from django.db import connections
+
+from django_dbqueue import conf
+from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole
+from django_dbqueue.lifecycle import archive, enqueue, rescue, settle
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.enqueue import EnqueueReport, OnConflict
+from django_dbqueue.lifecycle.statements import refuse_inside_atomic
+from django_dbqueue.models.aliases import db_alias
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.message import Message
+
+MAX_CLAIM = 10_000
+
+
+class Verbs:
+    """What is done to messages by those who send and hold them."""
+
+    model: Any
+    _db: str | None
+
+    def _alias_for(self, using: str | None) -> str:
+        return using or self._db or db_alias(self.model)
+
+    def enqueue(
+        self,
+        payload: Any,
+        *,
+        queue: str = "default",
+        key: str | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        max_reads: int | None = None,
+        lease: float | timedelta | None = None,
+        headers: dict[str, Any] | None = None,
+        on_conflict: OnConflict = "ignore",
+        using: str | None = None,
+    ) -> Message:
+        """Store a message in the caller's transaction and return it, with its ``outcome``.
+
+        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 is no limit. Where a live message has the key,
+        ``on_conflict`` decides: "ignore" returns it as it stands, "update" gives it this content (and ends its
+        running claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
+        """
+        envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
+        message: Message = enqueue.enqueue_one(
+            self.model, self._alias_for(using), envelope, queue=queue, on_conflict=on_conflict
+        )
+        return message
+
+    def enqueue_many(
+        self,
+        items: Iterable[Any],
+        *,
+        queue: str = "default",
+        on_conflict: OnConflict = "ignore",
+        using: str | None = None,
+    ) -> EnqueueReport:
+        """Store payloads or ``Envelope``s, from any iterable, in one transaction: all or nothing.
+
+        Memory stays bounded. A deadlock is retried for lists and tuples; an iterator can't be read twice, so there
+        it is raised, with nothing written.
+        """
+        alias = self._alias_for(using)
+        limit = 60 if connections[alias].vendor == "sqlite" else enqueue.CHUNK_ROWS
+        return enqueue.enqueue_iterable(
+            self.model, alias, items, queue=check_queue(queue), on_conflict=on_conflict, limit=limit
+        )
+
+    async def aenqueue(self, payload: Any, **options: Any) -> Message:
+        """``enqueue`` for async code."""
+        return await sync_to_async(self.enqueue)(payload, **options)
+
+    async def aenqueue_many(self, items: Iterable[Any], **options: Any) -> EnqueueReport:
+        """``enqueue_many`` for async code; ``items`` is a plain iterable."""
+        return await sync_to_async(self.enqueue_many)(items, **options)
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        queue: str = "default",
+        lease: float | timedelta | None = None,
+        using: str | None = None,
+    ) -> list[Message]:
+        """Take up to ``limit`` due messages, highest priority first, each for ``lease`` seconds.
+
+        It is a transaction of its own and refuses to run inside atomic(). A message's own lease goes before the
+        argument, that before the settings. Leases that are over are rescued when the claim comes back short. A
+        paused queue gives nothing. A message whose reads were spent already goes to the dead instead.
+        """
+        alias = self._alias_for(using)
+        refuse_inside_atomic(alias, "claim()")
+        check_whole("limit", limit, low=1, high=MAX_CLAIM)
+        options = conf.queue_options(check_queue(queue))
+        seconds = options.lease if lease is None else check_seconds("lease", lease)
+        if apps.get_model("django_dbqueue", "Queue").objects.using(alias).filter(pk=queue, is_paused=True).exists():
+            return []
+        claimer = Claimer(self.model, alias, queue)
+        messages = claimer.claim(limit, lease=seconds, max_reads=options.max_reads)
+        if len(messages) == limit:
+            return messages
+        mine = messages[0].claim_token if messages else None
+        if rescue.rescue(self.model, alias, [queue], limit=limit, but_token=mine):
+            messages += claimer.claim(limit - len(messages), lease=seconds, max_reads=options.max_reads)
+        return messages
+
+    def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
+        """Say that these are done, in one statement; return the ones whose claim was lost."""
+        return settle.ack_many(messages, self._alias_for(using))
+
+    def nack(
+        self,
+        messages: Iterable[Message],
+        *,
+        delay: float | timedelta | None = None,
+        error: str | BaseException | None = None,
+        using: str | None = None,
+    ) -> list[Message]:
+        """Give these back, charged; return the ones whose claim was lost."""
+        return settle.nack_many(messages, self._alias_for(using), delay=delay, error=error)
+
+    def reject(self, messages: Iterable[Message], reason: str = "", *, using: str | None = None) -> list[Message]:
+        """Send these to the dead letters; return the ones whose claim was lost."""
+        return settle.reject_many(messages, self._alias_for(using), reason=reason)
+
+    def release(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
+        """Give these back uncharged; return the ones whose claim was lost."""
+        return settle.release_many(messages, self._alias_for(using))
+
+    def extend(
+        self,
+        messages: Iterable[Message],
+        seconds: float | timedelta | None = None,
+        *,
+        using: str | None = None,
+    ) -> list[Message]:
+        """Let these leases end that many seconds from now; return the ones whose claim was lost."""
+        return settle.extend_many(messages, self._alias_for(using), seconds=seconds)
+
+    def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
+        """Give back, charged, what is running past its lease (in all queues for None); return how many."""
+        alias = self._alias_for(using)
+        return rescue.rescue(self.model, alias, None if queue is None else [check_queue(queue)])
+
+    def archive(
+        self,
+        queue: str | None = None,
+        *,
+        older_than: float | timedelta | None = None,
+        limit: int | None = None,
+        using: str | None = None,
+    ) -> int:
+        """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history."""
+        alias, moved = self._alias_for(using), 0
+        for name in rescue.queues_in_use(alias) if queue is None else [check_queue(queue)]:
+            age = conf.queue_options(name).retention if older_than is None else check_seconds("older_than", older_than)
+            moved += archive.archive(alias, name, age=age, limit=None if limit is None else limit - moved)
+        return moved
