@@ -59,5 +59,6 @@ def test_a_database_in_memory_has_no_file_to_ask_about(session: BaseDatabaseWrap
 
 
 def test_a_library_without_returning_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
-    monkeypatch.setattr(session.features, "can_return_columns_from_insert", False)
-    assert ids() == ["E012"]
+    with monkeypatch.context() as changed:
+        changed.setattr(session.features, "can_return_columns_from_insert", False)
+        assert ids() == ["E012"]
