@@ -21,13 +21,13 @@ SECRET_KEY = env.str("SECRET_KEY", default="insecure-and-for-the-example-only") 
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 
 INSTALLED_APPS = [
+    "django_dbqueue",  # before the admin, whose front page then shows what is stuck
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "django_dbqueue",
     "example_project.flights",
 ]
 

@@ -43,12 +43,12 @@ def _seconds(*, above_zero: bool = False, or_none: bool = False) -> Rule:
     return rule
 
 
-def _of_type(kind: type, words: str) -> Rule:
+def _of_type(kind: type | tuple[type, ...], words: str) -> Rule:
     return lambda value: None if isinstance(value, kind) else words
 
 
 TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
-    "DATABASE": _of_type(str, "the alias of a database, as in DATABASES"),
+    "DATABASE": _of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
     "DEFAULTS": _of_type(Mapping, "a dict of options"),
     "QUEUES": _of_type(Mapping, "a dict of a queue's name and the dict of its options"),
     "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
