@@ -23,9 +23,9 @@ _BY_VENDOR: Final[dict[str, Callable[[Any], list[checks.CheckMessage]]]] = {
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
-    """Check those of these databases that the queue lives in, by ``DATABASE`` or by a router."""
-    homes = {queue_alias(), router.db_for_write(apps.get_model("django_dbqueue", "Message"))}
-    return [message for alias in databases or () if alias in homes for message in check_alias(alias)]
+    """Check the database that the queue lives in, by ``DATABASE`` or by a router, if it is one of these."""
+    home = queue_alias() or router.db_for_write(apps.get_model("django_dbqueue", "Message"))
+    return check_alias(home) if home in (databases or ()) else []
 
 
 def check_alias(alias: str) -> list[checks.CheckMessage]:

@@ -81,7 +81,7 @@ def check_settings(**_: Any) -> list[checks.CheckMessage]:
 
 
 def queue_alias() -> str | None:
-    """The alias that ``DATABASE`` names, or None where that is no alias."""
+    """The alias that ``DATABASE`` names, or None where it names none: then the routers decide."""
     said = getattr(settings, conf.NAME, {})
     alias = said.get("DATABASE", conf.TOP_LEVEL["DATABASE"]) if isinstance(said, Mapping) else None
     return alias if isinstance(alias, str) and alias in settings.DATABASES else None

@@ -110,7 +110,6 @@ def test_a_wrong_option_is_an_error_that_names_its_place(name: str, values: list
     "dbqueue",
     [
         {"DATABASE": 5},
-        {"DATABASE": None},
         {"DATABASE": ["default"]},
         {"DEFAULTS": None},
         {"DEFAULTS": [("lease", 5)]},
