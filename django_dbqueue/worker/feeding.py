@@ -41,8 +41,8 @@ class Feeder:
         self._backoff = Backoff()
         self._poll_at = 0.0
         self._usual_seconds = AHEAD
-        self.short_at: float | None = None
-        """When (monotonic clock) a look at the queues last found less than was wanted."""
+        self.empty_at: float | None = None
+        """When (monotonic clock) the last look found nothing, with nothing held that might send more."""
 
     @property
     def is_spent(self) -> bool:
@@ -82,8 +82,9 @@ class Feeder:
                 break
         if got:
             self._backoff.reset()
+        elif not len(self._holding):
+            self.empty_at = now
         if got < want:
-            self.short_at = now
             self._poll_at = time.monotonic() + self._backoff.next()
         return self._holding.take_back() if self._suspects else []
 

@@ -141,10 +141,10 @@ class Runner:
             return False
         if self._stopping or self._feeder.is_spent:
             return True
-        if not self._options.drain or self._feeder.short_at is None:
+        if not self._options.drain or self._feeder.empty_at is None:
             return False
         waits_until = self._board.retry_due + MARGIN
-        return self._feeder.short_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
+        return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
     def _unsettled(self) -> bool:
         return bool(len(self._settler)) or not self._inbox.empty()

@@ -102,7 +102,7 @@ def _break_connection(_message: Message, what: dict[str, Any]) -> None:
 
 
 def _enqueue(_message: Message, what: dict[str, Any]) -> None:
-    Message.objects.enqueue(what["payload"], queue="test")
+    Message.objects.enqueue(what["payload"], queue=what["to"])
 
 
 _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {

@@ -120,6 +120,14 @@ def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Call
     assert len({n["pid"] for n in worker.notes("begin")}) > 1
 
 
+def test_a_drain_finishes_what_its_handlers_enqueue_into_whichever_queue(drain: Callable[..., Any]) -> None:
+    for number, (queue, to) in enumerate([("test", "async"), ("test", "short-lease"), ("short-lease", "test")]):
+        payload = {"do": "ok", "seconds": 0.01 * number}
+        Message.objects.enqueue({"do": "enqueue", "payload": payload, "to": to}, queue=queue)
+    drain("--processes", "2")
+    assert Message.objects.done().count() == 6
+
+
 def test_max_messages_bounds_the_deliveries_of_all_processes(drain: Callable[..., Any]) -> None:
     Message.objects.enqueue_many([{"do": "ok"}] * 20, queue="test")
     worker = drain("--max-messages", "7", "--processes", "2")
