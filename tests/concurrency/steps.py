@@ -1,0 +1,133 @@
+"""Races as scripts of named steps: who goes first, who waits for it, and who has lost when both are through."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import connection, connections, transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Result = TypeVar("Result")
+
+PATIENCE = 60
+"""Seconds after which a test has failed; nothing here waits for time to pass."""
+LOOK_AGAIN = {"postgresql": 0.01, "mysql": 0.12}
+"""Seconds between two looks; InnoDB's list of transactions is a copy that is made anew only if nobody read it for
+a tenth of a second."""
+
+
+class Aside:
+    """A thread with a database connection of its own; what it is told, it does in order."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._block = transaction.atomic()
+        self.session = self.do(_session_id)
+
+    def do(self, step: Callable[[], Result]) -> Result:
+        return self.begin(step).result(PATIENCE)
+
+    def begin(self, step: Callable[[], Result]) -> Future[Result]:
+        return self._thread.submit(step)
+
+    def open_transaction(self) -> None:
+        self.do(self._block.__enter__)
+
+    def commit(self) -> None:
+        self.do(lambda: self._block.__exit__(None, None, None))
+
+    def roll_back(self) -> None:
+        self.do(lambda: transaction.set_rollback(True))
+        self.commit()
+
+    def close(self) -> None:
+        self._thread.submit(connections.close_all)
+        self._thread.shutdown()
+
+
+@contextmanager
+def aside() -> Iterator[Aside]:
+    other = Aside()
+    try:
+        yield other
+    finally:
+        other.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What came of two steps, and whether the second had to wait for the first one's transaction."""
+
+    first: Any
+    second: Any
+    waited: bool
+
+
+def meet(
+    first: Callable[[], Any], second: Callable[[], Any], *, then_roll_back: bool = False, waits: bool | None = None
+) -> Met:
+    """``first`` is done and not committed; ``second`` begins beside it, and ends or waits; then ``first`` commits.
+
+    SQLite has one writer, which it locks out at the door: there the second step begins after the commit.
+    ``waits`` says what must be seen elsewhere. A step that raises has its exception for a result.
+    """
+    with aside() as one, aside() as other:
+        one.open_transaction()
+        first_result = one.do(lambda: outcome(first))
+        end = one.roll_back if then_roll_back else one.commit
+        if connection.vendor == "sqlite":
+            end()
+            return Met(first_result, other.do(lambda: outcome(second)), waited=False)
+        running = other.begin(lambda: outcome(second))
+        waited = waits_for_a_lock(other.session, running)
+        end()
+        met = Met(first_result, running.result(PATIENCE), waited)
+    if waits is not None:
+        assert met.waited is waits
+    return met
+
+
+def outcome(step: Callable[[], Any]) -> Any:
+    try:
+        return step()
+    except Exception as error:
+        return error
+
+
+def waits_for_a_lock(session: int, running: Future[Any]) -> bool:
+    """True once the session waits for another's lock; False if it came to its end without."""
+    end = time.monotonic() + PATIENCE
+    while not running.done():
+        if _is_blocked(session):
+            return True
+        assert time.monotonic() < end, "it neither ended nor waited for a lock"
+        time.sleep(LOOK_AGAIN[connection.vendor])
+    return False
+
+
+def _is_blocked(session: int) -> bool:
+    if connection.vendor == "postgresql":
+        question = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    else:
+        question = (
+            "SELECT COUNT(*) FROM information_schema.innodb_trx "
+            "WHERE trx_mysql_thread_id = %s AND trx_state = 'LOCK WAIT'"
+        )
+    with connection.cursor() as cursor:
+        cursor.execute(question, [session])
+        return bool(cursor.fetchone()[0])
+
+
+def _session_id() -> int:
+    connection.ensure_connection()
+    if connection.vendor == "sqlite":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()" if connection.vendor == "postgresql" else "SELECT CONNECTION_ID()")
+        return int(cursor.fetchone()[0])

@@ -1,0 +1,262 @@
+"""What operators see and do: adjectives select, verbs change what still stands as it was seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue import DuplicateKey, InvalidMessage, LeaseLost
+from django_dbqueue.models import Message
+from django_dbqueue.models.querysets import MessageQuerySet
+from tests.factories import (
+    QUEUE,
+    claim_one,
+    dead,
+    done,
+    held,
+    let_pass,
+    row,
+    rows,
+    stuck,
+    waiting,
+    written_by_sql,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.django_db
+transactional = pytest.mark.django_db(transaction=True)
+
+
+def delayed(**options: Any) -> Message:
+    return waiting(delay=1000, **options)
+
+
+STATES: dict[str, Callable[..., Message]] = {
+    "ready": waiting,
+    "delayed": delayed,
+    "running": held,
+    "stuck": stuck,
+    "done": done,
+    "dead": dead,
+}
+
+
+def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
+    """The waiting ones last, since ``held`` takes what is due."""
+    order = ("done", "dead", "running", "stuck", "delayed", "ready")
+    return {state: STATES[state](queue=queue, key=state) for state in order}
+
+
+# Adjectives
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_adjective_selects_its_state_of_one_queue_or_of_all(state: str) -> None:
+    here, there = one_of_each("here"), one_of_each("there")
+    assert list(getattr(Message.objects, state)("here")) == [here[state]]
+    assert list(getattr(Message.objects, state)("there")) == [there[state]]
+    assert list(getattr(Message.objects, state)("nowhere")) == []
+    assert set(getattr(Message.objects, state)()) == {here[state], there[state]}
+    assert list(getattr(Message.objects.filter(pk=here[state].pk), state)()) == [here[state]]
+    with pytest.raises(InvalidMessage):
+        getattr(Message.objects, state)("no good")
+
+
+def test_every_message_is_in_exactly_one_state() -> None:
+    messages = one_of_each()
+    for state, message in messages.items():
+        found = [name for name in STATES if getattr(Message.objects, name)().filter(pk=message.pk).exists()]
+        assert found == [state]
+
+
+def test_in_claim_order_is_the_order_of_a_claim() -> None:
+    for priority in (0, 9, -9, 9):
+        let_pass(waiting(priority=priority), priority + 10)
+    expected = list(Message.objects.ready(QUEUE).in_claim_order())
+    assert Message.objects.claim(10, queue=QUEUE) == expected
+
+
+# Requeue, reject, drop: what may move, and as what it comes out
+
+MAY_MOVE = {
+    "requeue": {"running", "stuck", "dead"},
+    "reject_waiting": {"ready", "delayed"},
+    "drop": {"ready", "delayed", "running", "stuck", "dead"},
+    "purge": {"done", "dead"},
+}
+
+
+def do(verb: str, selected: Any) -> int:
+    return int(getattr(selected, verb)(*([] if verb in {"requeue", "purge"} else ["by me"])))
+
+
+@pytest.mark.parametrize("verb", MAY_MOVE)
+@pytest.mark.parametrize("state", STATES)
+def test_a_verb_moves_what_it_may_and_leaves_all_else_as_it_is(verb: str, state: str) -> None:
+    message = one_of_each()[state]
+    others = [standing for standing in rows() if standing["id"] != message.pk]
+    before = row(message)
+    moved = do(verb, Message.objects.filter(pk=message.pk))
+    assert moved == int(state in MAY_MOVE[verb])
+    if not moved:
+        assert row(message) == before
+    elif verb == "purge":
+        assert not Message.objects.filter(pk=message.pk).exists()
+    else:
+        assert row(message) != before
+    assert [standing for standing in rows() if standing["id"] != message.pk] == others
+
+
+@pytest.mark.parametrize("verb", MAY_MOVE)
+def test_a_verb_says_how_many_of_a_selection_it_moved(verb: str) -> None:
+    for queue in ("a", "b", "c"):
+        one_of_each(queue)
+    assert do(verb, Message.objects.exclude(queue="c")) == 2 * len(MAY_MOVE[verb])
+    assert do(verb, Message.objects.exclude(queue="c")) == 0
+
+
+def test_a_verb_goes_through_a_selection_page_by_page() -> None:
+    Message.objects.enqueue_many(range(1203), queue=QUEUE)
+    assert Message.objects.ready(QUEUE).reject_waiting("too many") == 1203
+    assert Message.objects.dead(QUEUE).requeue() == 1203
+    assert Message.objects.ready(QUEUE).drop("too many") == 1203
+    assert Message.objects.done(QUEUE).purge() == 1203
+
+
+def test_a_requeued_message_is_as_if_new() -> None:
+    message = stuck(key="k", max_reads=3)
+    Message.objects.rescue()
+    claim_one().reject("unwanted")
+    Message.objects.filter(pk=message.pk).update(claimed_at=row(message)["created_at"])
+    let_pass(message, 1000)
+    assert Message.objects.dead().requeue() == 1
+    stored = row(message)
+    assert (stored["status"], stored["read_count"], stored["crashes"], stored["live"]) == ("n", 0, 0, 1)
+    assert (stored["conn_id"], stored["worker_id"], stored["finished_at"]) == (None, None, None)
+    assert stored["available_at"] == stored["due_at"]
+    assert (stored["due_at"] - stored["created_at"]).total_seconds() > 999
+    assert stored["max_reads"] == 3
+
+
+def test_a_rejected_message_is_dead_with_the_reason_and_its_counts() -> None:
+    message = waiting(key="k")
+    Message.objects.filter(pk=message.pk).reject_waiting("spam")
+    stored = row(message)
+    assert (stored["status"], stored["available_at"], stored["live"], stored["error"]) == ("n", None, None, "spam")
+    assert (stored["read_count"], bool(stored["finished_at"])) == (0, True)
+
+
+def test_a_dropped_message_is_done_and_says_by_whom() -> None:
+    message = held(key="k")
+    Message.objects.filter(pk=message.pk).drop("dropped by anna")
+    stored = row(message)
+    assert (stored["status"], stored["live"], stored["error"]) == ("y", None, "dropped by anna")
+    assert (stored["conn_id"], stored["worker_id"]) == (None, None)
+    assert stored["available_at"] == stored["finished_at"]
+
+
+# A stale page changes nothing: the verbs name the state and the token that was seen
+
+
+def taken_again(message: Message) -> None:
+    """Released and taken by somebody: the same state as before for a running one, under another token."""
+    if row(message)["status"] == "run":
+        Message.objects.get(pk=message.pk).release()
+    elif row(message)["available_at"] is None:
+        Message.objects.filter(pk=message.pk).requeue()
+    assert claim_one() == message
+
+
+def taken_and_back_again(message: Message) -> None:
+    """In the very state that was seen, after another claim."""
+    state = (row(message)["status"], row(message)["available_at"] is None)
+    taken_again(message)
+    holder = Message.objects.get(pk=message.pk)
+    if state == ("n", True):
+        holder.reject("once more")
+    elif state == ("n", False):
+        holder.release()
+
+
+@pytest.mark.parametrize("verb", ["requeue", "reject_waiting", "drop"])
+@pytest.mark.parametrize("state", ["ready", "running", "dead"])
+@pytest.mark.parametrize("meanwhile", [taken_again, taken_and_back_again])
+def test_a_page_that_was_read_before_the_next_claim_changes_nothing(
+    verb: str, state: str, meanwhile: Callable[[Message], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = STATES[state](key="k")
+    seen = Message.objects.get(pk=message.pk)
+    meanwhile(message)
+    before = rows()
+    monkeypatch.setattr(MessageQuerySet, "_each", lambda _: iter([seen]))
+    assert do(verb, Message.objects.all()) == 0
+    assert rows() == before
+
+
+# Send again
+
+
+def test_send_again_makes_a_new_message_that_names_the_one_it_repeats() -> None:
+    message = done(payload={"to": "a@b.c"}, key="k", priority=7, max_reads=3, lease=9, headers={"trace": "t", "n": 1})
+    before = row(message)
+    assert Message.objects.done(QUEUE).send_again() == 1
+    assert row(message) == before
+    again = Message.objects.ready(QUEUE).get()
+    assert (again.payload, again.key, again.priority) == (message.payload, "k", 7)
+    assert (again.max_reads, again.lease_seconds, again.read_count) == (3, 9, 0)
+    assert again.headers == {"trace": "t", "n": 1, "dbqueue.sent_again_from": message.pk}
+    assert again.live == 1
+
+
+@pytest.mark.parametrize("payload", ["text\r\n", b"\0\xff", {"a": [1.5, None]}, "NUL\0"])
+def test_send_again_sends_the_same_payload(payload: Any) -> None:
+    message = done(payload=payload)
+    Message.objects.done(QUEUE).send_again()
+    again = claim_one()
+    assert (again.payload, again.body, again.content_type) == (payload, message.body, message.content_type)
+
+
+def test_send_again_reports_the_message_whose_key_is_live_and_goes_on_with_the_others() -> None:
+    first, second = done(key="k"), done(key="other")
+    waiting(key="k")
+    changed = Message.objects.done(QUEUE).send_again()
+    assert changed == 1
+    [conflict] = changed.conflicts
+    assert isinstance(conflict, DuplicateKey)
+    assert (conflict.message_id, conflict.key) == (first.pk, "k")
+    assert Message.objects.ready(QUEUE).with_key(QUEUE, "other").get().headers == {"dbqueue.sent_again_from": second.pk}
+
+
+def test_a_message_sent_again_twice_names_the_last_one() -> None:
+    done()
+    Message.objects.done(QUEUE).send_again()
+    second = claim_one()
+    second.ack()
+    Message.objects.filter(pk=second.pk).send_again()
+    assert claim_one().headers == {"dbqueue.sent_again_from": second.pk}
+
+
+def test_the_old_holder_of_a_message_that_an_operator_moved_has_lost_it() -> None:
+    for verb in ("requeue", "drop"):
+        message = held()
+        do(verb, Message.objects.filter(pk=message.pk))
+        with pytest.raises(LeaseLost):
+            message.ack()
+        Message.objects.all().drop("clear")
+
+
+def test_an_undecodable_message_can_be_rejected_requeued_and_dropped_like_any_other() -> None:
+    message = written_by_sql("{broken")
+    assert Message.objects.filter(pk=message.pk).reject_waiting("broken") == 1
+    assert Message.objects.filter(pk=message.pk).requeue() == 1
+    assert Message.objects.filter(pk=message.pk).drop("broken") == 1
+
+
+def test_send_again_does_not_send_again_what_it_has_just_sent() -> None:
+    for _ in range(3):
+        waiting()
+    assert Message.objects.all().send_again() == 3
+    assert Message.objects.count() == 6
