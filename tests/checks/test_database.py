@@ -43,13 +43,16 @@ def test_other_databases_are_not_asked(session: BaseDatabaseWrapper) -> None:
         assert session.connection is None
 
 
-def test_a_router_names_a_database_to_check(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(("said", "router"), [("default", "elsewhere"), (None, "default"), ("nowhere", "default")])
+def test_the_setting_names_the_database_to_check_and_else_a_router_does(
+    session: BaseDatabaseWrapper, monkeypatch: Any, said: str | None, router: str
+) -> None:
     with (
         monkeypatch.context() as changed,
-        override_settings(DBQUEUE={"DATABASE": "x"}, DATABASE_ROUTERS=[To("default")]),
+        override_settings(DBQUEUE={"DATABASE": said}, DATABASE_ROUTERS=[To(router)]),
     ):
         changed.setattr(connections["default"], "vendor", "oracle")
-        assert ids(check_databases(["default"])) == ["E011"]
+        assert ids(check_databases(["default", "elsewhere"])) == ["E011"]
 
 
 class To:

@@ -34,6 +34,7 @@ def test_every_setting_and_every_option_has_a_rule_that_its_default_keeps() -> N
     "dbqueue",
     [
         {},
+        {"DATABASE": None},
         {"DATABASE": "default", "DEFAULTS": {}, "QUEUES": {}, "MAX_PAYLOAD_BYTES": 1, "NOTIFY": False},
         {"DEFAULTS": {"lease": 3, "max_reads": 0, "priority": -100, "retention": 0, "timeout": None}},
         {"QUEUES": {"e.mails:1-a_b": {"timeout": 0.5, "backoff": 0, "backoff_max": 0, "priority": 100}}},
