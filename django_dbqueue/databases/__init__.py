@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_dbqueue.databases.base import Change, Claim, Dialect, Statement
+from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.mysql import MySQLDialect
 from django_dbqueue.databases.postgresql import PostgreSQLDialect
 from django_dbqueue.databases.sqlite import SQLiteDialect
+from django_dbqueue.databases.words import Change, Claim, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
 __all__ = ["Change", "Claim", "Dialect", "Statement", "dialect_of"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_dbqueue.databases.base import Dialect, Statement
+from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.words import Statement
 
 
 def mysql_variables(names: Sequence[str]) -> Statement:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django_dbqueue.databases.base import CLAIM_INDEX, LIVE_KEY, Dialect, Statement
+from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Statement
 
 
 class MySQLDialect(Dialect):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_dbqueue.databases.base import CLAIM_INDEX, MESSAGE_COLUMNS, Dialect, Statement
+from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.words import CLAIM_INDEX, MESSAGE_COLUMNS, Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 

@@ -12,7 +12,7 @@ from functools import partial
 from django.db import connections
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.base import Statement
+from django_dbqueue.databases.words import Statement
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
 from django_dbqueue.retry import outermost

@@ -19,7 +19,7 @@ from django.db import connections
 
 from django_dbqueue import signals
 from django_dbqueue.databases import Dialect, dialect_of
-from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
 from django_dbqueue.retry import outermost

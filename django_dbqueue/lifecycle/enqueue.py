@@ -16,7 +16,7 @@ from django.db import IntegrityError, connections, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, hydrate, run

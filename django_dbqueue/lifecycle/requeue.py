@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, connections
 
 from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
-from django_dbqueue.databases.base import DEAD
+from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DuplicateKey
 from django_dbqueue.lifecycle.statements import run, short_transaction
 from django_dbqueue.retry import outermost

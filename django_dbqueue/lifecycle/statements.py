@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db import connections, models, transaction
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.exceptions import TransactionNotAllowed
 
 Item = TypeVar("Item")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from django_dbqueue.databases.base import CLAIM_INDEX, LIVE_KEY, Dialect
+from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

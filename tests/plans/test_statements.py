@@ -15,7 +15,7 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from django_dbqueue.databases import Claim, Statement, dialect_of
-from django_dbqueue.databases.base import MESSAGE_COLUMNS
+from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import key_hash
 from django_dbqueue.lifecycle.statements import MAX_IDS
 from django_dbqueue.models import Message

@@ -1,0 +1,93 @@
+"""The claim's statements, and those of a rescue, which has the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django_dbqueue.databases.words import (
+    MESSAGE_COLUMNS,
+    Change,
+    Statement,
+    Words,
+)
+from django_dbqueue.statuses import NEW, RUNNING
+
+
+class Claiming(Words):
+    """Find, lock and take due rows, by bounded ranges of the claim index."""
+
+    def next_priority(self, queue: str, status: str, below: int) -> Statement:
+        """One step of a skip scan over the priorities in use: one index entry read."""
+        return Statement(
+            f"SELECT priority FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = %s "
+            "AND priority < %s ORDER BY priority DESC LIMIT 1",
+            (queue, status, below),
+        )
+
+    def next_queue(self, after: str) -> Statement:
+        """One step of a skip scan over the queues in use."""
+        return Statement(
+            f"SELECT queue FROM {self.message}{self.use_claim_index} WHERE queue > %s ORDER BY queue LIMIT 1",
+            (after,),
+        )
+
+    def due(
+        self,
+        names: Sequence[str],
+        queue: str,
+        status: str,
+        priority: int,
+        limit: int,
+        mark: tuple[Any, int] | None = None,
+        *,
+        but_token: int | None = None,
+    ) -> Statement:
+        """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones."""
+        behind, params = self.after(mark)
+        if but_token is not None:
+            behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
+        return Statement(
+            f"SELECT {self.columns(names)}, {self.now} FROM {self.message}{self.use_claim_index} "
+            f"WHERE queue = %s AND status = %s AND priority = %s AND {behind} "
+            f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",
+            (queue, status, priority, *params, limit),
+        )
+
+    def take(
+        self,
+        *,
+        token: int,
+        worker_id: int | None,
+        session: int | None,
+        lease: float,
+        max_reads: int,
+        now: Any,
+    ) -> Change:
+        """n → run. ``now`` is the moment that the locking SELECT gave, or None for the statement's own."""
+        moment, at = (self.now, ()) if now is None else ("%s", (now,))
+        owner, owner_params = (self.session_id, ()) if self.session_id else ("%s", (session,))
+        return Change(
+            f"status = '{RUNNING}', conn_id = {owner}, worker_id = %s, claim_token = %s, read_count = read_count + 1, "
+            f"claimed_at = {moment}, available_at = {self.plus(moment, 'COALESCE(lease_seconds, %s)')}, "
+            "lease_seconds = COALESCE(lease_seconds, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
+            (*owner_params, worker_id, token, *at, *at, lease, lease, max_reads),
+        )
+
+    def claim(self, queue: str, priority: int, limit: int, mark: tuple[Any, int] | None, change: Change) -> Statement:
+        """Lock, take and return in one statement (where UPDATE returns rows and rows can be locked)."""
+        picked = self.due(("id", "available_at"), queue, NEW, priority, limit, mark)
+        return Statement(
+            f"WITH picked (id, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "
+            f"UPDATE {self.message} AS m SET {change.sql} FROM picked WHERE m.id = picked.id AND m.status = '{NEW}' "
+            f"RETURNING {self.columns(MESSAGE_COLUMNS, 'm.')}, picked.was_due",
+            picked.params + change.params,
+        )
+
+    def take_ids(self, ids: Sequence[int], change: Change) -> Statement:
+        """Take rows that the same transaction has locked."""
+        return Statement(
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} "
+            f"WHERE id IN ({self.holes(len(ids))}) AND status = '{NEW}'",
+            (*change.params, *ids),
+        )

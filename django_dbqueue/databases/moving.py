@@ -1,0 +1,148 @@
+"""What a move writes, and the fences that say whose move it may be.
+
+Every statement that moves a message names the state it leaves, and those of a holder name its token too
+(promise P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates
+assignments from left to right, the others don't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django_dbqueue.databases.words import (
+    SPENT,
+    Change,
+    Claim,
+    Statement,
+    Words,
+)
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+
+class Moving(Words):
+    """SET clauses by verb, and WHERE clauses by who asks."""
+
+    def ack(self) -> Change:
+        """run → y."""
+        return Change(
+            f"status = '{DONE}', available_at = {self.now}, finished_at = {self.now}, live = NULL, crashes = 0, "
+            "error = NULL",
+            (),
+        )
+
+    def _back(self, due: str, due_params: tuple[Any, ...], crashes: str, error: str | None) -> Change:
+        """Give back, charged; to the dead when the reads are spent. ``due`` is SQL for when it is due again."""
+        return Change(
+            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "
+            f"available_at = CASE WHEN {SPENT} THEN NULL ELSE {due} END, "
+            f"due_at = CASE WHEN {SPENT} THEN due_at ELSE {due} END, "
+            f"finished_at = CASE WHEN {SPENT} THEN {self.now} ELSE NULL END, "
+            f"live = CASE WHEN {SPENT} THEN NULL ELSE live END, "
+            f"crashes = {crashes}, error = COALESCE(%s, error)",
+            (*due_params, *due_params, error),
+        )
+
+    def nack(self, delay: float | None, error: str | None) -> Change:
+        """run → n after a delay in seconds, or where it stood; or dead."""
+        if delay is None:
+            return self._back("due_at", (), "0", error)
+        return self._back(self.plus(self.now, "%s"), (delay,), "0", error)
+
+    def cut_off(self, error: str) -> Change:
+        """run → n, charged, neither failed nor a crash: its worker was told to stop."""
+        return self._back("due_at", (), "crashes", error)
+
+    def rescue(self, error: str) -> Change:
+        """run → n, charged, and a crash: its owner is gone or its lease is over; or dead."""
+        return self._back("due_at", (), "crashes + 1", error)
+
+    def reject(self, error: str, *, charged: bool = True) -> Change:
+        """run or n → dead."""
+        uncharge = "" if charged else "read_count = read_count - 1, "
+        return Change(
+            f"{uncharge}status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = NULL, "
+            f"finished_at = {self.now}, live = NULL, crashes = 0, error = %s",
+            (error,),
+        )
+
+    def release(self) -> Change:
+        """run → n, uncharged, back where it stood. A suspect stays one."""
+        return Change(
+            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = due_at, finished_at = NULL, "
+            "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END",
+            (),
+        )
+
+    def extend(self, seconds: float | None) -> Change:
+        """run → run, the lease to end that many seconds from now (None: by the row's own lease)."""
+        if seconds is None:
+            return Change(f"available_at = {self.plus(self.now, 'lease_seconds')}", ())
+        return Change(f"available_at = {self.plus(self.now, '%s')}", (seconds,))
+
+    def requeue(self) -> Change:
+        """run or dead → n, as if new: due now, counts at zero, the key taken back."""
+        return Change(
+            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {self.now}, due_at = {self.now}, "
+            "finished_at = NULL, read_count = 0, crashes = 0, live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
+            (),
+        )
+
+    def drop(self, error: str) -> Change:
+        """n, run or dead → y, marked by whom."""
+        return Change(
+            f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {self.now}, "
+            f"finished_at = {self.now}, live = NULL, error = %s",
+            (error,),
+        )
+
+    # -- who may be moved ---------------------------------------------------------------------------------
+
+    def held(self, claims: Sequence[Claim]) -> Statement:
+        """The fence: these rows, running, each under the token of its holder."""
+        ids = [claim.id for claim in claims]
+        tokens = {claim.token for claim in claims}
+        if len(tokens) == 1:
+            fence, params = "claim_token = %s", tuple(tokens)
+        else:
+            fence = f"claim_token = CASE id {'WHEN %s THEN %s ' * len(claims)}END"
+            params = tuple(value for claim in claims for value in claim)
+        return Statement(f"id IN ({self.holes(len(ids))}) AND status = '{RUNNING}' AND {fence}", (*ids, *params))
+
+    def unmoved(self, claim: Claim, state: str) -> Statement:
+        """The fence of an operator: this row in the state and under the token that its page showed."""
+        same_token = "claim_token IS NULL" if claim.token is None else "claim_token = %s"
+        params = () if claim.token is None else (claim.token,)
+        return Statement(f"id = %s AND {state} AND {same_token}", (claim.id, *params))
+
+    def move(self, change: Change, where: Statement, *, returning: bool = False) -> Statement:
+        """Move the rows of a fence."""
+        tail = " RETURNING id" if returning else ""
+        return Statement(
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {where.sql}{tail}",
+            change.params + where.params,
+        )
+
+    def lock(self, where: Statement, *, skip_locked: bool = False) -> Statement:
+        """Lock the rows of a fence and return their ids, ascending."""
+        lock = self.skip_locked if skip_locked else self.lock_row
+        return Statement(
+            f"SELECT id FROM {self.message}{self.use_primary_key} WHERE {where.sql} ORDER BY id{lock}",
+            where.params,
+        )
+
+    def states(self, ids: Sequence[int]) -> Statement:
+        """Read how these rows stand: id, status, token."""
+        return Statement(
+            f"SELECT id, status, claim_token FROM {self.message}{self.use_primary_key} "
+            f"WHERE id IN ({self.holes(len(ids))})",
+            tuple(ids),
+        )
+
+    def owned(self, queues: Sequence[str], worker_id: int) -> Statement:
+        """Read what a worker holds: id, token, among the running rows of its queues."""
+        return Statement(
+            f"SELECT id, claim_token FROM {self.message}{self.use_claim_index} "
+            f"WHERE queue IN ({self.holes(len(queues))}) AND status = '{RUNNING}' AND worker_id = %s",
+            (*queues, worker_id),
+        )

@@ -1,0 +1,137 @@
+"""Words of SQL that differ between servers, and what stands in the table, said once.
+
+Every statement that moves a message names the state it leaves, and those of a holder name its token too
+(promise P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates
+assignments from left to right, the others don't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from django_dbqueue.statuses import NEW
+
+MESSAGE_COLUMNS: Final = (
+    "id",
+    "queue",
+    "key",
+    "key_hash",
+    "live",
+    "status",
+    "conn_id",
+    "worker_id",
+    "claim_token",
+    "available_at",
+    "due_at",
+    "priority",
+    "read_count",
+    "max_reads",
+    "crashes",
+    "lease_seconds",
+    "body",
+    "content_type",
+    "headers",
+    "created_at",
+    "claimed_at",
+    "finished_at",
+    "error",
+)
+ARCHIVED_COLUMNS: Final = (
+    "queue",
+    "key",
+    "claim_token",
+    "due_at",
+    "priority",
+    "read_count",
+    "max_reads",
+    "crashes",
+    "body",
+    "content_type",
+    "headers",
+    "created_at",
+    "claimed_at",
+    "finished_at",
+    "error",
+)
+"""Columns that a message and its history have in common; the history adds message_id, outcome, archived_at."""
+
+SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
+CLAIM_INDEX: Final = "dbqueue_claim"
+LIVE_KEY: Final = "dbqueue_live_key"
+DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
+
+
+class Statement(NamedTuple):
+    """SQL with %s placeholders, and its parameters."""
+
+    sql: str
+    params: tuple[Any, ...]
+
+
+class Claim(NamedTuple):
+    """What a holder holds: a message, and the token it took it by."""
+
+    id: int
+    token: int | None
+
+
+class Change(NamedTuple):
+    """The SET clause of a move, with its parameters."""
+
+    sql: str
+    params: tuple[Any, ...]
+
+
+class Words:
+    """The words that servers say differently, and the fragments that all statements are made of."""
+
+    message = "django_dbqueue_message"
+    archived = "django_dbqueue_archivedmessage"
+    quote = '"'
+    now = ""
+    session_id = ""
+    """SQL for the id of the database session, or '' where the caller passes a number."""
+    use_claim_index = ""
+    use_primary_key = ""
+    """Keeps rows that are named by id from being found by a scan, which would wait for everybody's locks."""
+    use_live_key = ""
+    """The same for rows that are named by key."""
+    skip_locked = " FOR UPDATE SKIP LOCKED"
+    lock_row = " FOR UPDATE"
+    updates_return_rows = True
+    """UPDATE … RETURNING exists, so that one statement claims or settles and tells which rows."""
+    ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
+    """Ends an INSERT so that a taken key writes nothing; '' where the error is caught instead."""
+    notifies = False
+
+    def plus(self, moment: str, seconds: str) -> str:
+        """SQL for a moment plus a number of seconds (both SQL)."""
+        raise NotImplementedError  # pragma: no cover - every dialect says it
+
+    def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
+        """SQL for 'due, and behind the mark' as a bounded range of the claim index."""
+        if mark is None:
+            return f"available_at <= {self.now}", ()
+        return f"(available_at, id) > (%s, %s) AND available_at <= {self.now}", mark
+
+    def columns(self, names: Sequence[str], prefix: str = "") -> str:
+        """The names as quoted column list."""
+        return ", ".join(f"{prefix}{self.quote}{name}{self.quote}" for name in names)
+
+    @staticmethod
+    def holes(count: int) -> str:
+        """That many placeholders."""
+        return ", ".join(["%s"] * count)
+
+    def due_from_now(self, delay: float, at: Any) -> tuple[str, tuple[Any, ...]]:
+        """SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
+        if at is not None:
+            return self.later_of("%s", self.now), (at,)
+        if delay:
+            return self.plus(self.now, "%s"), (delay,)
+        return self.now, ()
+
+    def later_of(self, one: str, other: str) -> str:
+        """SQL for the later of two moments."""
+        return f"GREATEST({one}, {other})"
