@@ -13,6 +13,7 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import connections
@@ -68,12 +69,15 @@ class Claimer:
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
         """Return up to ``limit`` claimed messages, in order; a short list says that no more was due and visible."""
-        messages, spent = outermost(connections[self.using], lambda: self._claim(limit, lease, max_reads))
-        if not spent:
-            return messages
-        for message in spent:
-            signals.message_died.send(self.model, queue=self.queue, message_id=message.pk, error=SPENT_BEFORE)
-        return messages + self.claim(limit - len(messages), lease=lease, max_reads=max_reads)
+        messages: list[Any] = []
+        while True:
+            ask = partial(self._claim, limit - len(messages), lease, max_reads)
+            claimed, spent = outermost(connections[self.using], ask)
+            messages += claimed
+            if not spent:
+                return messages
+            for message in spent:
+                signals.message_died.send(self.model, queue=self.queue, message_id=message.pk, error=SPENT_BEFORE)
 
     def _claim(self, limit: int, lease: float, max_reads: int) -> tuple[list[Any], list[Any]]:
         """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
