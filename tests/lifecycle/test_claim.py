@@ -242,6 +242,14 @@ def test_a_message_whose_reads_were_spent_already_goes_to_the_dead_instead() -> 
     assert "ReadsSpent" in stored["error"]
 
 
+def test_a_thousand_whose_reads_were_spent_hold_nobody_up() -> None:
+    Message.objects.enqueue_many(range(1000), queue=QUEUE)
+    Message.objects.update(read_count=5, max_reads=5)
+    waiting(payload="good")
+    assert claimed(1) == ["good"]
+    assert Message.objects.dead(QUEUE).count() == 1000
+
+
 # Rescue
 
 

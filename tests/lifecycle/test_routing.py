@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,6 +43,19 @@ class QueueRouter:
         return "a replica that does not exist" if model is Message else self.db_for_write(model)
 
 
+class Using:
+    """Says ``using=`` to every verb that it is asked for, and goes through ``using()`` for the rest."""
+
+    VERBS = frozenset(
+        {"enqueue", "enqueue_many", "claim", "ack", "nack", "reject", "release", "extend", "rescue", "archive"}
+    )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.VERBS:
+            return partial(getattr(Message.objects, name), using=OTHER)
+        return getattr(Message.objects.using(OTHER), name)
+
+
 def live_through_everything(messages: Any) -> None:
     """Every verb of the manager, of the queryset and of a message."""
     one = messages.enqueue("one", queue=QUEUE, key="k")
@@ -78,6 +92,23 @@ def test_db_manager_leads_every_verb_to_its_database(other: str) -> None:
     assert len(here) == 0
     assert len(there) > 50
     assert ArchivedMessage.objects.count() == 12
+
+
+@pytest.mark.parametrize("messages", [Using(), Message.objects.using(OTHER)], ids=["using=", "using()"])
+def test_using_leads_every_verb_to_its_database(messages: Any) -> None:
+    with CaptureQueriesContext(connections["default"]) as here:
+        live_through_everything(messages)
+    assert len(here) == 0
+
+
+@override_settings(DBQUEUE={"DATABASE": OTHER})
+def test_the_setting_leads_every_verb_to_its_database() -> None:
+    with CaptureQueriesContext(connections["default"]) as here:
+        live_through_everything(Message.objects)
+        Queue.objects.pause(QUEUE)
+        assert Queue.objects.paused_names() == {QUEUE}
+        assert Message.objects.claim(1, queue=QUEUE) == []
+    assert len(here) == 0
 
 
 def test_a_router_leads_every_verb_to_its_database_and_no_read_to_a_replica(other: str) -> None:
