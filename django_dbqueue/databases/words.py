@@ -1,9 +1,4 @@
-"""Words of SQL that differ between servers, and what stands in the table, said once.
-
-Every statement that moves a message names the state it leaves, and those of a holder name its token too
-(promise P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates
-assignments from left to right, the others don't.
-"""
+"""Words of SQL that differ between servers, and what stands in the table, said once."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ from django.db import connections
 
 from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole
-from django_dbqueue.lifecycle import archive, enqueue, rescue, settle
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, rescue, settle
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.enqueue import EnqueueReport, OnConflict
+from django_dbqueue.lifecycle.enqueue import OnConflict
+from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.lifecycle.statements import refuse_inside_atomic
 from django_dbqueue.models.aliases import db_alias
 
@@ -78,8 +79,8 @@ class Verbs:
         it is raised, with nothing written.
         """
         alias = self._alias_for(using)
-        limit = 60 if connections[alias].vendor == "sqlite" else enqueue.CHUNK_ROWS
-        return enqueue.enqueue_iterable(
+        limit = 60 if connections[alias].vendor == "sqlite" else enqueue_many.CHUNK_ROWS
+        return enqueue_many.enqueue_many(
             self.model, alias, items, queue=check_queue(queue), on_conflict=on_conflict, limit=limit
         )
 

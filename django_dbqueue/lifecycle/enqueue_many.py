@@ -1,0 +1,161 @@
+"""Enqueue from any iterable: one transaction, all or nothing, in bounded memory.
+
+Each chunk is one INSERT. Keys that stand already, or come twice in the chunk, are met one by one, in the given order;
+where a key is taken between our look and our INSERT, the look is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, connections
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.words import MESSAGE_COLUMNS
+from django_dbqueue.envelope import Envelope, Sealed
+from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
+from django_dbqueue.lifecycle.enqueue import (
+    TRIES,
+    OnConflict,
+    check_on_conflict,
+    due_moment,
+    is_duplicate,
+    notify,
+    overwrite,
+    row_of,
+    seal_for,
+)
+from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, hydrate, run, short_transaction
+from django_dbqueue.retry import outermost
+
+CHUNK_ROWS = 500
+CHUNK_SIZE = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueReport:
+    """What ``enqueue_many`` did: how many messages were created, updated, ignored."""
+
+    created: int = 0
+    updated: int = 0
+    ignored: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many envelopes there were."""
+        return self.created + self.updated + self.ignored
+
+
+def enqueue_many(
+    model: MessageType, using: str, items: Iterable[Any], *, queue: str, on_conflict: OnConflict, limit: int
+) -> EnqueueReport:
+    """Store messages of envelopes or payloads in one transaction: all or nothing, in bounded memory."""
+    check_on_conflict(on_conflict)
+    counts = {"created": 0, "updated": 0, "ignored": 0}
+
+    def store() -> EnqueueReport:
+        counts.update(created=0, updated=0, ignored=0)
+        with short_transaction(using):
+            for chunk in _sized_chunks(_sealed(items, queue), limit):
+                _store_chunk(model, using, chunk, on_conflict, counts)
+            notify(using, queue, counts["created"] + counts["updated"])
+        return EnqueueReport(**counts)
+
+    if isinstance(items, list | tuple):
+        return outermost(connections[using], store)
+    return store()  # an iterator can't be read again, so an error in the middle is the caller's to retry
+
+
+def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
+    for index, item in enumerate(items):
+        envelope = item if isinstance(item, Envelope) else Envelope(item)
+        try:
+            yield seal_for(envelope, queue)
+        except InvalidMessage as error:
+            key = "" if envelope.key is None else f" (key {envelope.key!r})"
+            raise InvalidMessage(f"Item {index}{key}: {error} Nothing was enqueued.") from error
+
+
+def _sized_chunks(sealed: Iterable[Sealed], limit: int) -> Iterable[list[Sealed]]:
+    """Cut into INSERTs of at most ``limit`` rows and about CHUNK_SIZE characters, under every packet limit."""
+    chunk: list[Sealed] = []
+    size = 0
+    for item in sealed:
+        if chunk and (len(chunk) >= limit or size + item.size > CHUNK_SIZE):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += item.size
+    if chunk:
+        yield chunk
+
+
+def _store_chunk(
+    model: MessageType, using: str, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
+) -> None:
+    """Insert a chunk; keys that stand already, or twice in it, are met one by one, in the given order."""
+    pending = chunk
+    for _ in range(TRIES):
+        pending = _insert_new(model, using, pending, on_conflict, counts)
+        if not pending:
+            return
+    raise DBQueueError(f"Keys of queue {chunk[0].queue!r} changed hands {TRIES} times during enqueue_many: try again.")
+
+
+def _insert_new(
+    model: MessageType, using: str, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
+) -> list[Sealed]:
+    """Meet the keys that stand, insert the others; return what has to be looked at again."""
+    standing = _standing(using, [item.key_hash for item in chunk if item.key_hash is not None])
+    first: set[str] = set()
+    new, again = [], []
+    for item in chunk:
+        if item.key_hash is None or (item.key_hash not in standing and item.key_hash not in first):
+            new.append(item)
+            first.add(item.key_hash or "")
+        elif item.key_hash in first:
+            again.append(item)
+        elif on_conflict == "error":
+            raise DuplicateKey(item.queue, item.key)
+        else:
+            changed = on_conflict == "update" and _overwrite_standing(model, using, item)
+            counts["updated" if changed else "ignored"] += 1
+    refused = _insert_rows(using, new) if new else []
+    counts["created"] += len(new) - len(refused)
+    return [*refused, *again]
+
+
+def _standing(using: str, hashes: list[str]) -> set[str]:
+    found: set[str] = set()
+    dialect = dialect_of(connections[using])
+    for part in chunks(hashes, CHUNK_ROWS):
+        place = MESSAGE_COLUMNS.index("key_hash")
+        found.update(row[place] for row in fetch(using, dialect.live_by_hash(part)))
+    return found
+
+
+def _overwrite_standing(model: MessageType, using: str, item: Sealed) -> bool:
+    rows = fetch(using, dialect_of(connections[using]).live_by_hash([item.key_hash or ""]))
+    return bool(rows) and overwrite(using, hydrate(model, using, rows[0]), item)
+
+
+def _insert_rows(using: str, items: list[Sealed]) -> list[Sealed]:
+    """Insert by one statement; return the items that were not, because their key was taken meanwhile."""
+    dialect = dialect_of(connections[using])
+    rows = [(row_of(item), item.delay, due_moment(using, item)) for item in items]
+    if dialect.ignore_duplicate:
+        keyed = [item for item in items if item.key_hash is not None]
+        if not keyed:
+            run(using, dialect.insert(rows))
+            return []
+        stored = {row[0] for row in fetch(using, dialect.insert(rows, returning="key_hash", ignore=True))}
+        return [item for item in keyed if item.key_hash not in stored]
+    try:
+        run(using, dialect.insert(rows))
+    except IntegrityError as error:
+        if not is_duplicate(error):
+            raise
+        return items
+    return []
