@@ -203,7 +203,8 @@ class Supervisor:
         if stop.received and self._deadline is None:
             logger.info("stopping: running handlers have %g s", self._options.grace)
             self._deadline = time.monotonic() + self._options.grace
-            self._signal_children(signal.SIGTERM)
+        if self._deadline is not None and not self._killed:
+            self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked hears the first one not
         over = self._deadline is not None and time.monotonic() >= self._deadline
         if (stop.received > 1 or over) and not self._killed:
             self._killed = True  # children first, then what they held: two runs never overlap
