@@ -11,31 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError
 
 Result = TypeVar("Result")
 
 ATTEMPTS: Final = 8
-_MYSQL_PASSING: Final = {1205, 1213, 1317, 3572}
-"""Lock wait, deadlock, interrupted statement, lock not available."""
-_MYSQL_GONE: Final = {
-    1040,
-    1053,
-    1152,
-    1158,
-    1159,
-    1160,
-    1161,
-    1184,
-    2002,
-    2003,
-    2006,
-    2013,
-    2055,
-    3024,
-    4031,
-    1927,
-}
+_MYSQL_PASSING: Final = {1020, 1205, 1213, 1317, 3572}
+"""Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
 _SQLSTATE_PASSING: Final = {"40001", "40P01", "55P03", "57014"}
 
 
@@ -51,22 +33,6 @@ def is_passing(error: BaseException) -> bool:
     if state is not None:
         return state in _SQLSTATE_PASSING
     return "database is locked" in str(error) or "database table is locked" in str(error)
-
-
-def is_gone(error: BaseException) -> bool:
-    """Tell whether the connection or the server went away, so that waiting and reconnecting is the answer."""
-    if isinstance(error, InterfaceError):
-        return True
-    if not isinstance(error, OperationalError):
-        return False
-    cause = error.__cause__
-    code = cause.args[0] if cause is not None and cause.args else None
-    if isinstance(code, int):
-        return code in _MYSQL_GONE
-    state = getattr(cause, "sqlstate", None)
-    if state is not None:
-        return state[:2] in {"08", "57"} and state != "57014"
-    return hasattr(cause, "sqlstate") or "unable to open" in str(error)
 
 
 def outermost(connection: Any, work: Callable[[], Result]) -> Result:

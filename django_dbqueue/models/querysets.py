@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
-from django.db.models import F
 
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.envelope import check_queue, key_hash
@@ -64,10 +63,6 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def with_key(self, queue: str, key: str) -> Self:
         """Of this queue and key, compared byte by byte, finished ones too."""
         return self.filter(key_hash=key_hash(check_queue(queue), key))
-
-    def in_claim_order(self) -> Self:
-        """As a claim would take them: priority, then due time, then id."""
-        return self.order_by(F("priority").desc(), "available_at", "id")
 
     # -- verbs of operators -------------------------------------------------------------------------------
 
