@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.words import CLAIM_INDEX, MESSAGE_COLUMNS, Statement
@@ -21,6 +22,11 @@ class SQLiteDialect(Dialect):
     def plus(self, moment: str, seconds: str) -> str:
         moment = "'now'" if moment == self.now else moment
         return f"strftime({_FORMAT}, {moment}, printf('%%+.6f seconds', {seconds}))"
+
+    def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
+        # A claimed row leaves the index at once, so that there is nothing to jump over; and of a mark's two columns only
+        # the first bounds a range here (measured: 500 claimed rows that were due in one moment cost 17 times as much)
+        return super().after(None)
 
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
         # After ANALYZE a table whose keys repeat (or are NULL) is read whole for an IN list, key by key it is not. The

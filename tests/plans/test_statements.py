@@ -44,6 +44,7 @@ class Table:
     is_large: bool
     ids: list[int]
     mark: tuple[Any, int]
+    mark_in_backlog: tuple[Any, int]
     running: list[Claim]
     finished: list[int]
 
@@ -84,18 +85,24 @@ def table(request: pytest.FixtureRequest, rows: dict[str, int], django_db_blocke
 
 def _table(*, is_large: bool) -> Table:
     ready = list(Message.objects.ready(crowd.QUEUE).in_claim_order())
-    marked = ready[4]
-    with connection.cursor() as cursor:  # as a claim would remember it
-        cursor.execute(f"SELECT available_at, id FROM {Message._meta.db_table} WHERE id = %s", [marked.pk])
-        mark = cursor.fetchone()
+    backlog = list(Message.objects.ready(crowd.BACKLOG).order_by("id").only("id")[:1000])
     running = Message.objects.running(crowd.QUEUE).filter(priority=0).order_by("id")[:MAX_IDS]
     return Table(
         is_large,
         ids=[message.pk for message in ready],
-        mark=mark,
+        mark=_mark(ready[4]),
+        mark_in_backlog=_mark(backlog[len(backlog) // 2]) if backlog else _mark(ready[4]),
         running=[message.claim for message in running],
         finished=list(Message.objects.done(crowd.QUEUE).order_by("id").values_list("id", flat=True)[:LIMIT]),
     )
+
+
+def _mark(message: Message) -> tuple[Any, int]:
+    """As a claim would remember it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT available_at, id FROM {Message._meta.db_table} WHERE id = %s", [message.pk])
+        available_at, message_id = cursor.fetchone()
+    return available_at, message_id
 
 
 Build = Callable[[Any, Table], Statement]
@@ -113,7 +120,7 @@ RANGES: dict[str, Build] = {
     "claim": lambda d, _: _claim(d, crowd.QUEUE, LIMIT, None),
     "claim behind the mark": lambda d, t: _claim(d, crowd.QUEUE, LIMIT, t.mark),
     "claim from a backlog": lambda d, _: _claim(d, crowd.BACKLOG, LIMIT, None),
-    "claim from a backlog behind a mark": lambda d, t: _claim(d, crowd.BACKLOG, LIMIT, (t.mark[0], 0)),
+    "claim from a backlog behind a mark": lambda d, t: _claim(d, crowd.BACKLOG, LIMIT, t.mark_in_backlog),
     "claim of what is delayed": lambda d, _: d.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
     "claim from a queue that isn't there": lambda d, _: _claim(d, "nothing", LIMIT, None),
     "rescue": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
@@ -244,7 +251,7 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
 
 @pytest.mark.usefixtures("shy_of_scans")
 def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
-    for mark in (None, (table.mark[0], 0)):
+    for mark in (None, table.mark_in_backlog):
         plan = plan_of(connection, _claim(dialect_of(connection), crowd.BACKLOG, MAX_IDS, mark))
         assert CLAIM in plan.indexes, plan.text
         assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
