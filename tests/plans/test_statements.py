@@ -84,7 +84,7 @@ def table(request: pytest.FixtureRequest, rows: dict[str, int], django_db_blocke
 
 
 def _table(*, is_large: bool) -> Table:
-    ready = list(Message.objects.ready(crowd.QUEUE).in_claim_order())
+    ready = list(Message.objects.ready(crowd.QUEUE).order_by("available_at", "id"))
     backlog = list(Message.objects.ready(crowd.BACKLOG).order_by("id").only("id")[:1000])
     running = Message.objects.running(crowd.QUEUE).filter(priority=0).order_by("id")[:MAX_IDS]
     return Table(
