@@ -72,13 +72,6 @@ def test_every_message_is_in_exactly_one_state() -> None:
         assert found == [state]
 
 
-def test_in_claim_order_is_the_order_of_a_claim() -> None:
-    for priority in (0, 9, -9, 9):
-        let_pass(waiting(priority=priority), priority + 10)
-    expected = list(Message.objects.ready(QUEUE).in_claim_order())
-    assert Message.objects.claim(10, queue=QUEUE) == expected
-
-
 # Requeue, reject, drop: what may move, and as what it comes out
 
 MAY_MOVE = {
