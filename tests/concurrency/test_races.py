@@ -8,13 +8,16 @@ import pytest
 from django.db import connection
 
 from django_dbqueue import DuplicateKey, Envelope, LeaseLost
+from django_dbqueue.lifecycle import enqueue as enqueue_module
+from django_dbqueue.lifecycle import rescue as rescue_module
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import ArchivedMessage, Message
-from tests.concurrency.steps import meet
+from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
 from tests.factories import QUEUE, claim_one, dead, done, held, held_many, row, rows, stuck, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -330,3 +333,69 @@ def producer(payload: str, on_conflict: Any = "ignore", *, many: bool = False) -
         return next(name for name in ("created", "updated", "ignored") if getattr(report, name))
 
     return several if many else one
+
+
+# Between two statements of one verb
+
+
+def test_a_rescue_names_the_state_that_it_leaves_and_does_not_lean_on_its_locks_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    message = stuck()
+    find = rescue_module.fetch
+
+    def find_and_be_overtaken(using: str, statement: Any) -> Any:
+        found = find(using, statement)
+        if "read_count" in statement.sql:  # the one that locks what is over its lease
+            message.ack()  # by the rescue's own connection, which no lock keeps out
+        return found
+
+    monkeypatch.setattr(rescue_module, "fetch", find_and_be_overtaken)
+    Message.objects.rescue(QUEUE)
+    assert row(message)["status"] == "y"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_update_holds_the_message_that_it_met_until_it_has_written_it(
+    many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = held(payload="old", key="k")
+    compare = enqueue_module._says_the_same
+    with aside() as other:
+        acking: list[Future[Any]] = []
+
+        def compare_beside_an_ack(*said: Any) -> bool:
+            acking.append(other.begin(lambda: outcome(message.ack)))
+            if connection.vendor != "sqlite":
+                assert waits_for_a_lock(other.session, acking[0])
+            return compare(*said)
+
+        monkeypatch.setattr(enqueue_module, "_says_the_same", compare_beside_an_ack)
+        assert producer("new", "update", many=many)() == "updated"
+        assert isinstance(acking[0].result(60), LeaseLost)
+    assert (row(message)["status"], row(message)["body"]) == ("n", "new")
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_batch_of_nearly_all_rows_does_not_wait_for_the_others(lost: int) -> None:
+    """A server that reads a small table whole to find what the batch names runs into everybody's locks."""
+    mine, yours = held_many(60), held_many(2)
+    for message in mine[:lost]:
+        Message.objects.get(pk=message.pk).reject("taken away")
+    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
+    assert met.second == mine[:lost]
+
+
+def test_a_history_of_nearly_all_rows_does_not_wait_for_the_others() -> None:
+    mine, holder = held_many(60), held()
+    Message.objects.ack(mine)
+    met = meet(holder.extend, lambda: Message.objects.archive(QUEUE, older_than=0), waits=False)
+    assert met.second == 60
+
+
+def test_an_enqueue_of_keys_that_nearly_all_stand_does_not_wait_for_the_others() -> None:
+    holder = held(key="elsewhere")
+    items = [Envelope(number, key=str(number)) for number in range(60)]
+    Message.objects.enqueue_many(items, queue=QUEUE)
+    met = meet(holder.extend, lambda: Message.objects.enqueue_many(items, queue=QUEUE), waits=False)
+    assert met.second.ignored == 60
