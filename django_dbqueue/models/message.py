@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
-from django.db import models, router, transaction
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -15,6 +15,7 @@ from django.utils.translation import pgettext_lazy
 from django_dbqueue import codecs
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
+from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import (
     AsciiField,
     DbNow,
@@ -127,7 +128,7 @@ class Message(models.Model):
 
     @property
     def _alias(self) -> str:
-        return self._state.db or router.db_for_write(type(self), instance=self)
+        return self._state.db or db_alias(type(self))
 
     def ack(self) -> None:
         """Say that it is done; LeaseLost if this claim no longer holds it.

@@ -7,6 +7,8 @@ from typing import Final
 
 EXIT_OK: Final = 0
 """Stopped when told to, or drained, or --max-messages reached; nothing was cut off."""
+EXIT_FAILED: Final = 1
+"""Could not start, or its children died again and again before they started a message."""
 EXIT_CUT_OFF: Final = 3
 """Stopped, but handlers had to be cut off at the end of --grace or by a second signal."""
 EXIT_FORCED: Final = 4

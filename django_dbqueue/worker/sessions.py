@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from typing import Any
 
 from django.db import Error, connections
@@ -11,9 +12,11 @@ from django.db import Error, connections
 def leave_clean() -> None:
     """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone."""
     for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block or connection.needs_rollback or not _autocommits(connection):
+        if connection.in_atomic_block or connection.needs_rollback or not _is_sound(connection):
             discard(connection.alias)
             continue
+        if connection.settings_dict["CONN_MAX_AGE"] == 0:
+            _keep(connection)
         try:
             connection.close_if_unusable_or_obsolete()
         except Error:  # MySQL's client refuses to close what is closed
@@ -36,5 +39,28 @@ def discard_all() -> None:
         discard(connection.alias)
 
 
-def _autocommits(connection: Any) -> bool:
-    return connection.connection is None or bool(connection.autocommit)
+def _keep(connection: Any) -> None:
+    """Keep a connection whose age is to be 0, Django's default for requests: a worker would connect at every message.
+
+    It is asked whether it lives before its next use, since the server may have closed it meanwhile.
+    """
+    connection.close_at = None
+    connection.health_check_enabled = True
+    connection.health_check_done = False
+
+
+def _is_sound(connection: Any) -> bool:
+    """Whether the driver's connection is open (or not there yet), with autocommit on. No driver says it alike."""
+    raw = connection.connection
+    if raw is None:
+        return True
+    if connection.vendor == "mysql":
+        is_open = bool(raw.open)
+    elif connection.vendor == "postgresql":
+        is_open = not raw.closed
+    else:
+        try:
+            is_open = raw.total_changes >= 0
+        except sqlite3.ProgrammingError:
+            is_open = False
+    return is_open and bool(connection.autocommit)

@@ -25,13 +25,15 @@ from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
 from django_dbqueue.worker.aftermath import say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
-from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_OK, WorkerOptions
+from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
 from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.shutdown import StopSignals
 
 TICK: Final = 0.2
+BARREN: Final = 5
+"""Children that may die in a row before they start a message, where the worker is to end by itself."""
 STEADY: Final = 10.0
 """Seconds that a child must have lived for its death not to slow the next start."""
 LOOK_FOR_STRAYS: Final = 10.0
@@ -53,6 +55,7 @@ class Child:
     started_at: float = 0.0
     start_at: float = 0.0
     is_finished: bool = False
+    barren: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 30.0))
 
 
@@ -77,6 +80,7 @@ class Supervisor:
         self._killed = False
         self._cut_off = 0
         self._retry_due = 0.0
+        self._gave_up = False
         self._strays: set[str] = set()
         self._strays_at = 0.0
 
@@ -104,6 +108,8 @@ class Supervisor:
                 self._name_strays()
                 self._progress(self.totals)
         discard_all()
+        if self._gave_up:
+            return EXIT_FAILED
         return EXIT_CUT_OFF if self._cut_off else EXIT_OK
 
     def _may_end(self) -> bool:
@@ -164,6 +170,10 @@ class Supervisor:
         crashed = not board.said_farewell
         bounded = self._options.drain or self._options.max_messages is not None
         child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
+        child.barren = child.barren + 1 if crashed and not board.counter("started") else 0
+        if bounded and child.barren >= BARREN and not self._killed:
+            logger.error("child %s died %s times before it started a message; giving it up", child.index, BARREN)
+            child.is_finished = self._gave_up = True
         if not crashed and code == EXIT_OK:
             self._take_over(board)
         else:

@@ -101,6 +101,11 @@ def _break_connection(_message: Message, what: dict[str, Any]) -> None:
         connection.connection.close()
 
 
+def _session(message: Message, _what: dict[str, Any]) -> None:
+    connection.ensure_connection()
+    note("session", message, session=id(connection.connection))
+
+
 def _enqueue(_message: Message, what: dict[str, Any]) -> None:
     Message.objects.enqueue(what["payload"], queue=what["to"])
 
@@ -120,6 +125,7 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "exactly once": _exactly_once,
     "break connection": _break_connection,
     "enqueue": _enqueue,
+    "session": _session,
 }
 
 

@@ -167,6 +167,33 @@ def test_what_is_cut_off_goes_back_charged_but_neither_failed_nor_crashed(
     assert "Interrupted" in str(row.error)
 
 
+def test_a_bounded_worker_whose_children_die_again_and_again_before_they_begin_gives_up(
+    start_worker: Callable[..., Any],
+) -> None:
+    worker = start_worker("--max-messages", "1")
+    killed: set[int] = set()
+    for _ in range(5):
+        row = wait_until(lambda: Worker.objects.exclude(pid__in=killed).first(), "a child to say that it is there")
+        killed.add(row.pid)
+        os.kill(row.pid, signal.SIGKILL)
+    assert worker.ended() == 1
+    assert "before it started a message" in worker.output
+
+
+def test_a_drain_waits_for_a_table_that_comes_back(start_worker: Callable[..., Any]) -> None:
+    send(do="ok")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE django_dbqueue_queue RENAME TO hidden")
+    try:
+        worker = start_worker("--drain")
+        worker.wait_for_output("database trouble")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE hidden RENAME TO django_dbqueue_queue")
+    assert worker.ended() == 0, "a table that comes back is waited for"
+    assert Message.objects.done("test").count() == 1
+
+
 def test_a_third_signal_ends_it_at_once(start_worker: Callable[..., Any]) -> None:
     running = send(do="sleep", seconds=300)
     worker = start_worker("--grace", "300")

@@ -120,6 +120,12 @@ def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Call
     assert len({n["pid"] for n in worker.notes("begin")}) > 1
 
 
+def test_handlers_keep_their_connection_from_message_to_message(drain: Callable[..., Any]) -> None:
+    Message.objects.enqueue_many([{"do": "session"}] * 10, queue="test")
+    worker = drain()
+    assert len({note["session"] for note in worker.notes("session")}) == 1
+
+
 def test_a_drain_finishes_what_its_handlers_enqueue_into_whichever_queue(drain: Callable[..., Any]) -> None:
     for number, (queue, to) in enumerate([("test", "async"), ("test", "short-lease"), ("short-lease", "test")]):
         payload = {"do": "ok", "seconds": 0.01 * number}

@@ -56,8 +56,8 @@ def _seconds(text: str) -> float:
 class Command(BaseCommand):
     """Run consumers until stopped.
 
-    Exit codes: 0 stopped, drained or spent; 1 could not start; 2 wrong options; 3 handlers were cut off; 4 ended at
-    once by a third signal.
+    Exit codes: 0 stopped, drained or spent; 1 could not start, or its children could not; 2 wrong options;
+    3 handlers were cut off; 4 ended at once by a third signal.
     """
 
     help = "Run the consumers of the message queue."
