@@ -245,9 +245,9 @@ def test_headers_that_are_no_object_say_so(text: str) -> None:
 
 
 @pytest.mark.parametrize("tail", ["", "\\"])
-def test_a_body_of_a_million_quotes_is_refused_at_once(tail: str) -> None:
-    hostile = written_by_sql("[" * 300 + '"' + '\\"' * 500_000 + tail)
+def test_a_body_of_many_quotes_without_an_end_is_refused_at_once(tail: str) -> None:
+    hostile = written_by_sql('"' + '\\"' * 60_000 + "[" * 300 + tail)
     began = time.process_time()
     with pytest.raises(UndecodableMessage):
         _ = hostile.payload
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 2
