@@ -138,8 +138,9 @@ def test_sigterm_lets_the_handler_finish_and_gives_the_rest_back_uncharged(
     worker = start_worker("--threads", "1", "--batch", "10")
     worker.wait_for("begin", running.pk)
     waiting = [send(do="ok") for _ in range(4)]
+    wait_until(lambda: Message.objects.running("test").count() > 1, "a message to be fetched ahead")
     worker.signal(signal.SIGTERM)
-    worker.wait_for_output("stopping")
+    wait_until(lambda: Message.objects.running("test").count() == 1, "what has not started to be given back")
     gate.touch()
     assert worker.ended() == 0
     assert Message.objects.get(pk=running.pk).status == "y"
