@@ -13,7 +13,7 @@ from django.db import IntegrityError, connections
 
 from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
 from django_dbqueue.databases.words import DEAD
-from django_dbqueue.exceptions import DuplicateKey
+from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle.statements import run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
@@ -24,11 +24,14 @@ NOT_DONE = f"status IN ('{NEW}', '{RUNNING}')"
 
 
 class Changed(int):
-    """How many messages a verb changed; ``conflicts`` holds a DuplicateKey for each whose key was taken."""
+    """How many messages a verb changed; ``conflicts`` holds the error of each that it could not change.
 
-    conflicts: list[DuplicateKey]
+    That is a DuplicateKey where the key was taken, and an UndecodableMessage where the row can't be read.
+    """
 
-    def __new__(cls, count: int, conflicts: Iterable[DuplicateKey] = ()) -> Changed:
+    conflicts: list[DBQueueError]
+
+    def __new__(cls, count: int, conflicts: Iterable[DBQueueError] = ()) -> Changed:
         changed = super().__new__(cls, count)
         changed.conflicts = list(conflicts)
         return changed
@@ -50,7 +53,8 @@ def drop(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
 
 
 def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]) -> Changed:
-    count, conflicts = 0, []
+    count = 0
+    conflicts: list[DBQueueError] = []
     for message in messages:
         try:
             count += _move_one(using, message.claim, state, change)

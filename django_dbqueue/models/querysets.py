@@ -9,7 +9,7 @@ from django.db import models
 
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.envelope import check_queue, key_hash
-from django_dbqueue.exceptions import DuplicateKey
+from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, requeue
 from django_dbqueue.lifecycle.requeue import Changed
 from django_dbqueue.models.aliases import db_alias
@@ -93,15 +93,17 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def send_again(self) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
 
-        Where a live message has the key already, none is sent, and ``conflicts`` names it.
+        Where a live message has the key already, or the row can't be decoded, none is sent; ``conflicts`` says so,
+        and the others go on.
         """
-        sent, conflicts = 0, []
+        sent = 0
+        conflicts: list[DBQueueError] = []
         first_sent = None
         for message in self._each():
             if first_sent is not None and message.pk >= first_sent:
                 break  # the selection matches what it sends, and would never end
-            headers = {**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk}
             try:
+                headers = {**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk}
                 new = self.enqueue(
                     message.payload,
                     queue=message.queue,
@@ -115,6 +117,8 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
                 )
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
+            except (UndecodableMessage, InvalidMessage) as error:
+                conflicts.append(UndecodableMessage(f"message {message.pk} can't be sent again: {error}"))
             else:
                 sent += 1
                 first_sent = first_sent or new.pk

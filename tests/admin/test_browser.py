@@ -15,6 +15,10 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import override_settings
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from django_dbqueue.models import Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
@@ -22,19 +26,11 @@ from tests.admin.conftest import make_dead, make_done, make_stuck, url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHROMEDRIVER = shutil.which("chromedriver")
 EVIL = '</pre><script>alert("pwned")</script><img src=x onerror=alert(1)>'
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="chromium or chromedriver is not installed"),
-]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Page:
@@ -99,6 +95,8 @@ class Page:
 def page(live_server: Any, tmp_path: Path) -> Iterator[Page]:
     User.objects.create_superuser("op", password="secret")
     options = webdriver.ChromeOptions()
+    assert CHROMIUM, "chromium is not installed: bin/test installs it"
+    assert CHROMEDRIVER, "chromedriver is not installed: bin/test installs it"
     options.binary_location = CHROMIUM
     for flag in (
         "headless",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import DuplicateKey, InvalidMessage, LeaseLost
+from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models import Message
 from django_dbqueue.models.querysets import MessageQuerySet
 from tests.factories import (
@@ -210,6 +211,18 @@ def test_send_again_sends_the_same_payload(payload: Any) -> None:
     Message.objects.done(QUEUE).send_again()
     again = claim_one()
     assert (again.payload, again.body, again.content_type) == (payload, message.body, message.content_type)
+
+
+def test_send_again_reports_the_message_that_cannot_be_decoded_and_goes_on_with_the_others() -> None:
+    Message.objects.enqueue_many([1, 2, 3], queue=QUEUE)
+    first, second, third = Message.objects.claim(3, queue=QUEUE)
+    Message.objects.ack([first, second, third])
+    Message.objects.filter(pk=second.pk).update(body="[")
+    changed = Message.objects.done(QUEUE).send_again()
+    assert changed == 2
+    assert [type(error) for error in changed.conflicts] == [UndecodableMessage]
+    assert f"message {second.pk}" in str(changed.conflicts[0])
+    assert sorted(message.payload for message in Message.objects.ready(QUEUE)) == [1, 3]
 
 
 def test_send_again_reports_the_message_whose_key_is_live_and_goes_on_with_the_others() -> None:
