@@ -1,0 +1,207 @@
+"""Where article 002's routines fail, and ours in the same place don't: SQS in SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.contrib.auth.models import Group
+
+from django_dbqueue import LeaseLost, TransactionNotAllowed
+from django_dbqueue.models import Message
+from tests.concurrency.steps import aside, meet
+from tests.factories import QUEUE, claim_one, held, row, stuck, waiting
+from tests.systems.articles import (
+    article_002,
+    ask,
+    by_default,
+    claim_uncommitted,
+    in_its_own_dialect,
+    rolled_back,
+    run,
+    session_with,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.systems.articles.article_002 import Schema
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def article() -> Iterator[Schema]:
+    with article_002.installed() as schema:
+        yield schema
+
+
+# The read that locks every row
+
+
+@in_its_own_dialect
+def test_article_002_a_read_of_an_empty_queue_holds_up_the_readers_of_another(article: Schema) -> None:
+    message_id = article.put("full", "{}", 2, 0)
+    met = meet(by_default(lambda: article.begin_to_read("empty")), lambda: article.get("full"), waits=True)
+    assert (met.first, met.second) == ([], message_id)
+
+
+@in_its_own_dialect
+def test_article_002_a_read_of_an_empty_queue_holds_up_who_puts_into_another(article: Schema) -> None:
+    met = meet(by_default(lambda: article.begin_to_read("empty")), lambda: article.put("full", "{}", 2, 0), waits=True)
+    assert met.second == 1
+
+
+@in_its_own_dialect
+def test_article_002_of_two_readers_the_second_waits_though_there_are_two_messages(article: Schema) -> None:
+    one, two = article.put("q", "{}", 1, 60), article.put("q", "{}", 1, 60)
+    met = meet(by_default(lambda: article.begin_to_read("q")), lambda: article.get("q"), waits=True)
+    assert met.first == [(one,)]
+    assert met.second == one, "it waited, and got the same, since the first had not come to its UPDATE"
+    assert article.get("q") == two
+
+
+def test_ours_a_claim_from_an_empty_queue_holds_up_neither_readers_nor_senders() -> None:
+    message = waiting()
+    met = meet(lambda: claim_uncommitted("empty"), lambda: Message.objects.claim(1, queue=QUEUE), waits=False)
+    assert (met.first, met.second) == ([], [message])
+    met = meet(lambda: claim_uncommitted("empty"), waiting, waits=False)
+    assert met.second.outcome == "created"
+
+
+def test_ours_of_two_readers_each_gets_one_of_two_messages_and_neither_waits() -> None:
+    one, two = waiting(), waiting()
+    met = meet(claim_uncommitted, lambda: Message.objects.claim(1, queue=QUEUE), waits=False)
+    assert (met.first, met.second) == ([one], [two])
+
+
+# START TRANSACTION in a procedure
+
+
+@in_its_own_dialect
+@pytest.mark.parametrize("routine", ["get", "delete"])
+def test_article_002_a_call_commits_the_rows_that_its_caller_has_not_committed(article: Schema, routine: str) -> None:
+    message_id = article.put("q", "{}", 2, 0)
+
+    def work_and_call() -> None:
+        Group.objects.create(name="half done")
+        if routine == "get":
+            article.get("q")
+        else:
+            article.delete(message_id)
+
+    rolled_back(work_and_call)
+    assert Group.objects.filter(name="half done").exists()
+
+
+def test_ours_an_ack_is_rolled_back_with_its_callers_work() -> None:
+    message = held()
+
+    def work_and_ack() -> None:
+        Group.objects.create(name="half done")
+        message.ack()
+
+    rolled_back(work_and_ack)
+    assert not Group.objects.exists()
+    assert row(message)["status"] == "run"
+    message.ack()
+
+
+def test_ours_a_claim_within_a_transaction_is_refused_and_commits_nothing() -> None:
+    waiting()
+
+    def work_and_claim() -> None:
+        Group.objects.create(name="half done")
+        with pytest.raises(TransactionNotAllowed):
+            Message.objects.claim(1, queue=QUEUE)
+
+    rolled_back(work_and_claim)
+    assert not Group.objects.exists()
+    claim_one()
+
+
+# User variables
+
+
+@in_its_own_dialect
+def test_article_002_a_call_overwrites_its_callers_variables(article: Schema) -> None:
+    run("SET @id = 'mine', @payload = 'mine', @queue_name = 'mine'")
+    message_id = article.put("q", "{}", 2, 0)
+    article.get("q")
+    assert ask("SELECT @id, @payload, @queue_name") == [(message_id, "{}", "q")]
+
+
+@in_its_own_dialect
+def test_ours_a_whole_life_sets_no_variable_of_the_session() -> None:
+    run("SET @id = 'mine', @payload = 'mine', @queue_name = 'mine', @_now = 'mine', @_id = 'mine', @LID = 'mine'")
+    held().ack()
+    assert ask("SELECT @id, @payload, @queue_name, @_now, @_id, @LID") == [("mine",) * 6]
+
+
+# Delete by id only
+
+
+@in_its_own_dialect
+def test_article_002_who_was_too_slow_deletes_the_message_that_another_works_on(article: Schema) -> None:
+    slow = article.put("q", "{}", 2, 0)
+    assert article.get("q") == slow
+    assert article.get("q") == slow, "its time is over: a second one has it"
+    article.delete(slow)
+    assert article.get("q") is None
+    [(deleted_at,)] = article.ask("SELECT deleted_at FROM main_schema.main_queue")
+    assert deleted_at is not None
+
+
+def test_ours_who_was_too_slow_is_refused_and_the_second_keeps_the_message() -> None:
+    slow = stuck()
+    second = claim_one()
+    with pytest.raises(LeaseLost):
+        slow.ack()
+    assert row(second)["status"] == "run"
+    second.ack()
+
+
+# What has spent its reads
+
+
+@in_its_own_dialect
+def test_article_002_a_message_whose_only_reader_died_is_lost_and_looks_like_one_in_work(article: Schema) -> None:
+    article.put("q", "reader dies", 1, 60)
+    article.put("q", "reader works", 1, 60)
+    article.get("q")
+    article.get("q")
+    article.run("UPDATE main_schema.main_queue SET next_read = next_read - INTERVAL 1 DAY")
+    assert article.get("q") is None
+    looks = article.ask("SELECT read_cnt, max_read_cnt, deleted_at FROM main_schema.main_queue")
+    assert looks == [(1, 1, None)] * 2
+
+
+def test_ours_a_message_whose_only_reader_died_is_dead_and_can_be_sent_on_its_way_again() -> None:
+    message = stuck(max_reads=1)
+    Message.objects.rescue(QUEUE)
+    assert list(Message.objects.dead(QUEUE)) == [message]
+    assert "LeaseOver" in row(message)["error"]
+    assert Message.objects.dead(QUEUE).requeue() == 1
+    assert claim_one() == message
+
+
+# NOW() of the session's time zone
+
+
+@in_its_own_dialect
+def test_article_002_a_message_put_in_one_time_zone_is_hours_away_in_another(article: Schema) -> None:
+    with session_with("time_zone = '+05:00'"):
+        message_id = article.put("q", "{}", 2, 0)
+        with aside() as elsewhere:
+            elsewhere.do(lambda: run("SET time_zone = '+00:00'"))
+            assert elsewhere.do(lambda: article.get("q")) is None
+        assert article.get("q") == message_id
+
+
+@in_its_own_dialect
+def test_ours_a_message_sent_in_one_time_zone_is_due_at_once_in_another() -> None:
+    with session_with("time_zone = '+05:00'"):
+        message = waiting()
+        with aside() as elsewhere:
+            elsewhere.do(lambda: run("SET time_zone = '+00:00'"))
+            assert elsewhere.do(lambda: Message.objects.claim(1, queue=QUEUE)) == [message]

@@ -1,0 +1,198 @@
+"""Where article 004's statements fail, and ours in the same place don't: delayed messages by key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_dbqueue import InvalidMessage, LeaseLost
+from django_dbqueue.models import Message
+from tests.factories import QUEUE, claim_one, held, row, waiting
+from tests.systems.articles import article_004 as article
+from tests.systems.articles import ask, in_its_own_dialect, session_with, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def table() -> Iterator[None]:
+    with standing(article.TABLE, article.create(), article.INDEX):
+        yield
+
+
+# INSERT IGNORE, that hides errors
+
+
+@in_its_own_dialect
+def test_article_004_a_key_that_is_too_long_is_cut_and_the_next_one_is_lost(table: None) -> None:
+    long = "k" * 200
+    assert article.offer(long + "1") == 1
+    assert article.offer(long + "2") == 0
+    assert ask("SELECT pKey FROM DelayedQueue") == [(long,)]
+
+
+def test_ours_a_key_that_is_too_long_is_refused_and_nothing_is_written() -> None:
+    with pytest.raises(InvalidMessage):
+        waiting(key="k" * 201)
+    assert not Message.objects.exists()
+
+
+@in_its_own_dialect
+def test_article_004_a_payload_that_is_missing_becomes_an_empty_one(table: None) -> None:
+    assert article.offer("k", None) == 1
+    assert ask("SELECT payload FROM DelayedQueue") == [(b"",)]
+
+
+def test_ours_a_payload_of_none_comes_out_as_none() -> None:
+    waiting(payload=None)
+    assert claim_one().payload is None
+
+
+@in_its_own_dialect
+@pytest.mark.parametrize("moment", ["tomorrow", "2022-10-22 10:00:00"])
+def test_article_004_a_moment_that_is_no_number_becomes_the_distant_past_and_is_delivered_at_once(
+    table: None, moment: str
+) -> None:
+    assert article.offer("k", at=moment) == 1
+    key, scheduled_at, _ = article.poll() or ("", article.NOW, 0)
+    assert key == "k"
+    assert scheduled_at <= 2022
+
+
+@pytest.mark.parametrize("moment", ["tomorrow", "2022-10-22 10:00:00"])
+def test_ours_a_moment_that_is_none_is_refused_and_nothing_is_written(moment: str) -> None:
+    with pytest.raises(InvalidMessage):
+        waiting(key="k", at=moment)
+    assert not Message.objects.exists()
+
+
+@in_its_own_dialect
+@pytest.mark.parametrize("twin", ["CONTACT", "contáct"])
+def test_article_004_a_key_that_its_collation_takes_for_another_is_dropped_as_a_duplicate(
+    table: None, twin: str
+) -> None:
+    assert article.offer("contact") == 1
+    assert article.offer(twin) == 0
+
+
+@pytest.mark.parametrize("twin", ["CONTACT", "contáct"])
+def test_ours_a_key_is_compared_byte_by_byte(twin: str) -> None:
+    assert [waiting(key=key).outcome for key in ("contact", twin)] == ["created", "created"]
+
+
+# The timestamp that is a lock
+
+
+def test_article_004_an_ack_sent_twice_deletes_the_new_message_that_another_holds(table: None) -> None:
+    article.offer("k", b"old")
+    key, seen, created = article.poll() or ("", 0, 0)
+    first_lock = article.lock(key, seen)
+    assert first_lock
+    assert article.acknowledge(key, created, first_lock), "done; the reply is lost on the way"
+    article.offer("k", b"new")
+    key, seen, created_anew = article.poll() or ("", 0, 0)
+    second_lock = article.lock(key, seen)
+    assert (second_lock, created_anew) == (first_lock, created), "all in one second: one proof for two holders"
+    assert article.acknowledge(key, created, first_lock), "the first, who asks again"
+    assert ask("SELECT COUNT(*) FROM DelayedQueue") == [(0,)]
+
+
+def test_ours_an_ack_sent_twice_is_refused_and_the_new_message_stays_with_its_holder() -> None:
+    first = held(payload="old", key="k")
+    first.ack()
+    second = held(payload="new", key="k")
+    with pytest.raises(LeaseLost):
+        first.ack()
+    assert row(second)["status"] == "run"
+    second.ack()
+
+
+@in_its_own_dialect
+def test_ours_claims_of_one_message_in_one_frozen_moment_are_told_apart() -> None:
+    with session_with(f"timestamp = {article.NOW}"):
+        first = held(key="k")
+        first.release()
+        second = claim_one()
+        assert first.claimed_at == second.claimed_at
+        with pytest.raises(LeaseLost):
+            first.ack()
+        second.ack()
+
+
+# SELECT, then UPDATE: all run for the same row
+
+
+def test_article_004_of_five_consumers_with_five_messages_due_four_come_away_with_nothing(table: None) -> None:
+    for number in range(5):
+        article.offer(f"k{number}")
+    polled = [article.poll() for _ in range(5)]
+    assert len(set(polled)) == 1
+    key, seen, _ = polled[0] or ("", 0, 0)
+    assert [bool(article.lock(key, seen)) for _ in range(5)] == [True, False, False, False, False]
+
+
+def test_ours_of_five_consumers_with_five_messages_due_each_gets_one() -> None:
+    messages = {waiting(key=f"k{number}").pk for number in range(5)}
+    assert {claim_one().pk for _ in range(5)} == messages
+
+
+# A key that is taken while its message is in work
+
+
+def test_article_004_what_is_offered_while_the_key_is_in_work_is_lost(table: None) -> None:
+    article.offer("k", b"old")
+    key, seen, created = article.poll() or ("", 0, 0)
+    locked = article.lock(key, seen)
+    assert locked
+    assert article.offer("k", b"new") == 0
+    assert article.acknowledge(key, created, locked)
+    assert article.poll() is None
+
+
+def test_ours_what_is_sent_while_the_key_is_in_work_outlives_the_running_claim() -> None:
+    old = held(payload="old", key="k")
+    assert waiting(payload="ignored", key="k").outcome == "ignored"
+    assert waiting(payload="new", key="k", on_conflict="update").outcome == "updated"
+    with pytest.raises(LeaseLost):
+        old.ack()
+    assert claim_one().payload == "new"
+
+
+# A second is long
+
+
+@in_its_own_dialect
+def test_article_004_within_a_second_the_alphabet_decides_who_is_first(table: None) -> None:
+    article.offer("z, sent first")
+    article.offer("a, sent second")
+    key, _, _ = article.poll() or ("", 0, 0)
+    assert key == "a, sent second"
+
+
+def test_ours_who_was_sent_first_is_first() -> None:
+    first = waiting(key="z, sent first")
+    waiting(key="a, sent second")
+    assert claim_one() == first
+
+
+# A message that nobody can process
+
+
+def test_article_004_a_message_that_nobody_can_process_comes_every_five_minutes_for_ever(table: None) -> None:
+    article.offer("poison")
+    now = article.NOW
+    for _ in range(20):
+        key, seen, _ = article.poll(now) or ("", 0, 0)
+        assert article.lock(key, seen, now=now)
+        now += 60 * 5
+
+
+def test_ours_a_message_that_nobody_can_process_is_dead_after_its_reads() -> None:
+    message = waiting(key="poison", max_reads=3)
+    for _ in range(3):
+        claim_one().nack(error="nobody can")
+    assert list(Message.objects.dead(QUEUE)) == [message]
