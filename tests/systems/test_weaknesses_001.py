@@ -10,10 +10,12 @@ import pytest
 from django.db import DataError, OperationalError, ProgrammingError, connection
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.databases import Statement
+from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.models import Message
+from django_dbqueue.statuses import NEW
 from tests.concurrency.steps import Aside, aside, meet
 from tests.factories import QUEUE, claim_one, held, row, stuck, waiting
+from tests.plans import crowd
 from tests.plans.plan import cost_of
 from tests.systems.articles import article_001 as article
 from tests.systems.articles import ask, by_default, claim_uncommitted, in_its_own_dialect, run, standing
@@ -174,6 +176,16 @@ def test_article_001_a_claim_reads_all_that_was_ever_done(table: None) -> None:
     run("INSERT INTO `queue` (biz, conn_id, status) VALUES " + ", ".join([f"({LETTERS}, 5, 'y')"] * 500))
     article.enqueue(LETTERS, "new")
     assert cost_of(connection, Statement(article.TAKE, (article.NOW,))) > 500
+
+
+def test_ours_a_claim_reads_nothing_of_what_was_ever_done() -> None:
+    nothing_else = {"delayed": 0, "stuck": 0, "dead": 0, "backlog": 0, "queues": 0}
+    find = dialect_of(connection).due(("id",), crowd.QUEUE, NEW, 0, 1)
+    crowd.fill(done=0, **nothing_else)
+    alone = cost_of(connection, find)
+    crowd.fill(done=500, **nothing_else)
+    assert Message.objects.done(crowd.QUEUE).count() == 500
+    assert cost_of(connection, find) <= alone + 10
 
 
 @in_its_own_dialect
