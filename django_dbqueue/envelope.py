@@ -111,6 +111,14 @@ def check_key(key: object) -> str | None:
     return key
 
 
+def hash_of_key(queue: str, key: str) -> str:
+    """Return what (queue, key) is found by; InvalidMessage refuses what no message can have."""
+    name = check_queue(queue)
+    if check_key(key) is None:
+        raise InvalidMessage("A message without a key can't be found by it: give the key that it was enqueued with.")
+    return key_hash(name, key)
+
+
 def key_hash(queue: str, key: str) -> str:
     """Return the hex SHA-256 of (queue, NUL, key).
 

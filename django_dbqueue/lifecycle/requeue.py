@@ -1,5 +1,7 @@
 """What an operator may do: requeue, reject, drop; each names the state and the token that the operator saw.
 
+A sender may drop by key what he has sent: the live message, whoever holds it.
+
 A row that moved meanwhile is passed by, so that a stale page changes nothing. A requeue takes the message's key
 back; where a newer live message has it, that row is reported as DuplicateKey and the others go on.
 """
@@ -14,7 +16,7 @@ from django.db import IntegrityError, connections
 from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
 from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
-from django_dbqueue.lifecycle.statements import run, short_transaction
+from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -50,6 +52,22 @@ def reject_waiting(using: str, messages: Iterable[Any], *, reason: str) -> Chang
 def drop(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
     """{n, run, dead} → y, marked by whom."""
     return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(reason))
+
+
+def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -> bool:
+    """{n, run} → y for the live message of a key, whoever holds it; tell whether there was one."""
+    connection = connections[using]
+    dialect = dialect_of(connection)
+
+    def drop_it() -> bool:
+        with short_transaction(using):
+            rows = fetch(using, dialect.live_by_hash([key_hash]))  # locked, so that nobody moves it meanwhile
+            if not rows:
+                return False
+            where = dialect.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
+            return run(using, dialect.move(dialect.drop(reason), where)) == 1
+
+    return outermost(connection, drop_it)
 
 
 def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]) -> Changed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.db import models
 
 from django_dbqueue.codecs import decode_headers
-from django_dbqueue.envelope import check_queue, key_hash
+from django_dbqueue.envelope import check_queue, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, requeue
 from django_dbqueue.lifecycle.requeue import Changed
@@ -62,7 +62,11 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
     def with_key(self, queue: str, key: str) -> Self:
         """Of this queue and key, compared byte by byte, finished ones too."""
-        return self.filter(key_hash=key_hash(check_queue(queue), key))
+        return self.filter(key_hash=hash_of_key(queue, key))
+
+    def get_by_key(self, queue: str, key: str) -> Message | None:
+        """Return the live message of this queue and key, or None; at most one is live, ``with_key`` has the others."""
+        return next(iter(self.with_key(queue, key).filter(live=1)), None)
 
     # -- verbs of operators -------------------------------------------------------------------------------
 
@@ -82,7 +86,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         """Make running and dead ones as if new; return how many, with ``conflicts`` where the key was taken."""
         return requeue.requeue(self._write_alias, self._each())
 
-    def drop(self, reason: str) -> Changed:
+    def drop_all(self, reason: str) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
         return requeue.drop(self._write_alias, self._each(), reason=reason)
 

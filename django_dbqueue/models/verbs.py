@@ -15,8 +15,8 @@ from django.apps import apps
 from django.db import connections
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole
-from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, rescue, settle
+from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole, hash_of_key
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, requeue, rescue, settle
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
@@ -154,6 +154,13 @@ class Verbs:
     ) -> list[Message]:
         """Let these leases end that many seconds from now; return the ones whose claim was lost."""
         return settle.extend_many(messages, self._alias_for(using), seconds=seconds)
+
+    def drop(self, queue: str, key: str, *, reason: str = "dropped by its key", using: str | None = None) -> bool:
+        """Mark the live message of this queue and key done, with the reason; return whether there was one.
+
+        It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
+        """
+        return requeue.drop_by_key(self.model, self._alias_for(using), hash_of_key(queue, key), reason=reason)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
         """Give back, charged, what is running past its lease (in all queues for None); return how many."""

@@ -52,7 +52,7 @@ def test_payload_and_headers_need_their_permission(client_with: Callable[..., Cl
     assert "hush" not in text_of(blind, message)
     assert "Can see payloads" in text_of(blind, message)
     assert "secret" in text_of(client_with("view_message", "view_payload"), message)
-    Message.objects.filter(pk=message.pk).drop("x")
+    Message.objects.filter(pk=message.pk).drop_all("x")
     Message.objects.done().purge()
     page = url("change", ArchivedMessage.objects.get().pk, model="archivedmessage")
     assert "secret" not in blind.get(page).content.decode()

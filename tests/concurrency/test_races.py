@@ -35,7 +35,7 @@ def requeue() -> int:
 
 
 def drop() -> int:
-    return int(Message.objects.filter(key="k").drop("by me"))
+    return int(Message.objects.filter(key="k").drop_all("by me"))
 
 
 def claim() -> list[Message]:
@@ -210,12 +210,43 @@ def test_an_update_beside_a_claim_ends_that_claim() -> None:
     assert row(holder)["body"] == "new"
 
 
-@pytest.mark.parametrize("verb", ["reject_waiting", "drop"])
+@pytest.mark.parametrize("verb", ["reject_waiting", "drop_all"])
 def test_an_operator_who_saw_the_message_waiting_changes_nothing_beside_its_claim(verb: str) -> None:
     waiting(key="k")
     met = meet(claim_in_transaction, lambda: int(getattr(Message.objects.ready(QUEUE), verb)("by me")))
     assert met.second == 0
     met.first[0].ack()
+
+
+# Drop by key, beside who holds the message or takes it
+
+
+def drop_by_key() -> bool:
+    return Message.objects.drop(QUEUE, "k")
+
+
+@pytest.mark.parametrize("verb", [*VERBS])
+def test_of_a_holder_and_a_drop_by_key_the_second_has_lost(verb: str) -> None:
+    message = held(key="k")
+    met = meet(drop_by_key, lambda: VERBS[verb](message), waits=True)
+    assert met.first is True
+    assert is_lost(met.second, message)
+    assert row(message)["error"] == "dropped by its key"
+
+
+def test_a_drop_by_key_beside_an_ack_finds_nothing_to_drop() -> None:
+    message = held(key="k")
+    met = meet(message.ack, drop_by_key, waits=True)
+    assert (met.first, met.second) == (None, False)
+    assert (row(message)["status"], row(message)["error"]) == ("y", None)
+
+
+def test_a_drop_by_key_beside_a_claim_takes_the_message_from_it() -> None:
+    waiting(key="k")
+    met = meet(claim_in_transaction, drop_by_key, waits=True)
+    assert met.second is True
+    with pytest.raises(LeaseLost):
+        met.first[0].ack()
 
 
 # Batches and rows that are none of theirs

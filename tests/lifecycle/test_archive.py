@@ -53,7 +53,7 @@ def test_a_message_takes_all_it_was_into_the_history() -> None:
 
 def test_the_history_tells_done_dropped_and_dead_apart() -> None:
     messages = done(), dead(), waiting()
-    Message.objects.ready(QUEUE).drop("by me")
+    Message.objects.ready(QUEUE).drop_all("by me")
     assert Message.objects.all().purge() == 3
     assert sorted(history()) == sorted(zip((m.pk for m in messages), ("done", "dead", "dropped"), strict=True))
 

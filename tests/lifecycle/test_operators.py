@@ -78,7 +78,7 @@ def test_every_message_is_in_exactly_one_state() -> None:
 MAY_MOVE = {
     "requeue": {"running", "stuck", "dead"},
     "reject_waiting": {"ready", "delayed"},
-    "drop": {"ready", "delayed", "running", "stuck", "dead"},
+    "drop_all": {"ready", "delayed", "running", "stuck", "dead"},
     "purge": {"done", "dead"},
 }
 
@@ -116,7 +116,7 @@ def test_a_verb_goes_through_a_selection_page_by_page() -> None:
     Message.objects.enqueue_many(range(1203), queue=QUEUE)
     assert Message.objects.ready(QUEUE).reject_waiting("too many") == 1203
     assert Message.objects.dead(QUEUE).requeue() == 1203
-    assert Message.objects.ready(QUEUE).drop("too many") == 1203
+    assert Message.objects.ready(QUEUE).drop_all("too many") == 1203
     assert Message.objects.done(QUEUE).purge() == 1203
 
 
@@ -145,7 +145,7 @@ def test_a_rejected_message_is_dead_with_the_reason_and_its_counts() -> None:
 
 def test_a_dropped_message_is_done_and_says_by_whom() -> None:
     message = held(key="k")
-    Message.objects.filter(pk=message.pk).drop("dropped by anna")
+    Message.objects.filter(pk=message.pk).drop_all("dropped by anna")
     stored = row(message)
     assert (stored["status"], stored["live"], stored["error"]) == ("y", None, "dropped by anna")
     assert (stored["conn_id"], stored["worker_id"]) == (None, None)
@@ -175,7 +175,7 @@ def taken_and_back_again(message: Message) -> None:
         holder.release()
 
 
-@pytest.mark.parametrize("verb", ["requeue", "reject_waiting", "drop"])
+@pytest.mark.parametrize("verb", ["requeue", "reject_waiting", "drop_all"])
 @pytest.mark.parametrize("state", ["ready", "running", "dead"])
 @pytest.mark.parametrize("meanwhile", [taken_again, taken_and_back_again])
 def test_a_page_that_was_read_before_the_next_claim_changes_nothing(
@@ -246,19 +246,19 @@ def test_a_message_sent_again_twice_names_the_last_one() -> None:
 
 
 def test_the_old_holder_of_a_message_that_an_operator_moved_has_lost_it() -> None:
-    for verb in ("requeue", "drop"):
+    for verb in ("requeue", "drop_all"):
         message = held()
         do(verb, Message.objects.filter(pk=message.pk))
         with pytest.raises(LeaseLost):
             message.ack()
-        Message.objects.all().drop("clear")
+        Message.objects.all().drop_all("clear")
 
 
 def test_an_undecodable_message_can_be_rejected_requeued_and_dropped_like_any_other() -> None:
     message = written_by_sql("{broken")
     assert Message.objects.filter(pk=message.pk).reject_waiting("broken") == 1
     assert Message.objects.filter(pk=message.pk).requeue() == 1
-    assert Message.objects.filter(pk=message.pk).drop("broken") == 1
+    assert Message.objects.filter(pk=message.pk).drop_all("broken") == 1
 
 
 def test_send_again_does_not_send_again_what_it_has_just_sent() -> None:

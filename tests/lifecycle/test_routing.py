@@ -80,9 +80,12 @@ def live_through_everything(messages: Any) -> None:
     assert messages.ready(QUEUE).reject_waiting("by me") == 5
     assert messages.dead(QUEUE).send_again() == 5
     assert messages.release(messages.claim(5, queue=QUEUE)) == []
-    assert messages.ready().drop("by me") == 6
+    assert messages.ready().drop_all("by me") == 6
+    assert messages.enqueue("three", queue=QUEUE, key="k").outcome == "created"
+    assert messages.get_by_key(QUEUE, "k").payload == "three"
+    assert messages.drop(QUEUE, "k") is True
     assert messages.archive(QUEUE, older_than=0, limit=1) == 1
-    assert messages.all().purge() == messages.count() + 11
+    assert messages.all().purge() == messages.count() + 12
     assert messages.count() == 0
 
 
@@ -91,7 +94,7 @@ def test_db_manager_leads_every_verb_to_its_database(other: str) -> None:
         live_through_everything(Message.objects.db_manager(other))
     assert len(here) == 0
     assert len(there) > 50
-    assert ArchivedMessage.objects.count() == 12
+    assert ArchivedMessage.objects.count() == 13
 
 
 @pytest.mark.parametrize("messages", [Using(), Message.objects.using(OTHER)], ids=["using=", "using()"])
@@ -129,7 +132,7 @@ def test_using_leads_the_verbs_of_a_selection(other: str) -> None:
         assert waiting.reject_waiting("unwanted") == 3
         assert Message.objects.using(other).dead(QUEUE).requeue() == 3
         assert Message.objects.using(other).send_again() == 3
-        assert Message.objects.using(other).drop("by me") == 6
+        assert Message.objects.using(other).drop_all("by me") == 6
         assert Message.objects.using(other).purge() == 6
     assert len(here) == 0
 

@@ -242,7 +242,7 @@ def rejected(message: Message) -> None:
 
 
 def dropped(message: Message) -> None:
-    assert Message.objects.filter(pk=message.pk).drop("by me") == 1
+    assert Message.objects.filter(pk=message.pk).drop_all("by me") == 1
 
 
 def archived(message: Message) -> None:
@@ -458,7 +458,7 @@ def test_the_token_stays_after_a_rescue_an_update_a_requeue_and_a_drop() -> None
         token = message.claim_token
         end(message)
         assert row(message)["claim_token"] == token
-        Message.objects.filter(pk=message.pk).drop("for the next")
+        Message.objects.filter(pk=message.pk).drop_all("for the next")
 
 
 # A settlement joins the caller's transaction

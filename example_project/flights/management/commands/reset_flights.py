@@ -32,7 +32,7 @@ class Command(BaseCommand):
             if Message.objects.running(queue).exists():
                 raise CommandError(f"A worker is busy with {queue}: stop it first. Nothing was changed.")
 
-        messages.drop("reset_flights")
+        messages.drop_all("reset_flights")
         moved = messages.purge()
         # The ingests go last, with the totals: whatever stops this command before, it can be run again.
         with transaction.atomic():
