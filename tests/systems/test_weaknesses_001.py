@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import DataError, OperationalError, ProgrammingError, connection
+from django.contrib.auth.models import Group
+from django.db import DataError, OperationalError, ProgrammingError, connection, transaction
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import Statement, dialect_of
@@ -91,6 +92,35 @@ def test_ours_a_late_ack_does_not_settle_a_later_claim_of_the_same_session() -> 
         first.ack()
     assert row(second)["status"] == "run"
     second.ack()
+
+
+# Exactly once, by a transaction that doesn't look at what its last statement did
+
+
+@in_its_own_dialect
+def test_article_001_its_transaction_commits_the_work_of_who_has_lost_the_message(table: None) -> None:
+    article.enqueue(LETTERS, "one")
+    [message_id] = article.claim(LETTERS, at=article.LONG_AGO)
+    [(owner,)] = ask("SELECT CONNECTION_ID()")
+    with transaction.atomic():
+        Group.objects.create(name="work of the first")
+        with aside() as other:
+            other.do(lambda: run(article.GUARD.format(sessions="0"), article.NOW))
+            assert other.do(lambda: article.claim(LETTERS)) == [message_id]
+            other.do(lambda: Group.objects.create(name="work of the second"))
+            assert other.do(lambda: run(article.FINISH, message_id, other.session)) == 1
+        assert run(article.FINISH, message_id, owner) == 0
+    assert Group.objects.count() == 2
+
+
+def test_ours_the_transaction_of_who_has_lost_the_message_is_rolled_back() -> None:
+    first = stuck()
+    second = claim_one()
+    with pytest.raises(LeaseLost), first.transaction():
+        Group.objects.create(name="work of the first")
+    with second.transaction():
+        Group.objects.create(name="work of the second")
+    assert [group.name for group in Group.objects.all()] == ["work of the second"]
 
 
 # Statements that don't run, or don't do it

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.contrib.auth.models import Group
 
-from django_dbqueue import LeaseLost, TransactionNotAllowed
+from django_dbqueue import InvalidMessage, LeaseLost, TransactionNotAllowed
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, meet
 from tests.factories import QUEUE, claim_one, held, row, stuck, waiting
@@ -205,3 +205,38 @@ def test_ours_a_message_sent_in_one_time_zone_is_due_at_once_in_another() -> Non
         with aside() as elsewhere:
             elsewhere.do(lambda: run("SET time_zone = '+00:00'"))
             assert elsewhere.do(lambda: Message.objects.claim(1, queue=QUEUE)) == [message]
+
+
+# What nobody checks
+
+
+@in_its_own_dialect
+def test_article_002_a_message_without_a_limit_or_a_time_is_lost_without_a_word(article: Schema) -> None:
+    assert article.put("q", "no limit said", None, 0)
+    assert article.get("q") is None
+    untimed = article.put("q", "no time said", 3, None)
+    assert article.get("q") == untimed
+    assert article.get("q") is None, "next_read is NULL now, and stays so"
+
+
+def test_ours_a_limit_and_a_lease_that_are_not_said_are_the_settings_and_wrong_ones_are_refused() -> None:
+    waiting(max_reads=None, lease=None)
+    message = claim_one()
+    assert (message.max_reads or 0) > 0
+    assert (message.lease_seconds or 0) > 0
+    for wrong in ({"max_reads": -1}, {"lease": -1}):
+        with pytest.raises(InvalidMessage):
+            waiting(**wrong)
+    assert Message.objects.count() == 1
+
+
+@in_its_own_dialect
+def test_article_002_a_reader_of_one_queue_gets_the_messages_of_its_namesake(article: Schema) -> None:
+    message_id = article.put("mails", "{}", 1, 0)
+    assert article.get("MAILS") == message_id
+
+
+def test_ours_the_names_of_queues_are_compared_byte_by_byte() -> None:
+    message = waiting(queue="mails")
+    assert Message.objects.claim(1, queue="MAILS") == []
+    assert Message.objects.claim(1, queue="mails") == [message]

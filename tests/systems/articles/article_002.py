@@ -117,7 +117,7 @@ class Schema:
     def ask(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
         return ask(sql.replace("main_schema", self._name), *params)
 
-    def put(self, queue: str, payload: str, max_read_cnt: int, invisibility_time: int) -> int:
+    def put(self, queue: str, payload: str, max_read_cnt: int | None, invisibility_time: int | None) -> int:
         sql = "SELECT main_schema.put_message_in_queue(%s, %s, %s, %s)"
         return int(self.ask(sql, queue, payload, max_read_cnt, invisibility_time)[0][0])
 
