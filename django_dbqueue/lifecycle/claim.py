@@ -63,6 +63,8 @@ class Claimer:
     using: str
     queue: str
     worker_id: int | None = None
+    saw_all: bool = False
+    """Whether the last look was one from the beginning, so that a short answer means that no more is due."""
     _marks: dict[int, tuple[Any, int]] = field(default_factory=dict)
     _priorities: list[int] = field(default_factory=list)
     _look_again_at: float = 0.0
@@ -83,6 +85,7 @@ class Claimer:
         """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
         began = time.monotonic()
         from_beginning = began >= self._look_again_at
+        self.saw_all = from_beginning
         if from_beginning:
             self._marks.clear()
             self._priorities = priorities_in_use(self.using, self.queue, NEW)

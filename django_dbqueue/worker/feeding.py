@@ -82,7 +82,7 @@ class Feeder:
                 break
         if got:
             self._backoff.reset()
-        elif not len(self._holding):
+        elif not len(self._holding) and all(each.saw_all for each in self._claimers if each.queue not in paused):
             self.empty_at = now
         if got < want:
             self._poll_at = time.monotonic() + self._backoff.next()
