@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from django_dbqueue.exceptions import DuplicateKey as DuplicateKey
     from django_dbqueue.exceptions import InvalidMessage as InvalidMessage
     from django_dbqueue.exceptions import LeaseLost as LeaseLost
+    from django_dbqueue.exceptions import TransactionBroken as TransactionBroken
     from django_dbqueue.exceptions import TransactionNotAllowed as TransactionNotAllowed
     from django_dbqueue.exceptions import UndecodableMessage as UndecodableMessage
     from django_dbqueue.exceptions import UnsupportedDatabase as UnsupportedDatabase
@@ -33,6 +34,7 @@ _HOMES = {
     "DuplicateKey": "exceptions",
     "InvalidMessage": "exceptions",
     "LeaseLost": "exceptions",
+    "TransactionBroken": "exceptions",
     "TransactionNotAllowed": "exceptions",
     "UndecodableMessage": "exceptions",
     "UnsupportedDatabase": "exceptions",

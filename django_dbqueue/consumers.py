@@ -38,6 +38,7 @@ class Consumer:
     queue: str
     handler: Callable[..., Any]
     options: dict[str, Any] = field(default_factory=dict)
+    transactional: bool = False
 
     @property
     def is_async(self) -> bool:
@@ -65,12 +66,14 @@ def consumer(
     timeout: float | None = None,
     backoff: float | None = None,
     backoff_max: float | None = None,
+    transactional: bool = False,
 ) -> Callable[[Handler], Handler]:
     """Register a function (or ``async def``) as the consumer of a queue; it gets the message.
 
     Return is ack; ``Retry`` and ``Reject`` say otherwise; any other exception is a failure, retried with exponential
     back-off (``backoff`` seconds doubled each time up to ``backoff_max``, with jitter) until ``max_reads``.
-    ``lease`` and ``timeout`` are seconds.
+    ``lease`` and ``timeout`` are seconds. With ``transactional`` the handler runs inside ``message.transaction()``: its
+    rows in the queue's database and the ack are one commit, and whatever it raises undoes them (promise P15).
     """
     said: dict[str, Any] = {}
     check_queue(queue)
@@ -87,8 +90,19 @@ def consumer(
     if max_reads is not None:
         said["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
 
+    if not isinstance(transactional, bool):
+        raise InvalidMessage(
+            f"transactional of the consumer of {queue!r} must be True or False, not {transactional!r}."
+        )
+
     def register(handler: Handler) -> Handler:
-        new = Consumer(queue, handler, said)
+        new = Consumer(queue, handler, said, transactional)
+        if new.transactional and new.is_async:
+            raise ImproperlyConfigured(
+                f"{new.name}, the consumer of queue {queue!r}, is async and can't be transactional: Django's "
+                "transactions are not async. Write it as def, or leave transactional out and use "
+                "message.transaction() in a function that it calls by sync_to_async()."
+            )
         standing = _registry.get(queue)
         if standing is not None and standing.name != new.name:
             raise ImproperlyConfigured(

@@ -48,5 +48,17 @@ class TransactionNotAllowed(DBQueueError, RuntimeError):
     """The operation is a transaction of its own and was called inside atomic()."""
 
 
+class TransactionBroken(DBQueueError):
+    """The transaction of a message's rows and ack ended before the ack; what it had not committed is rolled back."""
+
+    def __init__(self, message_id: int | None) -> None:
+        self.message_id = message_id
+        super().__init__(
+            f"message {message_id} was not acked: the transaction that began with its block can't be committed. The "
+            "block swallowed a database error that rolled it back (let it pass, or put that statement into an atomic() "
+            "of its own), or ended it by itself (COMMIT, set_rollback(True), or DDL, which commits on MySQL)."
+        )
+
+
 class UnsupportedDatabase(DBQueueError):
     """The database can't keep the queue's promises; the text says what it lacks."""

@@ -19,23 +19,38 @@ ATTEMPTS: Final = 8
 _MYSQL_PASSING: Final = {1020, 1205, 1213, 1317, 3572}
 """Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
 _SQLSTATE_PASSING: Final = {"40001", "40P01", "55P03", "57014"}
+_MYSQL_VICTIM: Final = {1020, 1213}
+_SQLSTATE_VICTIM: Final = {"40001", "40P01"}
 
 
 def is_passing(error: BaseException) -> bool:
     """Tell whether the same transaction, begun anew, is likely to succeed at once."""
     if not isinstance(error, DatabaseError):
         return False
-    cause = error.__cause__
-    code = cause.args[0] if cause is not None and cause.args else None
-    if isinstance(code, int):
-        return code in _MYSQL_PASSING
-    state = getattr(cause, "sqlstate", None)
-    if state is not None:
-        return state in _SQLSTATE_PASSING
+    known = _is_one_of(error, _MYSQL_PASSING, _SQLSTATE_PASSING)
+    if known is not None:
+        return known
     return "database is locked" in str(error) or "database table is locked" in str(error)
 
 
-def outermost(connection: Any, work: Callable[[], Result]) -> Result:
+def is_victim(error: BaseException) -> bool:
+    """Tell whether the server rolled the transaction back for another's sake: a deadlock, a failed serialisation."""
+    return isinstance(error, DatabaseError) and bool(_is_one_of(error, _MYSQL_VICTIM, _SQLSTATE_VICTIM))
+
+
+def _is_one_of(error: DatabaseError, codes: set[int], states: set[str]) -> bool | None:
+    """Look for the server's code or SQLSTATE; None where the driver tells neither."""
+    cause = error.__cause__
+    code = cause.args[0] if cause is not None and cause.args else None
+    if isinstance(code, int):
+        return code in codes
+    state = getattr(cause, "sqlstate", None)
+    return None if state is None else state in states
+
+
+def outermost(
+    connection: Any, work: Callable[[], Result], *, passing: Callable[[BaseException], bool] = is_passing
+) -> Result:
     """Run ``work``, again with jitter while errors pass; once only inside a transaction of the caller."""
     if connection.in_atomic_block:
         return work()
@@ -43,7 +58,7 @@ def outermost(connection: Any, work: Callable[[], Result]) -> Result:
         try:
             return work()
         except DatabaseError as error:
-            if attempt == ATTEMPTS - 1 or not is_passing(error):
+            if attempt == ATTEMPTS - 1 or not passing(error):
                 raise
         time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
     raise AssertionError("unreachable")  # pragma: no cover

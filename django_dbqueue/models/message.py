@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
-from django.db import models, transaction
+from django.db import connections, models, transaction
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -15,6 +15,7 @@ from django.utils.translation import pgettext_lazy
 from django_dbqueue import codecs
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
+from django_dbqueue.lifecycle.one_commit import acked_with_its_rows
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import (
     AsciiField,
@@ -158,11 +159,16 @@ class Message(models.Model):
     def transaction(self) -> Iterator[None]:
         """Make what the block writes in this database, and the ack, one commit: exactly once (promise P15).
 
-        The fenced ack is the last statement; LeaseLost from it rolls everything back.
+        The fenced ack is the last statement; LeaseLost from it rolls everything back, and so does TransactionBroken,
+        where the transaction didn't last until then. A block that settles the message itself is not acked again.
         """
-        with transaction.atomic(using=self._alias):
+        with acked_with_its_rows(self, self._alias):
             yield
-            self.ack()
+
+    @property
+    def settlements_pending(self) -> int:
+        """How many settlements by this object wait for the commit of the caller's transaction."""
+        return sum(hook[1] == self._remember_settled for hook in connections[self._alias].run_on_commit)
 
     def forget(self, *, settled: bool) -> None:
         """Drop what a move changed, so that the next look reads it anew; the token of the claim stays.

@@ -1,25 +1,30 @@
 """After a child's death: what it held goes back, each message by what its slot says (promises P7 and P8).
 
-Started: charged, and a crash. Succeeded and not yet acked: acked, for its handler returned. Timed out: nacked as
-such. Not started: uncharged. If no slot was set, everything is charged, so that no message can kill children for
-ever by dying before its slot is set.
+Started: charged, and a crash, unless the handler committed an ack of its own. Succeeded and not yet acked: acked, for
+its handler returned. Timed out: nacked as such. Not started: uncharged. If no slot was set, everything is charged, so
+that no message can kill children for ever by dying before its slot is set.
 """
 
 from __future__ import annotations
 
 import signal
 import time
+from typing import Final
 
-from django.db import connections
+from django.db import DatabaseError, connections
 
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.settle import settle_claims
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.models import Message, Worker
+from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import backoff, timed_out
+
+LOCKS_PATIENCE: Final = 1.0
+"""Seconds in which a server usually notices that a session's process is dead."""
 
 
 def say_how(exitcode: int | None) -> str:
@@ -41,42 +46,70 @@ def settle_after(
     """Settle all that a dead child held; return how many messages were in a handler when it ended.
 
     ``cut_off``: its own supervisor ended it, so that what was running is charged, but neither failed nor crashed.
+    A message whose handler committed its ack, and whose slot was not cleared any more, is done and stays so.
     """
     dialect = dialect_of(connections[using])
     standing = board.standing()
-    started = standing[SlotState.STARTED]
+    started, hung = standing[SlotState.STARTED], standing[SlotState.TIMED_OUT]
+    _await_the_locks_of_the_dead(using, [claim for claims in standing.values() for claim in claims])
     owned = [Claim(*row) for row in fetch(using, dialect.owned(tuple(consumers), worker_id))]
     in_slots = {claim.id for claims in standing.values() for claim in claims}
     besides = [claim for claim in owned if claim.id not in in_slots]
     crash = dialect.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
     if cut_off:
-        _settle(
-            using,
-            dialect.cut_off("Interrupted: the worker was stopped before the handler returned."),
-            started,
-        )
+        interrupted = dialect.cut_off("Interrupted: the worker was stopped before the handler returned.")
+        moved = _settle(using, interrupted, started)
     else:
-        _settle(using, crash, started)
-        _tell(using, started, f"its process ended by {how}", board)
+        moved = _settle(using, crash, started)
+        _tell(using, moved, f"its process ended by {how}", board)
     _settle(using, dialect.ack(), standing[SlotState.SUCCEEDED])
-    hung = standing[SlotState.TIMED_OUT]
-    _nack_timed_out(using, consumers, hung, board)
+    moved |= _nack_timed_out(using, consumers, hung, board)
+    running = len(moved)
+    board.count("done", _count_done(using, [claim for claim in started + hung if claim.id not in moved]))
     if in_slots or cut_off:
         _settle(using, dialect.release(), besides)
     else:
-        _settle(using, crash, besides)
-        _tell(using, besides, f"its process ended by {how}, before any handler had begun", board)
+        moved = _settle(using, crash, besides)
+        _tell(using, moved, f"its process ended by {how}, before any handler had begun", board)
     Worker.objects.using(using).filter(pk=worker_id).delete()
-    return len(started) + len(hung)
+    return running
 
 
-def _settle(using: str, change: Change, claims: list[Claim]) -> None:
-    for part in chunks(claims, MAX_IDS):
-        settle_claims(using, change, part)
+def _await_the_locks_of_the_dead(using: str, claims: list[Claim]) -> None:
+    """Wait until the server has noticed the death, so that no settlement waits for a row that the dead one locked.
+
+    A session that itself waits for something may not notice for long. DatabaseError then, and the supervisor comes
+    again: it has other children to look after, and must not wait inside a statement.
+    """
+    until = time.monotonic() + LOCKS_PATIENCE
+    while not all(_are_unlocked(using, part) for part in chunks(claims, MAX_IDS)):
+        if time.monotonic() > until:
+            raise DatabaseError("its session still holds the lock of a message's row")
+        time.sleep(LOCKS_PATIENCE / 50)
 
 
-def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> None:
-    dialect = dialect_of(connections[using])
+def _are_unlocked(using: str, claims: list[Claim]) -> bool:
+    dialect, tokens = dialect_of(connections[using]), dict(claims)
+    with short_transaction(using):
+        unlocked = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims), skip_locked=True))}
+        rows = fetch(using, dialect.states(list(tokens)))
+    return all(row[0] in unlocked or row[1:] != (RUNNING, tokens[row[0]]) for row in rows)
+
+
+def _settle(using: str, change: Change, claims: list[Claim]) -> set[int]:
+    """Move what is still held, and return the ids of it."""
+    return set().union(*(settle_claims(using, change, part) for part in chunks(claims, MAX_IDS)))
+
+
+def _count_done(using: str, claims: list[Claim]) -> int:
+    """How many of these are done under their own token."""
+    dialect, tokens = dialect_of(connections[using]), dict(claims)
+    rows = fetch(using, dialect.states(list(tokens))) if claims else []
+    return sum(row[1:] == (DONE, tokens[row[0]]) for row in rows)
+
+
+def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> set[int]:
+    dialect, moved = dialect_of(connections[using]), set()
     rows = Message.objects.using(using).in_bulk([claim.id for claim in claims])
     for claim in claims:
         row = rows.get(claim.id)
@@ -86,6 +119,7 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
         options = consumer.resolved()
         delay, text = backoff(options, row.read_count), timed_out(consumer, options)
         if settle_claims(using, dialect.nack(delay, text), [claim]):
+            moved.add(claim.id)
             board.expect_retry(time.monotonic() + delay)
             spent = 0 < (row.max_reads or 0) <= row.read_count
             board.count("died" if spent else "failed")
@@ -93,14 +127,15 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
                 signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=text)
             else:
                 signals.message_failed.send(Message, queue=row.queue, message_id=row.pk, error=text, delay=delay)
+    return moved
 
 
-def _tell(using: str, claims: list[Claim], evidence: str, board: Board) -> None:
+def _tell(using: str, ids: set[int], evidence: str, board: Board) -> None:
     ids_by_queue: dict[str, list[int]] = {}
-    for row in Message.objects.using(using).filter(pk__in=[claim.id for claim in claims]):
+    for row in Message.objects.using(using).filter(pk__in=ids):
         ids_by_queue.setdefault(row.queue, []).append(row.pk)
         if row.is_dead:
             board.count("died")
             signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=row.error or "")
-    for queue, ids in ids_by_queue.items():
-        signals.message_rescued.send(Message, queue=queue, message_ids=ids, evidence=evidence)
+    for queue, of_queue in ids_by_queue.items():
+        signals.message_rescued.send(Message, queue=queue, message_ids=of_queue, evidence=evidence)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from asgiref.sync import async_to_sync
+from django.db import connections
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.exceptions import LeaseLost, UndecodableMessage
 from django_dbqueue.lifecycle.settle import error_text
+from django_dbqueue.retry import is_victim, outermost
 from django_dbqueue.worker.holding import Delivery
 from django_dbqueue.worker.sessions import leave_clean
 
@@ -21,12 +23,14 @@ from django_dbqueue.worker.sessions import leave_clean
 class Verdict:
     """What is to become of a message whose handler has ended; ``delay`` in seconds."""
 
-    verb: Literal["ack", "nack", "reject", "nothing"]
+    verb: Literal["ack", "acked", "nack", "reject", "nothing"]
     delay: float | None = None
     error: str = ""
 
 
 ACK = Verdict("ack")
+ACKED = Verdict("acked")
+"""Acked already, in one commit with the handler's rows."""
 NOTHING = Verdict("nothing")
 
 
@@ -35,34 +39,49 @@ def execute(delivery: Delivery) -> Verdict:
     message = delivery.message
     try:
         _ = (message.payload, message.headers)
-        _call(delivery)
-        return ACK
+        return _call(delivery)
     except UndecodableMessage as error:
         return Verdict("reject", error=error_text(error) or "")
     except Reject as error:
         return Verdict("reject", error=error_text(str(error)) or "Rejected")
     except Retry as error:
-        delay = backoff(delivery.options, message.read_count) if error.after is None else error.after
+        delay = backoff(delivery.options, delivery.reads) if error.after is None else error.after
         return Verdict("nack", delay, error_text(f"Retry: {error}") or "")
     except LeaseLost as error:
         if error.message_id == message.pk:
             return NOTHING
-        return Verdict("nack", backoff(delivery.options, message.read_count), error_text(error) or "")
+        return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(error) or "")
     except TimeoutError as error:
         text = timed_out(delivery.consumer, delivery.options) if delivery.timed_out else error_text(error)
-        return Verdict("nack", backoff(delivery.options, message.read_count), text or "")
+        return Verdict("nack", backoff(delivery.options, delivery.reads), text or "")
     except BaseException as error:
-        return Verdict("nack", backoff(delivery.options, message.read_count), error_text(error) or "")
+        return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(error) or "")
     finally:
         leave_clean()
 
 
-def _call(delivery: Delivery) -> None:
-    handler = delivery.consumer.handler
-    if not delivery.consumer.is_async:
-        handler(delivery.message)
-        return
-    timeout = delivery.options.timeout
+def _call(delivery: Delivery) -> Verdict:
+    if delivery.consumer.is_async:
+        _call_async(delivery)
+    elif delivery.consumer.transactional:
+        connection = connections[delivery.message._state.db]
+        return outermost(connection, lambda: _call_in_transaction(delivery), passing=is_victim)
+    else:
+        delivery.consumer.handler(delivery.message)
+    return ACK
+
+
+def _call_in_transaction(delivery: Delivery) -> Verdict:
+    """Make the handler's rows and the ack one commit; what the handler settled itself stays as it said."""
+    message = delivery.message
+    with message.transaction():
+        delivery.consumer.handler(message)
+        settled_by_itself = message.settlements_pending
+    return NOTHING if settled_by_itself else ACKED
+
+
+def _call_async(delivery: Delivery) -> None:
+    handler, timeout = delivery.consumer.handler, delivery.options.timeout
 
     async def run() -> None:
         try:

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django.db import Error, connections
+from django.db.models import Q
 
 from django_dbqueue import signals
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
-from django_dbqueue.models import Worker
+from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.retry import outermost
-from django_dbqueue.statuses import RUNNING
+from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.sessions import discard, discard_all
 
@@ -113,8 +114,10 @@ def extend(using: str, deliveries: list[Delivery]) -> None:
 
 
 def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
-    rows = fetch(using, dialect_of(connections[using]).states([delivery.message.pk for delivery in deliveries]))
-    tokens = {row[0]: row[2] for row in rows if row[1] == RUNNING}
+    rows = Message.objects.using(using).filter(pk__in=[delivery.message.pk for delivery in deliveries])
+    # An ack keeps the worker in the row: the handler's own commit came a moment before, and that is no loss
+    ours = rows.filter(Q(status=RUNNING) | Q(status=DONE, worker_id__isnull=False))
+    tokens = dict(ours.values_list("pk", "claim_token"))
     for delivery in deliveries:
         message = delivery.message
         if message.settled or delivery.finished or tokens.get(message.pk) == message.claim.token:

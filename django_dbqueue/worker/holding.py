@@ -26,11 +26,18 @@ class Delivery:
     finished: bool = False
     timed_out: bool = False
     extended_at: float = 0.0
+    lease: float = field(init=False)
+    """The length of the message's lease in seconds."""
+    reads: int = field(init=False)
+    """How many deliveries were charged, this one included."""
+    is_last: bool = field(init=False)
+    """Whether the reads are spent with this delivery."""
 
-    @property
-    def lease(self) -> float:
-        """The length of the message's lease in seconds."""
-        return float(self.message.lease_seconds or 0.0)
+    def __post_init__(self) -> None:
+        # Noted now, because a settlement drops these from the message, and to read them anew may fail
+        self.lease = float(self.message.lease_seconds or 0.0)
+        self.reads = self.message.read_count
+        self.is_last = 0 < (self.message.max_reads or 0) <= self.reads
 
     @property
     def extend_at(self) -> float:

@@ -103,12 +103,14 @@ class Runner:
         self._holding.close()
         if listener is not None:
             listener.stop()
+        self._board.say_farewell()
+        if self._holding.running():
+            # A thread that hangs can't be ended. What it holds is the supervisor's to settle, and the worker's row its
+            # to remove: an open transaction of that thread may have locked everything (on SQLite)
+            os._exit(EXIT_REPLACE)
         heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
         discard_all()
-        self._board.say_farewell()
-        if self._holding.running():
-            os._exit(EXIT_REPLACE)  # a thread that hangs can't be ended; what it holds is the supervisor's to settle
         return EXIT_REPLACE if self._replace_deadline is not None else EXIT_OK
 
     def _turn(self) -> None:
@@ -203,7 +205,7 @@ class Runner:
             return
         delivery, verdict, seconds = item
         if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
-            delay = backoff(delivery.options, delivery.message.read_count)
+            delay = backoff(delivery.options, delivery.reads)
             verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
         self._feeder.learn(seconds)
         self._settler.add(delivery, verdict, seconds)

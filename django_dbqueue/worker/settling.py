@@ -6,6 +6,7 @@ After a lost reply the row's token tells what happened: done under our token mea
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -19,6 +20,8 @@ from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.holding import Delivery, Holding
+
+logger = logging.getLogger("django_dbqueue.worker")
 
 
 class Settler:
@@ -39,9 +42,11 @@ class Settler:
     def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         """Take a verdict in."""
         if delivery.message.settled or verdict.verb == "nothing":
+            self._holding.drop(delivery)
             if delivery.message.settled:
                 self._board.count("done")
-            self._holding.drop(delivery)
+            if verdict.verb == "acked":
+                self._tell_done(delivery, seconds)
         elif verdict.verb == "ack":
             self._acks.append((delivery, seconds))
         else:
@@ -76,9 +81,14 @@ class Settler:
                 if verdict.verb == "reject"
                 else dialect.nack(verdict.delay, verdict.error)
             )
-            held = bool(settle_claims(self.using, change, [delivery.message.claim]))
+            claim = delivery.message.claim
+            held = bool(settle_claims(self.using, change, [claim]))
+            was_done = not held and bool(self._settled_before([claim]))
             del self._others[0]
-            self._finish_other(delivery, verdict, held=held)
+            if was_done:
+                self._finish_done(delivery, verdict)
+            else:
+                self._finish_other(delivery, verdict, held=held)
 
     def _settled_before(self, claims: list[Claim]) -> set[int]:
         """Return those that are done under our own token: the handler acked them, or a reply was lost."""
@@ -89,13 +99,23 @@ class Settler:
         return {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
 
     def _finish_ack(self, delivery: Delivery, seconds: float, *, held: bool) -> None:
-        message = delivery.message
         self._holding.drop(delivery)
         if held:
             self._board.count("done")
-            signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+            self._tell_done(delivery, seconds)
         else:
             self._lost(delivery, "ack")
+
+    def _tell_done(self, delivery: Delivery, seconds: float) -> None:
+        message = delivery.message
+        signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+
+    def _finish_done(self, delivery: Delivery, verdict: Verdict) -> None:
+        """The handler's own commit went through, and then something failed: its reply, or a hook on the commit."""
+        self._holding.drop(delivery)
+        self._board.count("done")
+        said = verdict.error.splitlines()[0] if verdict.error else ""
+        logger.warning("message %s was done already when its handler ended with: %s", delivery.message.pk, said)
 
     def _finish_other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
         message = delivery.message
@@ -104,8 +124,7 @@ class Settler:
             self._lost(delivery, verdict.verb)
             return
         said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
-        spent = 0 < (message.max_reads or 0) <= message.read_count
-        if verdict.verb == "reject" or spent:
+        if verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
             signals.message_died.send(self.model, **said)
         else:

@@ -180,7 +180,8 @@ class Supervisor:
             self._aftermaths.append((board, child.worker_id, say_how(code), self._killed))
             if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, say_how(code))
-        steady = not crashed or time.monotonic() - child.started_at > STEADY
+        lived = time.monotonic() - child.started_at > STEADY
+        steady = not crashed or lived or board.counter("done") > 0
         if steady:
             child.backoff.reset()
         child.start_at = time.monotonic() + (0.0 if steady else child.backoff.next())

@@ -88,6 +88,44 @@ def _exactly_once(message: Message, what: dict[str, Any]) -> None:
             raise ValueError("after the effect")
 
 
+def _effect(message: Message, what: dict[str, Any]) -> None:
+    """Write a row, and then do what else is told."""
+    Queue.objects.create(name=f"effect-{message.pk}-{message.read_count}")
+    then = what.get("then", {"do": "ok"})
+    _DEEDS[then["do"]](message, then)
+
+
+def _settle(message: Message, what: dict[str, Any]) -> None:
+    getattr(message, what["verb"])()
+
+
+def _extend_and_wait(message: Message, what: dict[str, Any]) -> None:
+    """Lock the message's own row, and then wait for a row that somebody else has locked."""
+    message.extend(600)
+    note("extended", message)
+    Queue.objects.filter(name=what["name"]).update(paused_by=str(message.pk))
+
+
+def _extend_and_sleep(message: Message, what: dict[str, Any]) -> None:
+    message.extend()
+    _sleep(message, what)
+
+
+def _lock_in_turn(message: Message, what: dict[str, Any]) -> None:
+    first, second = what["names"]
+    Queue.objects.filter(name=first).update(paused_by=str(message.pk))
+    note("locked", message)
+    _until(message, what)
+    Queue.objects.filter(name=second).update(paused_by=str(message.pk))
+
+
+def _hook_that_fails(_message: Message, _what: dict[str, Any]) -> None:
+    def hook() -> None:
+        raise ValueError("after the commit")
+
+    transaction.on_commit(hook)
+
+
 def _break_connection(_message: Message, what: dict[str, Any]) -> None:
     """Leave the thread's connection in every bad state that a handler can."""
     if what["how"] == "autocommit off":
@@ -124,6 +162,12 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "ack and roll back": _ack_and_roll_back,
     "exactly once": _exactly_once,
     "break connection": _break_connection,
+    "effect": _effect,
+    "settle": _settle,
+    "extend and wait": _extend_and_wait,
+    "extend and sleep": _extend_and_sleep,
+    "lock in turn": _lock_in_turn,
+    "hook that fails": _hook_that_fails,
     "enqueue": _enqueue,
     "session": _session,
 }
@@ -135,6 +179,21 @@ def do_as_told(message: Message) -> None:
     note("begin", message)
     _DEEDS[what["do"]](message, what)
     note("end", message, lost=message.lease_lost)
+
+
+@consumer("transactional", transactional=True, max_reads=3, backoff=0.05, backoff_max=0.2)
+def do_in_a_transaction(message: Message) -> None:
+    do_as_told(message)
+
+
+@consumer("transactional-short-lease", transactional=True, lease=2, max_reads=3)
+def do_in_a_transaction_on_a_short_lease(message: Message) -> None:
+    do_as_told(message)
+
+
+@consumer("transactional-timed", transactional=True, timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
+def do_in_a_transaction_in_time(message: Message) -> None:
+    do_as_told(message)
 
 
 @consumer("short-lease", lease=2, max_reads=5, backoff=0.05, backoff_max=0.2)

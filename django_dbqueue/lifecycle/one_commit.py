@@ -1,0 +1,39 @@
+"""One commit for what a block writes and for the ack of its message (promise P15).
+
+The fenced ack is the last statement before the commit, so that whoever lost the claim writes nothing. Before it, a
+savepoint from the block's beginning is released: it is gone if the server or the block ended that transaction in
+between, and the ack would then be committed without the rows that it answers for. On MySQL a deadlock rolls back the
+whole transaction, and a caller that swallows the error goes on in a new one without noticing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import DatabaseError, connections, transaction
+
+from django_dbqueue.exceptions import TransactionBroken, TransactionNotAllowed
+from django_dbqueue.lifecycle import settle
+
+
+@contextmanager
+def acked_with_its_rows(message: Any, using: str) -> Iterator[None]:
+    """Run the block in a transaction that ends with the message's ack, unless the block settled it itself."""
+    connection = connections[using]
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise TransactionNotAllowed(
+            "message.transaction() was called with autocommit off, where its end commits nothing: "
+            "call set_autocommit(True) first, and leave AUTOCOMMIT out of the database's settings."
+        )
+    with transaction.atomic(using=using):
+        earlier = message.settlements_pending
+        beginning = transaction.savepoint(using=using)
+        yield
+        try:
+            transaction.savepoint_commit(beginning, using=using)
+        except DatabaseError as error:
+            raise TransactionBroken(message.pk) from error
+        if message.settlements_pending == earlier:
+            settle.ack_one(message, using)

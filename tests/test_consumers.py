@@ -1,0 +1,44 @@
+"""What the decorator takes, and what it refuses before a single message is claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from django_dbqueue import InvalidMessage, consumer, consumers
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "_registry", {})
+
+
+def handle(message: Any) -> None:
+    pass
+
+
+async def handle_asynchronously(message: Any) -> None:
+    pass
+
+
+def test_a_consumer_is_transactional_only_if_it_says_so() -> None:
+    consumer("plain")(handle)
+    consumer("careful", transactional=True)(handle)
+    found = consumers.registered()
+    assert (found["plain"].transactional, found["careful"].transactional) == (False, True)
+
+
+@pytest.mark.parametrize("wrong", ["yes", 1, 0, None, []], ids=repr)
+def test_transactional_is_true_or_false_and_nothing_like_it(wrong: Any) -> None:
+    with pytest.raises(InvalidMessage, match="transactional of the consumer of 'q' must be True or False"):
+        consumer("q", transactional=wrong)
+    assert consumers.registered() == {}
+
+
+def test_an_async_handler_cannot_be_transactional() -> None:
+    with pytest.raises(ImproperlyConfigured, match="async and can't be transactional"):
+        consumer("q", transactional=True)(handle_asynchronously)
+    assert consumers.registered() == {}
+    consumer("q")(handle_asynchronously)
