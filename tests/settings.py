@@ -88,6 +88,7 @@ INSTALLED_APPS = [
     "example_project.flights",  # its story is tested with the rest
     # Apps that exist for the tests alone follow here.
     "tests.consumers_app",
+    "tests.bank_app",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from django.db.models import F
+
+from django_dbqueue import consumer
+from tests.bank_app import boundaries
+from tests.bank_app.models import Account, Transfer
+
+if TYPE_CHECKING:
+    from django_dbqueue.models import Message
+
+PLAN = os.environ.get("DBQUEUE_TEST_PLAN")
+if PLAN:
+    boundaries.follow(PLAN)
+
+
+@consumer("bank", transactional=True, max_reads=0, backoff=0.02, backoff_max=0.1)
+def transfer(message: Message) -> None:
+    """Book it as people do who have no deaths in mind, and without a common order of locks."""
+    booking = message.payload
+    source, target = Account.objects.filter(pk=booking["source"]), Account.objects.filter(pk=booking["target"])
+    source.select_for_update().get()
+    Transfer.objects.create(**booking)
+    source.update(balance=F("balance") - booking["amount"])
+    target.update(balance=F("balance") + booking["amount"])
