@@ -18,16 +18,22 @@ TOP_LEVEL: Final[dict[str, Any]] = {
 }
 """Settings and their defaults."""
 
+KEEP: Final = "keep"
+DELETE: Final = "delete"
+"""What becomes of a row that is acked."""
+
 PER_QUEUE: Final[dict[str, Any]] = {
     "lease": 60.0,
     "max_reads": 5,
     "priority": 0,
     "retention": 7 * 86_400.0,
+    "dead_retention": None,
+    "on_ack": KEEP,
     "timeout": None,
     "backoff": 2.0,
     "backoff_max": 3_600.0,
 }
-"""Options that DEFAULTS and each of QUEUES can say: lease, retention, timeout and back-off in seconds."""
+"""Options that DEFAULTS and each of QUEUES can say: lease, retentions, timeout and back-off in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class QueueOptions:
     max_reads: int
     priority: int
     retention: float
+    dead_retention: float | None
+    on_ack: str
     timeout: float | None
     backoff: float
     backoff_max: float

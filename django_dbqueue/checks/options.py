@@ -47,6 +47,11 @@ def _of_type(kind: type | tuple[type, ...], words: str) -> Rule:
     return lambda value: None if isinstance(value, kind) else words
 
 
+def _one_of(*words: str) -> Rule:
+    wanted = " or ".join(repr(word) for word in words)
+    return lambda value: None if isinstance(value, str) and value in words else wanted
+
+
 TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "DATABASE": _of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
     "DEFAULTS": _of_type(Mapping, "a dict of options"),
@@ -59,6 +64,8 @@ PER_QUEUE_RULES: Final[dict[str, Rule]] = {
     "max_reads": _whole(0, MAX_READS_LIMIT),
     "priority": _whole(-100, 100),
     "retention": _seconds(),
+    "dead_retention": _seconds(or_none=True),
+    "on_ack": _one_of(conf.KEEP, conf.DELETE),
     "timeout": _seconds(above_zero=True, or_none=True),
     "backoff": _seconds(),
     "backoff_max": _seconds(),

@@ -14,7 +14,20 @@ from django_dbqueue.statuses import DONE, NEW
 
 
 class Archiving(Words):
-    """Lock, copy, delete: one transaction's three statements."""
+    """Lock the archivers' mutex, lock rows, copy, delete: one transaction's four statements."""
+
+    def lock_mutex(self, name: str, *, wait: bool) -> Statement:
+        """Lock a mutex until the transaction ends; no row where it isn't there, or is locked and we don't wait."""
+        lock = self.lock_row if wait else self.skip_locked
+        return Statement(f"SELECT name FROM {self.mutex} WHERE name = %s{lock}", (name,))
+
+    def find_mutex(self, name: str) -> Statement:
+        """Read whether a mutex is there, locked or not."""
+        return Statement(f"SELECT name FROM {self.mutex} WHERE name = %s", (name,))
+
+    def create_mutex(self, name: str) -> Statement:
+        """Make a mutex, if nobody else did."""
+        return Statement(f"INSERT INTO {self.mutex} (name) VALUES (%s){self.ignore_same_name}", (name,))
 
     def finished(self, queue: str, priority: int, age: float, limit: int) -> Statement:
         """Lock done rows that finished that many seconds ago or earlier, oldest first."""
@@ -23,6 +36,27 @@ class Archiving(Words):
             f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')} "
             f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",
             (queue, priority, -age, limit),
+        )
+
+    def dead_behind(self, queue: str, priority: int, after: int, age: float, limit: int) -> Statement:
+        """Read dead rows behind an id, by id: each with whether it died that many seconds ago or earlier.
+
+        The claim index holds them in one range, but no index holds their time: the caller reads on from window to
+        window.
+        """
+        return Statement(
+            f"SELECT id, finished_at <= {self.plus(self.now, '%s')} FROM {self.message}{self.use_claim_index} "
+            f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
+            "ORDER BY available_at, id LIMIT %s",
+            (-age, queue, priority, after, limit),
+        )
+
+    def lock_dead(self, ids: Sequence[int], age: float) -> Statement:
+        """Lock those of the rows that are dead, and died that many seconds ago or earlier."""
+        return Statement(
+            f"SELECT id FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))}) AND {DEAD} "
+            f"AND finished_at <= {self.plus(self.now, '%s')} ORDER BY id{self.skip_locked}",
+            (*ids, -age),
         )
 
     def lock_finished(self, ids: Sequence[int]) -> Statement:

@@ -21,6 +21,7 @@ class MySQLDialect(Dialect):
     use_live_key = f" FORCE INDEX ({LIVE_KEY})"
     updates_return_rows = False
     ignore_duplicate = ""
+    ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"

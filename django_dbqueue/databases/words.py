@@ -83,6 +83,7 @@ class Words:
 
     message = "django_dbqueue_message"
     archived = "django_dbqueue_archivedmessage"
+    mutex = "django_dbqueue_mutex"
     quote = '"'
     now = ""
     session_id = ""
@@ -98,6 +99,8 @@ class Words:
     """UPDATE … RETURNING exists, so that one statement claims or settles and tells which rows."""
     ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
     """Ends an INSERT so that a taken key writes nothing; '' where the error is caught instead."""
+    ignore_same_name = " ON CONFLICT (name) DO NOTHING"
+    """The same for a mutex."""
     notifies = False
 
     def plus(self, moment: str, seconds: str) -> str:

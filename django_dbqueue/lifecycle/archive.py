@@ -1,12 +1,16 @@
-"""Archive and purge: finished rows move into the history, in bounded transactions.
+"""Archive and purge: finished rows move into the history, in bounded transactions, by one archiver at a time.
 
-Rows are locked, copied and deleted in one transaction, so that a kill at any statement leaves each message in
-exactly one of the two tables. Two archivers at once take different rows.
+A transaction locks the archivers' mutex, locks rows, copies and deletes them. A kill at any statement leaves each
+message in exactly one of the two tables. The mutex is taken before the history gives out ids and is held until the
+commit, so that these ids grow in the order of the commits: who reads on from the highest one that it has seen misses
+none. Inside the caller's transaction it is held until the caller's end. Rows are locked with SKIP LOCKED: whoever
+has the mutex must not wait for a handler whose transaction has acked and goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from django.db import connections
@@ -16,19 +20,24 @@ from django_dbqueue.databases.words import Statement
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
-from django_dbqueue.statuses import DONE
+from django_dbqueue.statuses import DONE, NEW
 
 BATCH = 500
+MUTEX = "archiver"
 
 
-def archive(using: str, queue: str, *, age: float, limit: int | None = None) -> int:
-    """Move done rows of a queue that finished ``age`` seconds ago or earlier; return how many."""
+def archive(using: str, queue: str, *, age: float, limit: int | None = None, wait: bool = True) -> int:
+    """Move done rows of a queue that finished ``age`` seconds ago or earlier; return how many.
+
+    While another archiver is at it, wait for it, or end with what was moved.
+    """
     dialect = dialect_of(connections[using])
     moved = 0
     for priority in priorities_in_use(using, queue, DONE):
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
-            find = dialect.finished(queue, priority, age, wanted)
-            batch = outermost(connections[using], partial(_move, using, find))
+            batch = _move(using, dialect.finished(queue, priority, age, wanted), wait=wait)
+            if batch is None:
+                return moved
             moved += batch
             if batch < wanted:
                 break
@@ -38,16 +47,73 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None) -> 
 def purge(using: str, ids: Iterable[int]) -> int:
     """Move those of the rows that are done or dead, now; return how many."""
     dialect = dialect_of(connections[using])
-    moved = 0
-    for chunk in chunks(ids, MAX_IDS):
-        find = dialect.lock_finished(chunk)
-        moved += outermost(connections[using], partial(_move, using, find))
-    return moved
+    return sum(_move(using, dialect.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
 
 
-def _move(using: str, find: Statement) -> int:
+@dataclass(slots=True)
+class DeadWalk:
+    """Moves dead rows of a queue that died long enough ago; remembers how far it has looked.
+
+    Dead rows stand in the claim index by id, which is not the order in which they died, so that each has to be looked
+    at: a window at a time, on from where the last look ended, and from the beginning again after the end.
+    """
+
+    using: str
+    queue: str
+    _place: tuple[int, int] | None = None
+    """The priority and the id of the last row that was looked at; None before the first."""
+
+    def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
+        """Move those that died ``age`` seconds ago or earlier; return how many.
+
+        It ends behind the last dead row, soon after ``looks`` rows, at ``limit`` moved ones, or while another
+        archiver is at it and it is not to wait.
+        """
+        dialect = dialect_of(connections[self.using])
+        looked = moved = 0
+        place, self._place = self._place, None
+        for priority in priorities_in_use(self.using, self.queue, NEW):
+            if place is not None and priority > place[0]:
+                continue
+            after = place[1] if place is not None and priority == place[0] else 0
+            while True:
+                if moved == limit or (looks is not None and looked >= looks):
+                    self._place = (priority, after)
+                    return moved
+                left = None if limit is None else limit - moved
+                rows = fetch(self.using, dialect.dead_behind(self.queue, priority, after, age, BATCH))
+                old = [row[0] for row in rows if row[1]][:left]
+                batch = _move(self.using, dialect.lock_dead(old, age), wait=wait) if old else 0
+                if batch is None:
+                    self._place = (priority, after)
+                    return moved
+                moved, looked = moved + batch, looked + len(rows)
+                cut = len(old) == left
+                if len(rows) < BATCH and not cut:
+                    break
+                after = old[-1] if cut else rows[-1][0]
+        return moved
+
+
+def _move(using: str, find: Statement, *, wait: bool) -> int | None:
+    """Move what a statement locks; return how many, or None if it is another's turn and this one doesn't wait."""
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    while True:
+        moved = outermost(connection, partial(_move_alone, using, find, wait=wait))
+        if moved is not None:
+            return moved
+        if not wait and fetch(using, dialect.find_mutex(MUTEX)):
+            return None
+        outermost(connection, partial(run, using, dialect.create_mutex(MUTEX)))
+
+
+def _move_alone(using: str, find: Statement, *, wait: bool) -> int | None:
+    """Return None, and do nothing, where the mutex can't be had: another has it, or it isn't there yet."""
     dialect = dialect_of(connections[using])
     with short_transaction(using):
+        if not fetch(using, dialect.lock_mutex(MUTEX, wait=wait)):
+            return None
         ids = [row[0] for row in fetch(using, find)]
         if ids:
             run(using, dialect.copy_to_archive(ids))

@@ -175,9 +175,17 @@ class Verbs:
         limit: int | None = None,
         using: str | None = None,
     ) -> int:
-        """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history."""
+        """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history.
+
+        And dead ones that died longer ago than its ``dead_retention``, if it says one. One archiver works at a time;
+        this one waits for its turn. Return how many were moved.
+        """
         alias, moved = self._alias_for(using), 0
         for name in rescue.queues_in_use(alias) if queue is None else [check_queue(queue)]:
-            age = conf.queue_options(name).retention if older_than is None else check_seconds("older_than", older_than)
+            options = conf.queue_options(name)
+            age = options.retention if older_than is None else check_seconds("older_than", older_than)
             moved += archive.archive(alias, name, age=age, limit=None if limit is None else limit - moved)
+            if options.dead_retention is not None:
+                left = None if limit is None else limit - moved
+                moved += archive.DeadWalk(alias, name).archive(age=options.dead_retention, limit=left)
         return moved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import timedelta
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ RESCUE_EVERY: Final = 1.0
 PAUSES_EVERY: Final = 1.0
 TIDY_EVERY: Final = 60.0
 ARCHIVE_AT_ONCE: Final = 5_000
+"""Rows of a queue that are moved in one turn, and dead ones that are looked at."""
+ARCHIVE_SHARE: Final = 10
+"""Where more is to be moved than that, the next turn comes sooner, for one part in so many of the worker's time."""
 WORKER_ROWS_KEPT: Final = timedelta(days=1)
 
 
@@ -28,6 +32,7 @@ class Maintenance:
         self._rescue_at = 0.0
         self._pauses_at = 0.0
         self._tidy_at: float | None = None
+        self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
         self.paused: set[str] = set()
 
     def run(self, now: float) -> None:
@@ -41,10 +46,19 @@ class Maintenance:
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:
-            self._tidy()
-            self._tidy_at = now + TIDY_EVERY
+            began = time.monotonic()
+            more = self._tidy()
+            soon = max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))
+            self._tidy_at = now + (min(soon, TIDY_EVERY) if more else TIDY_EVERY)
 
-    def _tidy(self) -> None:
-        for queue in self._queues:
-            archive.archive(self._using, queue, age=conf.queue_options(queue).retention, limit=ARCHIVE_AT_ONCE)
+    def _tidy(self) -> bool:
+        """Move what is old enough, a bounded part of it, unless another archiver is at it; return if more is left."""
+        more = False
+        for queue, walk in self._walks.items():
+            options = conf.queue_options(queue)
+            moved = archive.archive(self._using, queue, age=options.retention, limit=ARCHIVE_AT_ONCE, wait=False)
+            more |= moved == ARCHIVE_AT_ONCE
+            if options.dead_retention is not None:
+                walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
         Worker.objects.using(self._using).filter(beat_at__lt=DbNow() - WORKER_ROWS_KEPT).delete()
+        return more

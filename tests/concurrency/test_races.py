@@ -13,7 +13,7 @@ from django_dbqueue.lifecycle import rescue as rescue_module
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import ArchivedMessage, Message
 from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
-from tests.factories import QUEUE, claim_one, dead, done, held, held_many, row, rows, stuck, waiting
+from tests.factories import QUEUE, claim_one, dead, done, held, held_many, row, stuck, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,17 +280,6 @@ def test_the_archive_does_not_wait_for_rows_that_it_does_not_take() -> None:
         done()
     met = meet(holder.extend, lambda: Message.objects.archive(QUEUE, older_than=0), waits=False)
     assert met.second == 3
-
-
-def test_of_two_archivers_each_row_is_taken_by_one() -> None:
-    messages = [done() for _ in range(5)]
-    met = meet(
-        lambda: Message.objects.archive(QUEUE, older_than=0), lambda: Message.objects.archive(QUEUE, older_than=0)
-    )
-    assert (met.first, met.second) == (5, 0)
-    taken = list(ArchivedMessage.objects.order_by("message_id").values_list("message_id", flat=True))
-    assert taken == [message.pk for message in messages]
-    assert rows() == []
 
 
 def test_a_requeue_beside_a_purge_of_the_same_dead_message_finds_it_gone() -> None:

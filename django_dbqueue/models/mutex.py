@@ -1,0 +1,23 @@
+"""What only one may do at a time: a row each, locked for the length of a transaction."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from django_dbqueue.models.fields import AsciiField
+
+
+class Mutex(models.Model):
+    """A name to lock ``FOR UPDATE``. Rows come by themselves and say nothing; the lock ends with its transaction.
+
+    A row lock, since it works behind every pooler, is given up by the very commit that it protects, and is the same
+    on every server.
+    """
+
+    name = AsciiField(max_length=32, primary_key=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.name)

@@ -1,0 +1,111 @@
+"""One archiver at a time, so that the ids of the history grow in the order of the commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+from django.test import override_settings
+
+from django_dbqueue.models import ArchivedMessage, Message, Mutex
+from django_dbqueue.worker.maintenance import Maintenance
+from tests.concurrency.steps import meet
+from tests.factories import QUEUE, dead, done, held, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.concurrency.steps import Met
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WAITS = connection.vendor != "sqlite"
+"""SQLite's second writer waits at the door, where nobody sees it."""
+
+
+def archive() -> int:
+    return Message.objects.archive(QUEUE, older_than=0)
+
+
+def purge() -> int:
+    return Message.objects.all().purge()
+
+
+def history() -> list[int]:
+    return list(ArchivedMessage.objects.order_by("pk").values_list("message_id", flat=True))
+
+
+@pytest.fixture(params=[False, True], ids=["the first ever", "not the first"])
+def has_archived_before(request: pytest.FixtureRequest) -> bool:
+    """The mutex's row comes with the first archiver, who may be in the middle of it."""
+    assert not Mutex.objects.exists()
+    if request.param:
+        done(queue="before")
+        Message.objects.archive("before", older_than=0)
+        assert Mutex.objects.count() == 1
+    return bool(request.param)
+
+
+def and_one_more(archiver: Callable[[], int]) -> int:
+    done()
+    return archiver()
+
+
+def archive_beside(first: Callable[[], int], second: Callable[[], int], *, then_roll_back: bool = False) -> Met:
+    return meet(first, lambda: and_one_more(second), then_roll_back=then_roll_back, waits=WAITS)
+
+
+@pytest.mark.usefixtures("has_archived_before")
+@pytest.mark.parametrize(("first", "second"), [(archive, archive), (archive, purge), (purge, archive), (purge, purge)])
+def test_the_second_archiver_waits_until_the_first_has_committed(
+    first: Callable[[], int], second: Callable[[], int]
+) -> None:
+    messages = [done(), done()]
+    met = archive_beside(first, second)
+    assert (met.first, met.second) == (2, 1)
+    assert history()[-3:-1] == [message.pk for message in messages]
+    assert rows() == []
+
+
+@pytest.mark.usefixtures("has_archived_before")
+@pytest.mark.parametrize("second", [archive, purge])
+def test_when_the_first_archiver_is_rolled_back_the_second_moves_all(second: Callable[[], int]) -> None:
+    messages = [done(), done()]
+    met = archive_beside(archive, second, then_roll_back=True)
+    assert (met.first, met.second) == (2, 3)
+    assert history()[-3:-1] == [message.pk for message in messages]
+    assert rows() == []
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"retention": 0, "dead_retention": 0}})
+def test_a_workers_maintenance_passes_by_while_another_archiver_is_at_it_and_comes_again() -> None:
+    done(queue="before")
+    Message.objects.archive("before")
+    done()
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.run(0.0)
+    before = len(history())
+
+    def maintain() -> int:
+        done()
+        dead()
+        maintenance.run(1_000.0)
+        return Message.objects.count()
+
+    met = meet(purge, maintain, waits=False)
+    assert met.first == 1
+    if WAITS:
+        assert met.second == 3, "the purged row is there until its commit, and the new ones stay"
+    maintenance.run(2_000.0)
+    assert rows() == []
+    assert len(history()) == before + 3
+
+
+def test_the_archive_passes_by_what_a_handler_has_acked_and_not_committed() -> None:
+    """Who has the mutex must not wait for a handler that takes hours."""
+    ended = {done().pk, done().pk}
+    holder = held()
+    met = meet(holder.ack, archive, waits=False)
+    assert met.second == (2 if WAITS else 3)
+    assert set(history()) >= ended
+    assert Message.objects.count() == (1 if WAITS else 0)
