@@ -18,6 +18,7 @@ def connect() -> None:
         (signals.message_died, _died),
         (signals.message_rescued, _rescued),
         (signals.lease_lost, _lease_lost),
+        (signals.ack_undecided, _ack_undecided),
     ):
         signal.connect(listener, dispatch_uid=f"django_dbqueue.log.{listener.__name__}")
 
@@ -62,6 +63,15 @@ def _lease_lost(*, queue: str, message_id: int, verb: str, **_: Any) -> None:
     _say(
         logging.WARNING, "lease_lost", "%s of message %s of %s refused: its claim was lost", verb, message_id, queue,
         queue=queue, message_id=message_id, verb=verb,
+    )  # fmt: skip
+
+
+def _ack_undecided(*, queue: str, message_id: int, **_: Any) -> None:
+    _say(
+        logging.WARNING, "ack_undecided",
+        "the reply to the ack of message %s of %s was lost, and its row is gone: removed by that ack, or after another "
+        "delivery, if the lease had ended meanwhile; on_ack='delete' keeps nothing to tell it by",
+        message_id, queue, queue=queue, message_id=message_id,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ signal                    arguments besides ``sender`` (the message model)
 ``message_died``          queue, message_id, error
 ``message_rescued``       queue, message_ids, evidence
 ``lease_lost``            queue, message_id, verb
+``ack_undecided``         queue, message_id
 ========================  ===========================================================================
 """
 
@@ -20,3 +21,4 @@ message_failed = Signal()
 message_died = Signal()
 message_rescued = Signal()
 lease_lost = Signal()
+ack_undecided = Signal()

@@ -5,10 +5,12 @@ DBQUEUE_TEST_URL       the server, as a URL (for SQLite a directory, which may b
                        servers and says it
 DBQUEUE_TEST_RUN       what makes the names of this run's test databases its own; drawn when not said
 DBQUEUE_TEST_NAME      the test database itself, for processes that a test starts (fixture `worker_env`)
+DBQUEUE_TEST_SETTINGS  the setting DBQUEUE of such processes, as JSON
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from pathlib import Path
@@ -72,6 +74,9 @@ def _postgres() -> dict[str, Any]:
 _BY_NAME = {"sqlite": _sqlite, "mariadb": _mysql, "mysql": _mysql, "postgres": _postgres}
 if TEST_DATABASE not in _BY_NAME:
     raise ImproperlyConfigured(f"DBQUEUE_TEST_DATABASE is {TEST_DATABASE!r}; it can be {', '.join(_BY_NAME)}.")
+
+if TEST_DBQUEUE := os.environ.get("DBQUEUE_TEST_SETTINGS"):
+    DBQUEUE = json.loads(TEST_DBQUEUE)
 
 DATABASES = {"default": _BY_NAME[TEST_DATABASE]()}
 if TEST_NAME:

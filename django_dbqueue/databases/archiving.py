@@ -47,7 +47,7 @@ class Archiving(Words):
         return Statement(
             f"SELECT id, finished_at <= {self.plus(self.now, '%s')} FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
-            "ORDER BY available_at, id LIMIT %s",
+            f"ORDER BY {self.order_of_dead} LIMIT %s",
             (-age, queue, priority, after, limit),
         )
 

@@ -31,6 +31,10 @@ class Moving(Words):
             (),
         )
 
+    def remove(self) -> Change:
+        """run → nowhere: the ack of a queue that keeps no history."""
+        return Change("", (), removes=True)
+
     def _back(self, due: str, due_params: tuple[Any, ...], crashes: str, error: str | None) -> Change:
         """Give back, charged; to the dead when the reads are spent. ``due`` is SQL for when it is due again."""
         return Change(
@@ -122,6 +126,14 @@ class Moving(Words):
             f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {where.sql}{tail}",
             change.params + where.params,
         )
+
+    def settle(self, change: Change, claims: Sequence[Claim], *, returning: bool = False) -> Statement:
+        """Move, or remove, the rows that these claims hold."""
+        fence = self.held(claims)
+        if not change.removes:
+            return self.move(change, fence, returning=returning)
+        tail = " RETURNING id" if returning else ""
+        return Statement(f"DELETE FROM {self.message} WHERE {fence.sql}{tail}", fence.params)
 
     def lock(self, where: Statement, *, skip_locked: bool = False) -> Statement:
         """Lock the rows of a fence and return their ids, ascending."""

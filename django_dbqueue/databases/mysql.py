@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Statement
+from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Change, Claim, Statement
 
 
 class MySQLDialect(Dialect):
@@ -19,6 +19,8 @@ class MySQLDialect(Dialect):
     use_claim_index = f" FORCE INDEX ({CLAIM_INDEX})"
     use_primary_key = " FORCE INDEX (PRIMARY)"
     use_live_key = f" FORCE INDEX ({LIVE_KEY})"
+    order_of_dead = "id"
+    """MariaDB knows that a column that IS NULL needs no sorting, and sorts if it is named all the same."""
     updates_return_rows = False
     ignore_duplicate = ""
     ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
@@ -30,10 +32,16 @@ class MySQLDialect(Dialect):
         # DELETE … WHERE id IN reads a small table whole and waits for everybody's locks, and MariaDB's takes no FORCE
         # INDEX; a join looks the rows up one by one (measured at 900 of 100,000: 24 ms instead of 11)
         return Statement(
-            "DELETE m FROM JSON_TABLE(%s, '$[*]' COLUMNS (id BIGINT PATH '$')) AS named "
-            f"STRAIGHT_JOIN {self.message} AS m{self.use_primary_key} ON m.id = named.id",
+            "DELETE m FROM JSON_TABLE(%s, '$[*]' COLUMNS (named_id BIGINT PATH '$')) AS named "
+            f"STRAIGHT_JOIN {self.message} AS m{self.use_primary_key} ON m.id = named.named_id",
             (json.dumps(list(ids)),),
         )
+
+    def settle(self, change: Change, claims: Sequence[Claim], *, returning: bool = False) -> Statement:
+        if not change.removes:
+            return super().settle(change, claims, returning=returning)
+        rows, fence = self.delete([claim.id for claim in claims]), self.held(claims)
+        return Statement(f"{rows.sql} WHERE {fence.sql}", rows.params + fence.params)
 
     def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
         # a row comparison, or >= with a filter, is read as no range by either server (measured: 2 to 3 times the cost)

@@ -72,10 +72,11 @@ class Claim(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The SET clause of a move, with its parameters."""
+    """The SET clause of a move, with its parameters; or the removal of the row."""
 
     sql: str
     params: tuple[Any, ...]
+    removes: bool = False
 
 
 class Words:
@@ -93,6 +94,8 @@ class Words:
     """Keeps rows that are named by id from being found by a scan, which would wait for everybody's locks."""
     use_live_key = ""
     """The same for rows that are named by key."""
+    order_of_dead = "available_at, id"
+    """The claim index's order where ``available_at`` is NULL, as the planner wants to hear it."""
     skip_locked = " FOR UPDATE SKIP LOCKED"
     lock_row = " FOR UPDATE"
     updates_return_rows = True

@@ -8,13 +8,14 @@ They run on the caller's connection and join the caller's transaction.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import connections
 
-from django_dbqueue import signals
+from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
@@ -36,9 +37,19 @@ def error_text(error: str | BaseException | None) -> str | None:
     return data[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
 
+def ack_of(using: str, queue: str) -> Change:
+    """Return what an ack makes of a row of this queue: it is kept as ``y``, or removed.
+
+    Only the settings say which, so that the answer is the same whoever acks: a handler, a worker, its supervisor,
+    a program without consumers.
+    """
+    dialect = dialect_of(connections[using])
+    return dialect.remove() if conf.queue_options(queue).on_ack == conf.DELETE else dialect.ack()
+
+
 def ack_one(message: Any, using: str) -> None:
-    """run → y."""
-    _settle_one(message, using, "ack", dialect_of(connections[using]).ack())
+    """run → y, or the row is removed."""
+    _settle_one(message, using, "ack", ack_of(using, message.queue))
 
 
 def nack_one(message: Any, using: str, *, delay: float | timedelta | None, error: str | BaseException | None) -> None:
@@ -66,17 +77,25 @@ def extend_one(message: Any, using: str, *, seconds: float | timedelta | None) -
 def _settle_one(message: Any, using: str, verb: str, change: Change, *, settled: bool = True) -> None:
     connection = connections[using]
     dialect = dialect_of(connection)
-    statement = dialect.move(change, dialect.held([message.claim]))
+    statement = dialect.settle(change, [message.claim])
     if outermost(connection, lambda: run(using, statement)) != 1:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
         raise LeaseLost(message.pk, verb)
-    message.forget(settled=settled)
+    message.forget(settled=settled, removed=change.removes)
 
 
 def ack_many(messages: Iterable[Any], using: str) -> list[Any]:
-    """run → y for each; return the ones that were lost."""
-    return _settle_many(messages, using, "ack", dialect_of(connections[using]).ack())
+    """run → y, or the row is removed, for each; return the ones that were lost."""
+    return _settle_many(messages, using, "ack", partial(ack_of, using))
+
+
+def ack_claims(using: str, queues: Mapping[Claim, str]) -> set[int]:
+    """Ack what these claims, each of a message of its queue, still hold; return the ids of those."""
+    acked: set[int] = set()
+    for change, claims in _by_change(queues, partial(ack_of, using)).items():
+        acked |= settle_claims(using, change, claims)
+    return acked
 
 
 def nack_many(
@@ -84,39 +103,55 @@ def nack_many(
 ) -> list[Any]:
     """run → n, charged, or dead, for each; return the ones that were lost."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    return _settle_many(messages, using, "nack", dialect_of(connections[using]).nack(seconds, error_text(error)))
+    change = dialect_of(connections[using]).nack(seconds, error_text(error))
+    return _settle_many(messages, using, "nack", lambda _: change)
 
 
 def reject_many(messages: Iterable[Any], using: str, *, reason: str) -> list[Any]:
     """run → dead for each; return the ones that were lost."""
     change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected")
-    return _settle_many(messages, using, "reject", change)
+    return _settle_many(messages, using, "reject", lambda _: change)
 
 
 def release_many(messages: Iterable[Any], using: str) -> list[Any]:
     """run → n, uncharged, for each; return the ones that were lost."""
-    return _settle_many(messages, using, "release", dialect_of(connections[using]).release())
+    change = dialect_of(connections[using]).release()
+    return _settle_many(messages, using, "release", lambda _: change)
 
 
 def extend_many(messages: Iterable[Any], using: str, *, seconds: float | timedelta | None) -> list[Any]:
     """run → run with a new deadline for each; return the ones that were lost."""
     length = None if seconds is None else check_seconds("seconds", seconds)
     change = dialect_of(connections[using]).extend(length)
-    return _settle_many(messages, using, "extend", change, settled=False)
+    return _settle_many(messages, using, "extend", lambda _: change, settled=False)
 
 
-def _settle_many(messages: Iterable[Any], using: str, verb: str, change: Change, *, settled: bool = True) -> list[Any]:
+def _settle_many(
+    messages: Iterable[Any], using: str, verb: str, change_of: Callable[[str], Change], *, settled: bool = True
+) -> list[Any]:
     lost: list[Any] = []
     for chunk in chunks(messages, MAX_IDS):
-        kept = _settle_distinct(using, change, [message.claim for message in chunk])
+        changes = _by_change({message.claim: message.queue for message in chunk}, change_of)
+        kept: dict[Claim, Change] = {}
+        for change, claims in changes.items():
+            kept |= dict.fromkeys(_settle_distinct(using, change, claims), change)
         for message in chunk:
             if message.claim in kept:
-                message.forget(settled=settled)
+                message.forget(settled=settled, removed=kept[message.claim].removes)
             else:
                 message.lease_lost = True
                 lost.append(message)
                 signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
     return lost
+
+
+def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) -> dict[Change, list[Claim]]:
+    """Sort claims by what becomes of a message of their queue."""
+    found: dict[Change, list[Claim]] = {}
+    changes = {queue: change_of(queue) for queue in set(queues.values())}
+    for claim, queue in queues.items():
+        found.setdefault(changes[queue], []).append(claim)
+    return found
 
 
 def _settle_distinct(using: str, change: Change, claims: Iterable[Claim]) -> set[Claim]:
@@ -138,29 +173,27 @@ def settle_claims(using: str, change: Change, claims: Sequence[Claim]) -> set[in
         return set()
     connection = connections[using]
     dialect = dialect_of(connection)
-    fence = dialect.held(claims)
     if dialect.updates_return_rows:
-        statement = dialect.move(change, fence, returning=True)
+        statement = dialect.settle(change, claims, returning=True)
         return {row[0] for row in outermost(connection, lambda: fetch(using, statement))}
     if len(claims) == 1:
-        moved = outermost(connection, lambda: run(using, dialect.move(change, fence)))
+        moved = outermost(connection, lambda: run(using, dialect.settle(change, claims)))
         return {claims[0].id} if moved else set()
     return outermost(connection, lambda: _move_counted(using, change, claims))
 
 
 def _move_counted(using: str, change: Change, claims: Sequence[Claim]) -> set[int]:
-    """Move where UPDATE only counts: if the count is short, undo, lock to see which are held, and move those."""
+    """Move where the server only counts: if the count is short, undo, lock to see which are held, and move those."""
     dialect = dialect_of(connections[using])
-    fence = dialect.held(claims)
     try:
         with short_transaction(using):
-            if run(using, dialect.move(change, fence)) < len(claims):
+            if run(using, dialect.settle(change, claims)) < len(claims):
                 raise _Short
     except _Short:
         with short_transaction(using):
-            held = {row[0] for row in fetch(using, dialect.lock(fence))}
+            held = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims)))}
             if held:
-                run(using, dialect.move(change, dialect.held([claim for claim in claims if claim.id in held])))
+                run(using, dialect.settle(change, [claim for claim in claims if claim.id in held]))
             return held
     return {claim.id for claim in claims}
 

@@ -170,12 +170,13 @@ class Message(models.Model):
         """How many settlements by this object wait for the commit of the caller's transaction."""
         return sum(hook[1] == self._remember_settled for hook in connections[self._alias].run_on_commit)
 
-    def forget(self, *, settled: bool) -> None:
+    def forget(self, *, settled: bool, removed: bool = False) -> None:
         """Drop what a move changed, so that the next look reads it anew; the token of the claim stays.
 
-        ``settled`` becomes true with the commit, and not at all when the caller's transaction is rolled back.
+        Of a row that was removed nothing can be read anew: there the object keeps what it knew. ``settled`` becomes
+        true with the commit, and not at all when the caller's transaction is rolled back.
         """
-        for name in MOVED_FIELDS:
+        for name in () if removed else MOVED_FIELDS:
             self.__dict__.pop(name, None)
         if settled:
             transaction.on_commit(self._remember_settled, using=self._alias)

@@ -16,7 +16,7 @@ from django.db import DatabaseError, connections
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim, dialect_of
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle import ack_claims, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.statuses import DONE, RUNNING
@@ -62,7 +62,7 @@ def settle_after(
     else:
         moved = _settle(using, crash, started)
         _tell(using, moved, f"its process ended by {how}", board)
-    _settle(using, dialect.ack(), standing[SlotState.SUCCEEDED])
+    _ack(using, standing[SlotState.SUCCEEDED])
     moved |= _nack_timed_out(using, consumers, hung, board)
     running = len(moved)
     board.count("done", _count_done(using, [claim for claim in started + hung if claim.id not in moved]))
@@ -106,6 +106,12 @@ def _count_done(using: str, claims: list[Claim]) -> int:
     dialect, tokens = dialect_of(connections[using]), dict(claims)
     rows = fetch(using, dialect.states(list(tokens))) if claims else []
     return sum(row[1:] == (DONE, tokens[row[0]]) for row in rows)
+
+
+def _ack(using: str, claims: list[Claim]) -> None:
+    for part in chunks(claims, MAX_IDS):
+        queues = dict(Message.objects.using(using).filter(pk__in=[c.id for c in part]).values_list("pk", "queue"))
+        ack_claims(using, {claim: queues[claim.id] for claim in part if claim.id in queues})
 
 
 def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> set[int]:

@@ -25,6 +25,8 @@ class Delivery:
     started_at: float | None = None
     finished: bool = False
     timed_out: bool = False
+    ack_sent: bool = False
+    """An ack went to the database; as long as it stands here unsettled, the reply to it was lost."""
     extended_at: float = 0.0
     lease: float = field(init=False)
     """The length of the message's lease in seconds."""

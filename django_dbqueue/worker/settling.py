@@ -1,7 +1,8 @@
 """Writing verdicts down: acks of a batch in one fenced statement, everything else one by one.
 
 A settlement that the handler committed itself is not done again; one that it rolled back counts as not done.
-After a lost reply the row's token tells what happened: done under our token means that the ack was committed.
+After a lost reply the row's token tells what happened: done under our token means that the ack was committed. Where
+an ack removes the row, nothing is left to tell it by, and the worker says so.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 
 from django.db import connections
 
-from django_dbqueue import signals
-from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue import conf, signals
+from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.lifecycle.settle import ack_of, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, fetch
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
@@ -32,12 +33,12 @@ class Settler:
         self.using = using
         self._holding = holding
         self._board = board
-        self._acks: list[tuple[Delivery, float]] = []
+        self._acks: dict[Change, list[tuple[Delivery, float]]] = {}
         self._others: list[tuple[Delivery, Verdict]] = []
         self._unstarted: list[Delivery] = []
 
     def __len__(self) -> int:
-        return len(self._acks) + len(self._others) + len(self._unstarted)
+        return sum(map(len, self._acks.values())) + len(self._others) + len(self._unstarted)
 
     def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         """Take a verdict in."""
@@ -48,7 +49,7 @@ class Settler:
             if verdict.verb == "acked":
                 self._tell_done(delivery, seconds)
         elif verdict.verb == "ack":
-            self._acks.append((delivery, seconds))
+            self._acks.setdefault(ack_of(self.using, delivery.message.queue), []).append((delivery, seconds))
         else:
             self._others.append((delivery, verdict))
 
@@ -59,14 +60,9 @@ class Settler:
     def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
         dialect = dialect_of(connections[self.using])
-        while self._acks:
-            part = self._acks[:MAX_IDS]
-            claims = [delivery.message.claim for delivery, _ in part]
-            done = settle_claims(self.using, dialect.ack(), claims)
-            done |= self._settled_before([claim for claim in claims if claim.id not in done])
-            del self._acks[: len(part)]
-            for delivery, seconds in part:
-                self._finish_ack(delivery, seconds, held=delivery.message.pk in done)
+        for change, acks in self._acks.items():
+            while acks:
+                self._flush_acks(change, acks)
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(self.using, dialect.release(), [delivery.message.claim for delivery in unstarted])
@@ -83,20 +79,39 @@ class Settler:
             )
             claim = delivery.message.claim
             held = bool(settle_claims(self.using, change, [claim]))
-            was_done = not held and bool(self._settled_before([claim]))
+            settled, gone = self._settled_before([] if held else [claim])
             del self._others[0]
-            if was_done:
+            if settled:
                 self._finish_done(delivery, verdict)
+            elif gone and delivery.options.on_ack == conf.DELETE and delivery.consumer.transactional:
+                self._finish_undecided(delivery)
             else:
                 self._finish_other(delivery, verdict, held=held)
 
-    def _settled_before(self, claims: list[Claim]) -> set[int]:
-        """Return those that are done under our own token: the handler acked them, or a reply was lost."""
+    def _flush_acks(self, change: Change, acks: list[tuple[Delivery, float]]) -> None:
+        part = acks[:MAX_IDS]
+        sent_before = {delivery.message.pk for delivery, _ in part if delivery.ack_sent}
+        for delivery, _ in part:
+            delivery.ack_sent = True
+        claims = [delivery.message.claim for delivery, _ in part]
+        done = settle_claims(self.using, change, claims)
+        settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
+        del acks[: len(part)]
+        for delivery, seconds in part:
+            message_id = delivery.message.pk
+            if change.removes and message_id in gone & sent_before:
+                self._finish_undecided(delivery)
+            else:
+                self._finish_ack(delivery, seconds, held=message_id in done | settled)
+
+    def _settled_before(self, claims: list[Claim]) -> tuple[set[int], set[int]]:
+        """Return those that are done under our own token (the handler acked them, or a reply was lost); the absent."""
         if not claims:
-            return set()
+            return set(), set()
         dialect, tokens = dialect_of(connections[self.using]), dict(claims)
         rows = fetch(self.using, dialect.states([claim.id for claim in claims]))
-        return {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
+        done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
+        return done, tokens.keys() - {row[0] for row in rows}
 
     def _finish_ack(self, delivery: Delivery, seconds: float, *, held: bool) -> None:
         self._holding.drop(delivery)
@@ -116,6 +131,14 @@ class Settler:
         self._board.count("done")
         said = verdict.error.splitlines()[0] if verdict.error else ""
         logger.warning("message %s was done already when its handler ended with: %s", delivery.message.pk, said)
+
+    def _finish_undecided(self, delivery: Delivery) -> None:
+        """The reply to an ack was lost, and the row that would tell of it is gone."""
+        message = delivery.message
+        self._holding.drop(delivery)
+        if not message.lease_lost:
+            self._board.count("done")
+            signals.ack_undecided.send(self.model, queue=message.queue, message_id=message.pk)
 
     def _finish_other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
         message = delivery.message

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import DatabaseError
 from django.test import override_settings
 
+from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import archive as archive_module
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.worker import maintenance as maintenance_module
+from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, row, rows, stuck, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)
@@ -133,10 +139,133 @@ def test_a_failure_at_any_statement_leaves_each_message_where_it_was(
             raise DatabaseError("the server went away")
         return result
 
+    Message.objects.archive(QUEUE)  # the mutex stands, and what is run is the two
     monkeypatch.setattr(archive_module, "run", run)
     with pytest.raises(DatabaseError):
         Message.objects.archive(QUEUE, older_than=0)
     assert (rows(), history()) == (before, [])
+
+
+# The dead
+
+
+def ids_of(messages: Iterable[Message]) -> set[int]:
+    return {message.pk for message in messages}
+
+
+def archived_ids() -> set[int]:
+    return {message_id for message_id, _ in history()}
+
+
+@override_settings(DBQUEUE={"QUEUES": {"mortal": {"dead_retention": 500}, "long": {"dead_retention": 5000}}})
+def test_dead_ones_go_after_their_queues_dead_retention_and_by_default_never() -> None:
+    buried, too_young, of_long, of_nobody = (dead(queue=q) for q in ("mortal", "mortal", "long", "other"))
+    for message in (buried, of_long, of_nobody):
+        let_pass(message, 1000)
+    for make in (held, stuck, waiting):
+        let_pass(make(queue="mortal"), 1000)
+    assert Message.objects.archive() == 1
+    assert history() == [(buried.pk, "dead")]
+    assert Message.objects.archive("mortal", older_than=0) == 0, "older_than is said of done ones"
+    assert ids_of(Message.objects.dead()) == ids_of((too_young, of_long, of_nobody))
+
+
+def many_dead(number: int, **options: Any) -> list[Message]:
+    Message.objects.enqueue_many([Envelope(n, **options) for n in range(number)], queue=QUEUE)
+    messages = Message.objects.claim(number, queue=QUEUE)
+    assert Message.objects.reject(messages, "unwanted") == []
+    return messages
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "BATCH", 4)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("looks", [1, 4, 7, 1000, None])
+def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(looks: int | None) -> None:
+    """They stand by id, whatever their age: every third of two priorities is old."""
+    messages = [*many_dead(21), *many_dead(10, priority=5)]
+    old = messages[::3]
+    for message in old:
+        let_pass(message, 1000)
+    walk, turns = archive_module.DeadWalk("default", QUEUE), 0
+    while len(history()) < len(old):
+        seen = len(history())
+        assert walk.archive(age=500, looks=looks) == len(history()) - seen
+        turns += 1
+        assert looks is None or len(history()) - seen <= max(4, looks + 3)
+    assert archived_ids() == ids_of(old)
+    assert turns == {1: 8, 4: 7, 7: 4, 1000: 1, None: 1}[looks]
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_after_the_end_the_look_begins_anew() -> None:
+    messages = many_dead(10)
+    walk = archive_module.DeadWalk("default", QUEUE)
+    assert walk.archive(age=500, looks=8) == 0
+    let_pass(messages[0], 1000)
+    assert walk.archive(age=500, looks=8) == 0, "it goes on behind the eighth"
+    assert walk.archive(age=500, looks=8) == 1
+    assert archived_ids() == {messages[0].pk}
+
+
+@pytest.mark.usefixtures("small_windows")
+@override_settings(DBQUEUE={"DEFAULTS": {"dead_retention": 0}})
+@pytest.mark.parametrize("limit", [0, 1, 3, 4, 5, 11, 40])
+def test_the_limit_holds_for_done_and_dead_ones_together(limit: int) -> None:
+    many_dead(10)
+    many_dead(3, priority=2)
+    many_done(3)
+    assert Message.objects.archive(older_than=0, limit=limit) == min(limit, 16)
+    assert len(history()) == min(limit, 16)
+    assert Message.objects.archive(older_than=0) == max(0, 16 - limit)
+
+
+def test_one_that_was_requeued_and_died_again_meanwhile_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = dead()
+    let_pass(message, 1000)
+    real = archive_module.fetch
+
+    def fetch(using: str, statement: Any) -> Any:
+        found = real(using, statement)
+        if "finished_at <=" in statement.sql and "FOR UPDATE" not in statement.sql and not moved:
+            moved.append(Message.objects.dead(QUEUE).requeue())
+            claim_one().reject("again")
+        return found
+
+    moved: list[int] = []
+    monkeypatch.setattr(archive_module, "fetch", fetch)
+    assert archive_module.DeadWalk("default", QUEUE).archive(age=500) == 0
+    assert (moved, history()) == ([1], [])
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"retention": 500, "dead_retention": 500}})
+def test_a_workers_maintenance_moves_both_kinds_by_age() -> None:
+    old, young = (done(), dead()), (done(), dead())
+    for message in old:
+        let_pass(message, 1000)
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.run(0.0)
+    assert history() == []
+    maintenance.run(61.0)
+    assert sorted(history()) == sorted([(old[0].pk, "done"), (old[1].pk, "dead")])
+    assert ids_of(Message.objects.all()) == ids_of(young)
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"retention": 0}})
+def test_where_more_is_left_maintenance_comes_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance_module, "ARCHIVE_AT_ONCE", 10)
+    many_done(25)
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.run(0.0)
+    for now, moved in ((61.0, 10), (61.5, 10), (90.0, 20), (119.0, 25), (121.0, 25)):
+        maintenance.run(now)
+        assert len(history()) == moved
+    done()
+    maintenance.run(170.0)
+    assert len(history()) == 25, "it had moved all, and comes again in a minute"
 
 
 def test_an_archived_message_leaves_its_key_free_and_its_holder_without_a_claim() -> None:

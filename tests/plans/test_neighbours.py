@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
+from django.test import override_settings
 
 from django_dbqueue import Envelope
 from django_dbqueue.databases import dialect_of
@@ -56,6 +57,23 @@ def _ack(neighbours: list[Any]) -> bool:
     return Message.objects.ack(neighbours[1:]) == []
 
 
+@override_settings(DBQUEUE={"DEFAULTS": {"on_ack": "delete"}})
+def _ack_and_remove(neighbours: list[Any]) -> bool:
+    return Message.objects.ack(neighbours[1:]) == []
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"on_ack": "delete"}})
+def _ack_and_remove_one(neighbours: list[Any]) -> bool:
+    neighbours[2].ack()
+    return not Message.objects.filter(pk=neighbours[2].pk).exists()
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"dead_retention": 0}})
+def _archive_the_dead(neighbours: list[Any]) -> bool:
+    assert Message.objects.reject(neighbours[1:]) == []
+    return Message.objects.archive(older_than=0) == 5
+
+
 def _rescue(neighbours: list[Any]) -> bool:
     for message in neighbours[1:]:
         message.extend(0)
@@ -71,7 +89,21 @@ def _requeue(neighbours: list[Any]) -> bool:
     return Message.objects.filter(pk__in=rest).requeue() == 2
 
 
-@pytest.mark.parametrize("act", [_enqueue_again, _update, _claim, _ack, _rescue, _purge, _requeue])
+@pytest.mark.parametrize(
+    "act",
+    [
+        _enqueue_again,
+        _update,
+        _claim,
+        _ack,
+        _ack_and_remove,
+        _ack_and_remove_one,
+        _archive_the_dead,
+        _rescue,
+        _purge,
+        _requeue,
+    ],
+)
 def test_a_locked_row_holds_up_nobody_who_wants_others(
     impatient: None,
     neighbours: list[Any],

@@ -24,7 +24,7 @@ from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, PRIMARY, cost_of, plan_of
 
 pytestmark = pytest.mark.django_db
-TINY = {"done": 10, "delayed": 0, "stuck": 10, "dead": 0, "backlog": 0, "queues": 0}
+TINY = {"done": 10, "delayed": 0, "stuck": 10, "dead": 2, "backlog": 0, "queues": 0}
 SMALL = {"done": 40, "delayed": 20, "stuck": 15, "dead": 5, "backlog": 20, "queues": 5}
 LARGE = {
     "done": 1_000_000,
@@ -47,6 +47,7 @@ class Table:
     mark_in_backlog: tuple[Any, int]
     running: list[Claim]
     finished: list[int]
+    dead: list[int]
 
 
 @pytest.fixture(
@@ -94,6 +95,7 @@ def _table(*, is_large: bool) -> Table:
         mark_in_backlog=_mark(backlog[len(backlog) // 2]) if backlog else _mark(ready[4]),
         running=[message.claim for message in running],
         finished=list(Message.objects.done(crowd.QUEUE).order_by("id").values_list("id", flat=True)[:LIMIT]),
+        dead=list(Message.objects.dead(crowd.QUEUE).order_by("id").values_list("id", flat=True)[:LIMIT]),
     )
 
 
@@ -130,6 +132,8 @@ RANGES: dict[str, Build] = {
     ),
     "archive": lambda d, _: d.finished(crowd.QUEUE, 0, 60.0, LIMIT),
     "archive of what is too young": lambda d, _: d.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
+    "look at the dead": lambda d, _: d.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),
+    "look at more of the dead": lambda d, t: d.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
 }
 PROBES: dict[str, Build] = {
     "highest priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 32_767),
@@ -149,18 +153,27 @@ def _take_ids(dialect: Any, ids: list[int]) -> Statement:
 
 BY_ID: dict[str, Build] = {
     "take": lambda d, t: _take_ids(d, t.ids),
-    "ack": lambda d, t: d.move(d.ack(), d.held(t.running[:1])),
-    "ack of a batch": lambda d, t: d.move(d.ack(), d.held(t.running[:LIMIT])),
-    "ack of claims under their own tokens": lambda d, t: d.move(
-        d.ack(), d.held([Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])])
+    "ack": lambda d, t: d.settle(d.ack(), t.running[:1]),
+    "ack of a batch": lambda d, t: d.settle(d.ack(), t.running[:LIMIT]),
+    "ack of claims under their own tokens": lambda d, t: d.settle(
+        d.ack(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
-    "ack, and say which": lambda d, t: d.move(d.ack(), d.held(t.running[:LIMIT]), returning=d.updates_return_rows),
+    "ack, and say which": lambda d, t: d.settle(d.ack(), t.running[:LIMIT], returning=d.updates_return_rows),
     "lock what is held": lambda d, t: d.lock(d.held(t.running[:LIMIT])),
     "lock what is held and free": lambda d, t: d.lock(d.held(t.running[:LIMIT]), skip_locked=True),
     "requeue": lambda d, t: d.move(d.requeue(), d.unmoved(t.running[0], f"status = '{RUNNING}'")),
+    "ack that removes": lambda d, t: d.settle(d.remove(), t.running[:1]),
+    "ack that removes a batch": lambda d, t: d.settle(d.remove(), t.running[:LIMIT]),
+    "ack that removes claims under their own tokens": lambda d, t: d.settle(
+        d.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    ),
+    "ack that removes, and say which": lambda d, t: d.settle(
+        d.remove(), t.running[:LIMIT], returning=d.updates_return_rows
+    ),
     "states": lambda d, t: d.states(t.ids),
     "overwrite": lambda d, t: d.overwrite(t.ids[0], ("1", "json", None, 0, None, None), 0.0, None),
     "lock what is finished": lambda d, t: d.lock_finished(t.finished),
+    "lock what is dead": lambda d, t: d.lock_dead(t.dead, 60.0),
     "copy to the archive": lambda d, t: d.copy_to_archive(t.finished),
     "delete": lambda d, t: d.delete(t.finished),
 }
@@ -237,10 +250,12 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
     claims = [Claim(claim.id, place + 1) for place, claim in enumerate(table.running)]
     ids = [claim.id for claim in claims]
     for statement in (
-        dialect.move(dialect.ack(), dialect.held(claims)),
-        dialect.move(dialect.ack(), dialect.held(table.running)),
+        dialect.settle(dialect.ack(), claims),
+        dialect.settle(dialect.ack(), table.running),
         _take_ids(dialect, ids),
+        dialect.settle(dialect.remove(), claims),
         dialect.lock_finished(ids),
+        dialect.lock_dead(ids, 60.0),
         dialect.copy_to_archive(ids),
         dialect.delete(ids),
     ):
