@@ -87,7 +87,7 @@ def test_who_lost_the_claim_removes_nothing_and_is_told(ack: Callable[[Message],
     elif how == "updated":
         waiting(key="k", payload="new", on_conflict="update")
     elif how in {"requeued", "dropped"}:
-        {"requeued": Message.objects.all().requeue, "dropped": lambda: Message.objects.all().drop("me")}[how]()
+        {"requeued": Message.objects.all().requeue, "dropped": lambda: Message.objects.all().drop_all("me")}[how]()
     else:
         assert Message.objects.rescue() == 1
     if how == "taken by another":
@@ -162,7 +162,7 @@ def test_only_an_ack_removes() -> None:
         message = held(queue=verb)
         getattr(message, verb)()
         assert Message.objects.filter(pk=message.pk).exists()
-    Message.objects.ready().drop("by me")
+    Message.objects.ready().drop_all("by me")
     assert Message.objects.done().count() == 2, "an operator's drop leaves its reason"
 
 
@@ -271,6 +271,6 @@ def test_what_had_succeeded_when_the_child_died_ends_as_its_queue_says(board: Bo
 def test_nothing_is_left_for_the_archive_but_what_an_operator_ended() -> None:
     done()
     waiting()
-    Message.objects.ready().drop("by me")
+    Message.objects.ready().drop_all("by me")
     assert Message.objects.archive(older_than=0) == 1
     assert ArchivedMessage.objects.get().outcome == "dropped"
