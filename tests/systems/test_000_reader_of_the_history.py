@@ -1,0 +1,94 @@
+"""Who reads on from the highest id that it has seen misses no message of the history (article 000's archival table)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_dbqueue.models import ArchivedMessage, Message
+from tests.systems.historian import SHARE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PRODUCERS = 2
+OTHERS = ("archiver", "archiver", "maintainer", "purger")
+PATIENCE = 120
+PAGE = 40
+
+
+class Reader:
+    """Remembers nothing but the highest id, and what it was shown."""
+
+    def __init__(self) -> None:
+        self.last_seen = 0
+        self.messages: list[int] = []
+        self.looks = 0
+
+    def look(self) -> int:
+        page = ArchivedMessage.objects.filter(id__gt=self.last_seen).order_by("id").values_list("id", "message_id")
+        rows = list(page[:PAGE])
+        self.messages += [message_id for _, message_id in rows]
+        self.last_seen = rows[-1][0] if rows else self.last_seen
+        self.looks += bool(rows)
+        return len(rows)
+
+
+@pytest.fixture
+def processes(worker_env: dict[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Producers first; all of them are ready, and wait for the word."""
+    environment = worker_env | {"DBQUEUE_TEST_SETTINGS": json.dumps({"DEFAULTS": {"dead_retention": 0}})}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.systems.historian", role],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for role in ("producer",) * PRODUCERS + OTHERS
+    ]
+    try:
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", process.communicate()[1]
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def say_go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def test_a_reader_that_follows_the_ids_misses_none_while_producers_and_archivers_run(
+    processes: list[subprocess.Popen[str]],
+) -> None:
+    reader, deadline = Reader(), time.monotonic() + PATIENCE
+    for process in processes:
+        say_go(process)
+    producers, archivers = processes[:PRODUCERS], processes[PRODUCERS:]
+    while any(process.poll() is None for process in producers) or Message.objects.exists():
+        reader.look()
+        assert time.monotonic() < deadline, "the table did not become empty"
+    ends = [process.communicate(timeout=PATIENCE) for process in archivers]  # which closes their standard input
+    while reader.look():
+        pass
+
+    assert [error for _, error in ends if error] == []
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    assert reader.messages == list(ArchivedMessage.objects.order_by("id").values_list("message_id", flat=True))
+    assert len(reader.messages) == len(set(reader.messages)) == PRODUCERS * SHARE
+    assert ArchivedMessage.objects.filter(outcome="dead").exists()
+    assert reader.looks > PRODUCERS * SHARE / PAGE, "it had read while they wrote"
