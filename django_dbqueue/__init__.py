@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from django_dbqueue.exceptions import DBQueueError as DBQueueError
     from django_dbqueue.exceptions import DuplicateKey as DuplicateKey
     from django_dbqueue.exceptions import InvalidMessage as InvalidMessage
+    from django_dbqueue.exceptions import InvalidSchedule as InvalidSchedule
     from django_dbqueue.exceptions import LeaseLost as LeaseLost
+    from django_dbqueue.exceptions import SchedulesNotInstalled as SchedulesNotInstalled
     from django_dbqueue.exceptions import TransactionBroken as TransactionBroken
     from django_dbqueue.exceptions import TransactionNotAllowed as TransactionNotAllowed
     from django_dbqueue.exceptions import UndecodableMessage as UndecodableMessage
@@ -33,7 +35,9 @@ _HOMES = {
     "DBQueueError": "exceptions",
     "DuplicateKey": "exceptions",
     "InvalidMessage": "exceptions",
+    "InvalidSchedule": "exceptions",
     "LeaseLost": "exceptions",
+    "SchedulesNotInstalled": "exceptions",
     "TransactionBroken": "exceptions",
     "TransactionNotAllowed": "exceptions",
     "UndecodableMessage": "exceptions",

@@ -15,6 +15,7 @@ TOP_LEVEL: Final[dict[str, Any]] = {
     "QUEUES": {},
     "MAX_PAYLOAD_BYTES": 1024 * 1024,
     "NOTIFY": True,
+    "SCHEDULES": {},
 }
 """Settings and their defaults."""
 
@@ -34,6 +35,16 @@ PER_QUEUE: Final[dict[str, Any]] = {
     "backoff_max": 3_600.0,
 }
 """Options that DEFAULTS and each of QUEUES can say: lease, retentions, timeout and back-off in seconds."""
+
+PER_SCHEDULE: Final[dict[str, Any]] = {
+    "queue": None,
+    "cron": None,
+    "timezone": None,
+    "missed": "latest",
+    "payload": {},
+    "key": None,
+}
+"""Options of each of SCHEDULES; queue and cron must be said, and without a timezone TIME_ZONE holds."""
 
 
 @dataclass(frozen=True, slots=True)

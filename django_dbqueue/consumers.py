@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -11,9 +12,9 @@ from typing import Any, TypeVar
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
-from django_dbqueue import conf
+from django_dbqueue import conf, schedules
 from django_dbqueue.envelope import check_queue, check_seconds, check_whole
-from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 MODULE = "queue_consumers"
@@ -39,6 +40,8 @@ class Consumer:
     handler: Callable[..., Any]
     options: dict[str, Any] = field(default_factory=dict)
     transactional: bool = False
+    schedule: dict[str, Any] | None = None
+    """What the decorator said of when to call it, as ``DBQUEUE["SCHEDULES"]`` would."""
 
     @property
     def is_async(self) -> bool:
@@ -67,6 +70,9 @@ def consumer(
     backoff: float | None = None,
     backoff_max: float | None = None,
     transactional: bool = False,
+    cron: str | None = None,
+    timezone: str | None = None,
+    missed: schedules.Missed = "latest",
 ) -> Callable[[Handler], Handler]:
     """Register a function (or ``async def``) as the consumer of a queue; it gets the message.
 
@@ -74,6 +80,8 @@ def consumer(
     back-off (``backoff`` seconds doubled each time up to ``backoff_max``, with jitter) until ``max_reads``.
     ``lease`` and ``timeout`` are seconds. With ``transactional`` the handler runs inside ``message.transaction()``: its
     rows in the queue's database and the ack are one commit, and whatever it raises undoes them (promise P15).
+    With ``cron`` every worker that has this consumer sees to it that a message with the payload {} comes at each due
+    time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
     """
     said: dict[str, Any] = {}
     check_queue(queue)
@@ -94,9 +102,10 @@ def consumer(
         raise InvalidMessage(
             f"transactional of the consumer of {queue!r} must be True or False, not {transactional!r}."
         )
+    schedule = _schedule_of(queue, cron, timezone, missed)
 
     def register(handler: Handler) -> Handler:
-        new = Consumer(queue, handler, said, transactional)
+        new = Consumer(queue, handler, said, transactional, schedule)
         if new.transactional and new.is_async:
             raise ImproperlyConfigured(
                 f"{new.name}, the consumer of queue {queue!r}, is async and can't be transactional: Django's "
@@ -115,9 +124,38 @@ def consumer(
     return register
 
 
+def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str) -> dict[str, Any] | None:
+    if cron is None:
+        if timezone is not None or missed != "latest":
+            raise InvalidSchedule(
+                f"The consumer of {queue!r} says timezone or missed, and no cron that they belong to."
+            )
+        return None
+    schedule = {"queue": queue, "cron": cron, "timezone": timezone, "missed": missed}
+    with suppress(SchedulesNotInstalled):  # a process that runs no worker needs no cron library
+        schedules.read(queue, schedule)
+    return schedule
+
+
 def autodiscover() -> None:
     """Import ``queue_consumers`` of every installed app."""
     autodiscover_modules(MODULE)
+
+
+def plans() -> list[schedules.Plan]:
+    """Return every schedule: those of the settings, and of the consumers, which have their queue's name."""
+    declared = schedules.of_settings()
+    names = {plan.name for plan in declared}
+    for each in _registry.values():
+        if each.schedule is None:
+            continue
+        if each.queue in names:
+            raise InvalidSchedule(
+                f"Two schedules are named {each.queue!r}: that of the consumer {each.name}, which has its queue's "
+                f"name, and one of {conf.NAME}['SCHEDULES']. Give that one another name."
+            )
+        declared.append(schedules.read(each.queue, each.schedule))
+    return declared
 
 
 def registered() -> dict[str, Consumer]:

@@ -62,3 +62,14 @@ class TransactionBroken(DBQueueError):
 
 class UnsupportedDatabase(DBQueueError):
     """The database can't keep the queue's promises; the text says what it lacks."""
+
+
+class InvalidSchedule(DBQueueError, ValueError):
+    """A schedule can't be as it was declared. The text says what, why, and what to do."""
+
+
+class SchedulesNotInstalled(DBQueueError, ImportError):
+    """A schedule is declared, and the library that reads cron expressions is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("Schedules need the package cronsim: pip install 'django-dbqueue[schedules]'.")

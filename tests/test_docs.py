@@ -77,7 +77,7 @@ def test_every_promise_names_its_tests_or_says_that_it_is_not_built() -> None:
         assert re.search(r"tests/\S+\.py::", section) or "Not built yet" in section, f"P{number}"
 
 
-@pytest.mark.parametrize("name", [*conf.TOP_LEVEL, *conf.PER_QUEUE])
+@pytest.mark.parametrize("name", [*conf.TOP_LEVEL, *conf.PER_QUEUE, *conf.PER_SCHEDULE])
 def test_every_setting_is_told(name: str) -> None:
     assert f"\n| `{name}` | " in SETTINGS
 

@@ -1,4 +1,4 @@
-"""The admin: look at messages, queues and workers, and do what an operator may do.
+"""The admin: look at messages, queues, schedules and workers, and do what an operator may do.
 
 Nothing here writes SQL about messages: lists walk the claim index through the queryset's adjectives
 (``listing``), and every change goes through the fenced verbs of ``lifecycle/`` (``verbs``, ``confirmation``).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from django_dbqueue.admin.archive import ArchivedMessageAdmin
 from django_dbqueue.admin.messages import MessageAdmin
 from django_dbqueue.admin.queues import QueueAdmin
+from django_dbqueue.admin.schedules import ScheduleAdmin
 from django_dbqueue.admin.workers import WorkerAdmin
 
-__all__ = ["ArchivedMessageAdmin", "MessageAdmin", "QueueAdmin", "WorkerAdmin"]
+__all__ = ["ArchivedMessageAdmin", "MessageAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]

@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
@@ -86,7 +87,10 @@ class Walk:
         return list(dict.fromkeys(found))
 
     def _with_key(self, queue: str, key: str, limit: int) -> list[int]:
-        rows = Message.objects.using(self.using).with_key(queue, key)
+        try:
+            rows = Message.objects.using(self.using).with_key(queue, key)
+        except InvalidMessage:  # people search for anything; no message has this key
+            return []
         # In the order of the index on (key_hash, live): by the id alone, SQLite would walk the whole primary key.
         ids = list(rows.order_by("-live", "-id").values_list("id", flat=True)[:limit])
         if len(ids) == limit:  # PostgreSQL has NULL, and so what is finished, before the live one

@@ -10,6 +10,8 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E003 | a value of the wrong type or out of its bounds                        |
 | E004 | a name in ``QUEUES`` that is no queue name                            |
 | E005 | an alias that is not in ``DATABASES``                                 |
+| E006 | a schedule that can't be as it is declared                            |
+| E007 | a schedule, and no library that reads cron expressions                |
 | W001 | ``backoff_max`` smaller than ``backoff``                              |
 | W002 | a lease too short to be extended in time                              |
 | E010 | the database can't be asked                                           |

@@ -10,9 +10,9 @@ from typing import Any, Final
 from django.conf import settings
 from django.core import checks
 
-from django_dbqueue import conf
+from django_dbqueue import conf, schedules
 from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS, check_queue
-from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
 Rule = Callable[[Any], str | None]
 """Says what a value must be, if it is not."""
@@ -20,6 +20,7 @@ Rule = Callable[[Any], str | None]
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
 _GIBIBYTE: Final = 1024**3
+_INSTALL: Final = "Install it wherever workers run, or leave SCHEDULES out."
 
 
 def _whole(low: int, high: int) -> Rule:
@@ -58,6 +59,7 @@ TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "QUEUES": _of_type(Mapping, "a dict of a queue's name and the dict of its options"),
     "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
     "NOTIFY": _of_type(bool, "True or False"),
+    "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
 }
 PER_QUEUE_RULES: Final[dict[str, Rule]] = {
     "lease": _seconds(above_zero=True),
@@ -84,7 +86,7 @@ def check_settings(**_: Any) -> list[checks.CheckMessage]:
                 id="dbqueue.E001",
             )
         ]
-    return [*_top_level(said), *_defaults(said), *_queues(said)]
+    return [*_top_level(said), *_defaults(said), *_queues(said), *_schedules(said)]
 
 
 def queue_alias() -> str | None:
@@ -141,6 +143,23 @@ def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
                 hint=f"The options are {_listed(PER_QUEUE_RULES)}.",
                 id="dbqueue.E003",
             )
+
+
+def _schedules(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+    declared = said.get("SCHEDULES", {})
+    for name, options in declared.items() if isinstance(declared, Mapping) else ():
+        place = f"{conf.NAME}['SCHEDULES'][{_short(name)}]"
+        try:
+            schedules.read(name, options)
+        except InvalidSchedule as error:
+            yield checks.Error(
+                f"{place} can't be a schedule. {error}",
+                hint='For example: {"queue": "reports", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}.',
+                id="dbqueue.E006",
+            )
+        except SchedulesNotInstalled as error:
+            yield checks.Error(f"{place}: nobody can tell when it is due. {error}", hint=_INSTALL, id="dbqueue.E007")
+            return
 
 
 def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:

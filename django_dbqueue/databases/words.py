@@ -106,6 +106,10 @@ class Words:
     """The same for a mutex."""
     notifies = False
 
+    def clock(self) -> Statement:
+        """Ask what the server's clock says."""
+        return Statement(f"SELECT {self.now}", ())
+
     def plus(self, moment: str, seconds: str) -> str:
         """SQL for a moment plus a number of seconds (both SQL)."""
         raise NotImplementedError  # pragma: no cover - every dialect says it

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from django.db import models
+from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Func
 
 from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ class DbNow(Func):
 
     def as_sql(self, _compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
         return dialect_of(connection).now, []
+
+
+def clock(using: str) -> datetime:
+    """Return what the database's clock says now."""
+    connection = connections[using]
+    moment = to_utc(fetch(using, dialect_of(connection).clock())[0][0], connection)
+    assert moment is not None
+    return moment
 
 
 class AsciiField(Characters):

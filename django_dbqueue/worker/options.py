@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
+
+from django_dbqueue.schedules import Plan
 
 EXIT_OK: Final = 0
 """Stopped when told to, or drained, or --max-messages reached; nothing was cut off."""
@@ -19,10 +22,16 @@ EXIT_REPLACE: Final = 75
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """Options of ``run_queue_worker``; ``lease`` (seconds) overrides what consumers and settings say."""
+    """Options of ``run_queue_worker``; ``lease`` (seconds) overrides what consumers and settings say.
+
+    ``plans`` are the schedules that the settings and the consumers declared when they were read, at ``declared_at`` by
+    the database's clock.
+    """
 
     database: str
     queues: tuple[str, ...]
+    declared_at: datetime
+    plans: tuple[Plan, ...] = ()
     processes: int = 1
     threads: int = 1
     batch: int = 100

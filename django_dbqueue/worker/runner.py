@@ -25,6 +25,7 @@ from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, WorkerOptions
 from django_dbqueue.worker.polling import Backoff, Listener
+from django_dbqueue.worker.scheduling import Timetable
 from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.settling import Settler
 
@@ -58,7 +59,8 @@ class Runner:
         self._worker: Worker = new_worker(worker_id, self._queues, options.threads)
         self._holding = Holding(board)
         self._settler = Settler(Message, self._using, self._holding, board)
-        self._maintenance = Maintenance(Message, self._using, self._queues)
+        timetable = Timetable(self._using, options.plans, options.declared_at)
+        self._maintenance = Maintenance(Message, self._using, self._queues, timetable)
         self._feeder = Feeder(Message, options, consumers, self._holding, worker_id, share)
         self._inbox: queue.SimpleQueue[tuple[Delivery, Verdict, float] | None] = queue.SimpleQueue()
         self._trouble = Backoff(0.05, 2.0)

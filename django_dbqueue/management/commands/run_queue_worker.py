@@ -18,9 +18,11 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.fields import clock
+from django_dbqueue.schedules import Plan
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.supervisor import Supervisor
@@ -96,6 +98,8 @@ class Command(BaseCommand):
         options = WorkerOptions(
             database=alias,
             queues=tuple(chosen),
+            declared_at=clock(alias),
+            plans=self._plans(),
             processes=said["processes"],
             threads=said["threads"],
             batch=max(said["batch"], said["threads"]),
@@ -166,6 +170,12 @@ class Command(BaseCommand):
                 f"None of the queues {names!r} has a consumer. Registered: {', '.join(sorted(registered))}."
             )
         return chosen
+
+    def _plans(self) -> tuple[Plan, ...]:
+        try:
+            return tuple(consumers.plans())
+        except (InvalidSchedule, SchedulesNotInstalled) as error:
+            raise CommandError(str(error)) from error
 
     def _sum_up(self, totals: dict[str, int], seconds: float) -> None:
         done = totals["done"]

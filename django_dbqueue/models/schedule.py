@@ -1,0 +1,129 @@
+"""Where each schedule stands: once per due time, however many workers look at it and however fast they are.
+
+A due time is dealt with by whoever moves ``last_due`` from where he read it (compare and set), and the messages are
+inserted in the same transaction: both or none. Never by a message's key, which is free again once its message is done.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from django.db import IntegrityError, connections, models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
+from django_dbqueue.models.message import Message
+from django_dbqueue.retry import outermost
+from django_dbqueue.schedules import Plan
+
+SEEN_EVERY: Final = timedelta(seconds=60)
+"""How often the workers that declare a schedule say so in its row."""
+FORSAKEN_AFTER: Final = timedelta(seconds=180)
+"""A declaration that nobody has repeated for so long binds nobody."""
+KEPT: Final = timedelta(days=30)
+"""How long the row of a schedule stays that nobody declares any more."""
+
+
+class ScheduleQuerySet(models.QuerySet["Schedule"]):
+    """The verbs of the workers that look after schedules."""
+
+    def standing(self, plans: list[Plan]) -> dict[str, Any]:
+        """Return the rows of these schedules by name, each with the database's clock in ``db_now``."""
+        rows = self.filter(name__in=[plan.name for plan in plans])
+        return {row.name: row for row in rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()))}
+
+    def begin(self, plan: Plan, *, declared_at: datetime) -> None:
+        """Add a schedule, which begins now; nothing if another worker was faster."""
+        row = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan))
+
+        def add() -> None:
+            with short_transaction(self.db):
+                row.save(using=self.db, force_insert=True)
+
+        try:
+            outermost(connections[self.db], add)
+        except IntegrityError:
+            if not self.filter(pk=plan.name).exists():
+                raise
+
+    def redeclare(self, plan: Plan, standing: Any, *, declared_at: datetime) -> bool:
+        """Let a changed schedule begin anew, now; False where a worker that was started later declares another.
+
+        Two versions of the settings may run side by side for a while. The later start has the word, so that they
+        don't set each other back for ever, and the earlier one has it again when the later one is gone.
+        """
+        older = Q(declared_at__lt=declared_at) | Q(seen_at__lt=DbNow() - FORSAKEN_AFTER)
+        as_read = self.filter(pk=plan.name, cron=standing.cron, timezone=standing.timezone).filter(older)
+        return bool(
+            as_read.update(
+                queue=plan.queue, declared_at=declared_at, seen_at=DbNow(), last_due=DbNow(), **_definition(plan)
+            )
+        )
+
+    def confirm(self, plan: Plan, standing: Any, *, declared_at: datetime) -> None:
+        """Say, once a minute among all workers, that somebody still declares it."""
+        if standing.declared_at >= declared_at and standing.db_now - standing.seen_at < SEEN_EVERY:
+            return
+        self.filter(seen_at=standing.seen_at, **_definition(plan)).update(
+            queue=plan.queue, seen_at=DbNow(), declared_at=max(standing.declared_at, declared_at)
+        )
+
+    def fire(self, plan: Plan, standing: Any, *, times: list[datetime], upto: datetime) -> bool:
+        """Enqueue one message for each of these due times and move on, in one transaction; False if another did."""
+
+        def move_on() -> bool:
+            with short_transaction(self.db):
+                if not self.filter(last_due=standing.last_due, **_definition(plan)).update(last_due=upto):
+                    return False
+                for due in times:
+                    said = plan.envelope(due)
+                    message = Message.objects.enqueue(
+                        said.payload, queue=plan.queue, key=said.key, headers=said.headers, using=self.db
+                    )
+                    self.filter(pk=plan.name).update(last_message_id=message.pk)
+                return True
+
+        return outermost(connections[self.db], move_on)
+
+    def forget(self) -> None:
+        """Delete the rows of schedules that nobody has declared for a month."""
+        self.filter(seen_at__lt=DbNow() - KEPT).delete()
+
+
+def _definition(plan: Plan) -> dict[str, str]:
+    return {"name": plan.name, "cron": plan.cron.expression, "timezone": plan.cron.timezone}
+
+
+class ScheduleManager(models.Manager.from_queryset(ScheduleQuerySet)):  # type: ignore[misc]
+    """``Schedule.objects``."""
+
+    def get_queryset(self) -> ScheduleQuerySet:
+        """Schedules where their messages are."""
+        return ScheduleQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
+
+
+class Schedule(models.Model):
+    """How far a schedule of the settings or of a consumer has come. A row by itself fires nothing."""
+
+    name = AsciiField(_("name"), max_length=64, primary_key=True)
+    queue = AsciiField(_("queue"), max_length=64)
+    cron = AsciiField(_("cron expression"), max_length=200)
+    timezone = AsciiField(_("time zone"), max_length=64)
+    last_due = UTCDateTimeField(_("last due"), db_default=DbNow())
+    last_message_id = models.BigIntegerField(_("last message"), null=True)
+    declared_at = UTCDateTimeField(_("declared at"))
+    seen_at = UTCDateTimeField(_("last declared"), db_default=DbNow())
+
+    objects: ClassVar[ScheduleManager] = ScheduleManager()
+
+    class Meta:
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return str(self.name)

@@ -1,0 +1,88 @@
+"""Looking after schedules, in every worker: what is due by the database's clock is enqueued once.
+
+The worker's own clock says only how long to wait before the next look at the database's (its monotonic clock, for five
+seconds at most); it never says what is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django_dbqueue.models import Schedule
+from django_dbqueue.schedules import Plan
+
+LOOK_EVERY: Final = 5.0
+"""Seconds after which a worker looks in any case: clocks are set, and rows change."""
+MISSED_AFTER: Final = timedelta(seconds=60)
+"""A due time that no worker saw to for so long was missed."""
+CATCH_UP: Final = 100
+"""How many missed due times ``missed="all"`` makes up for, the latest ones."""
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Timetable:
+    """The schedules that a worker declares, and when it will look at them next."""
+
+    def __init__(self, using: str, plans: tuple[Plan, ...], declared_at: datetime) -> None:
+        self._rows = Schedule.objects.using(using)
+        self._plans = plans
+        self._declared_at = declared_at
+        self._overruled: set[str] = set()
+        self._look_at = 0.0
+
+    def run(self, now: float) -> None:
+        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
+        if self._plans and now >= self._look_at:
+            self._look_at = now + self._look()
+
+    def _look(self) -> float:
+        """See to every schedule; return for how many seconds nothing more will be due."""
+        standing: dict[str, Any] = self._rows.standing(list(self._plans))
+        return min(self._see_to(plan, standing.get(plan.name)) for plan in self._plans)
+
+    def _see_to(self, plan: Plan, row: Any) -> float:
+        if row is None:
+            self._rows.begin(plan, declared_at=self._declared_at)
+            return 0.0
+        if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
+            if self._rows.redeclare(plan, row, declared_at=self._declared_at):
+                logger.info("schedule %s begins anew: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone)
+                return 0.0
+            self._say_overruled(plan, row)
+            return LOOK_EVERY
+        self._rows.confirm(plan, row, declared_at=self._declared_at)
+        due = plan.cron.after(row.last_due)
+        if due is None:
+            return LOOK_EVERY
+        if due > row.db_now:
+            return min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
+        self._fire(plan, row, first=due)
+        return 0.0
+
+    def _fire(self, plan: Plan, row: Any, *, first: datetime) -> None:
+        latest = plan.cron.latest(after=row.last_due, until=row.db_now)
+        assert latest is not None  # the first one is due
+        times = [latest]
+        if plan.missed == "all":
+            times = plan.cron.last_ones(CATCH_UP, after=row.last_due, until=row.db_now)
+        elif plan.missed == "skip" and row.db_now - latest > MISSED_AFTER:
+            times = []
+        if not self._rows.fire(plan, row, times=times, upto=latest):
+            return
+        if not times or times[0] > first:
+            logger.warning(
+                "schedule %s missed due times from %s on; %s of them enqueued, the last ones (missed=%r)",
+                plan.name, first.isoformat(), len(times), plan.missed,
+            )  # fmt: skip
+
+    def _say_overruled(self, plan: Plan, row: Any) -> None:
+        if plan.name not in self._overruled:
+            self._overruled.add(plan.name)
+            logger.warning(
+                "schedule %s is %r here, and %r (%s) by a worker that was started later, whose word holds; restart "
+                "this one with the same settings",
+                plan.name, plan.cron.expression, row.cron, row.timezone,
+            )  # fmt: skip

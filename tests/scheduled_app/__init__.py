@@ -1,0 +1,1 @@
+"""An app whose consumer is called by the clock, for tests alone."""

@@ -1,0 +1,44 @@
+"""One look at the schedule ``s``, by a process that is killed on its way: ``python -m tests.schedules.looker …``.
+
+The arguments are the cron expression and a place. Before and after each statement is a place; at the place of that
+number the process kills itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import django
+
+
+def main(cron: str, place: int) -> None:
+    django.setup()
+    from django.db import connection
+
+    from django_dbqueue.models.fields import clock
+    from django_dbqueue.schedules import read
+    from django_dbqueue.worker.scheduling import Timetable
+
+    places = iter(range(10**6))
+
+    def here() -> None:
+        if next(places) == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def count(execute: Any, *statement: Any) -> Any:
+        here()
+        result = execute(*statement)
+        here()
+        return result
+
+    plan = read("s", {"queue": "tests", "cron": cron, "timezone": "UTC", "missed": "all"})
+    timetable = Timetable("default", (plan,), clock("default"))
+    with connection.execute_wrapper(count):
+        timetable.run(0.0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,150 @@
+"""How schedules are declared, by the settings and by consumers, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage, run_checks
+from django.core.management import CommandError, call_command
+from django.test import override_settings
+
+from django_dbqueue import InvalidSchedule, SchedulesNotInstalled, consumer, consumers, schedules
+
+NIGHTLY = {"queue": "reports", "cron": "0 3 * * *"}
+
+
+def said_of(declared: Any) -> list[CheckMessage]:
+    with override_settings(DBQUEUE={"SCHEDULES": declared}):
+        return [message for message in run_checks() if message.id and message.id.startswith("dbqueue.")]
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Consumers of this test alone."""
+    empty: dict[str, Any] = {}
+    monkeypatch.setattr(consumers, "_registry", empty)
+    return empty
+
+
+@pytest.fixture
+def without_cronsim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+
+
+def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
+    full = NIGHTLY | {"timezone": "Europe/Berlin", "missed": "all", "payload": ["x"], "key": "one at a time"}
+    assert said_of({"nightly": NIGHTLY, "full": full}) == []
+    with override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY, "full": full}}, TIME_ZONE="Asia/Tokyo"):
+        plain, rich = schedules.of_settings()
+    assert (plain.name, plain.queue, plain.missed, plain.payload, plain.key) == (
+        "nightly",
+        "reports",
+        "latest",
+        {},
+        None,
+    )
+    assert (plain.cron.expression, plain.cron.timezone) == ("0 3 * * *", "Asia/Tokyo")
+    assert (rich.missed, rich.payload, rich.key, rich.cron.timezone) == ("all", ["x"], "one at a time", "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("nightly", None, "must be a dict of options"),
+        ("nightly", {"cron": "0 3 * * *"}, "must say its 'queue'"),
+        ("nightly", {"queue": "reports"}, "must say its 'cron'"),
+        ("nightly", NIGHTLY | {"time_zone": "UTC"}, "unknown option, 'time_zone'. Did you mean 'timezone'?"),
+        ("nightly", NIGHTLY | {7: 8}, "unknown option, 7"),
+        ("nightly", NIGHTLY | {"cron": "0 25 * * *"}, "Bad hour"),
+        ("nightly", NIGHTLY | {"timezone": "Europe/Berlni"}, "Did you mean 'Europe/Berlin'?"),
+        ("nightly", NIGHTLY | {"timezone": 1}, "no time zone 1"),
+        ("nightly", NIGHTLY | {"missed": "never"}, "missed must be one of latest, all, skip"),
+        ("nightly", NIGHTLY | {"missed": []}, "missed must be one of"),
+        ("nightly", NIGHTLY | {"queue": "no queue"}, "'no queue' is no queue name"),
+        ("nightly", NIGHTLY | {"payload": float("nan")}, "NaN"),
+        ("nightly", NIGHTLY | {"payload": "x" * 2_000_000}, "1,048,576"),
+        ("nightly", NIGHTLY | {"key": ""}, "The key has 0 characters"),
+        ("every night", NIGHTLY, "'every night' is no queue name"),
+        (None, NIGHTLY, "None is no queue name"),
+    ],
+)
+def test_a_schedule_that_can_not_be_is_an_error_with_its_place(name: Any, options: Any, says: str) -> None:
+    [message] = said_of({"good": NIGHTLY, name: options})
+    assert message.id == "dbqueue.E006"
+    assert message.msg.startswith(f"DBQUEUE['SCHEDULES'][{name!r}] can't be a schedule.")
+    assert says in message.msg
+    assert message.hint
+    with override_settings(DBQUEUE={"SCHEDULES": {name: options}}), pytest.raises(InvalidSchedule, match="SCHEDULES"):
+        schedules.of_settings()
+
+
+@pytest.mark.parametrize("declared", [None, [], "nightly", 3])
+def test_schedules_that_are_no_dict_are_an_error(declared: Any) -> None:
+    [message] = said_of(declared)
+    assert message.id == "dbqueue.E003"
+
+
+@pytest.mark.usefixtures("without_cronsim")
+def test_a_schedule_without_the_library_is_one_error_that_says_what_to_install() -> None:
+    [message] = said_of({"nightly": NIGHTLY, "hourly": NIGHTLY})
+    assert message.id == "dbqueue.E007"
+    assert "pip install 'django-dbqueue[schedules]'" in message.msg
+    assert said_of({}) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("without_cronsim")
+def test_a_worker_without_the_library_refuses_to_start_for_a_consumers_cron(registry: dict[str, Any]) -> None:
+    @consumer("reports", cron="0 3 * * *")
+    def report(message: Any) -> None: ...
+
+    with pytest.raises(SchedulesNotInstalled):
+        consumers.plans()
+    with pytest.raises(CommandError, match="django-dbqueue\\[schedules\\]"):
+        call_command("run_queue_worker", "--drain", "--max-messages", "1")
+
+
+def test_a_consumers_cron_is_a_schedule_with_its_queues_name(registry: dict[str, Any]) -> None:
+    @consumer("reports", cron=" 0 3  * * *", timezone="Europe/Berlin", missed="skip")
+    def report(message: Any) -> None: ...
+
+    @consumer("emails")
+    def send(message: Any) -> None: ...
+
+    with override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY}}):
+        by_settings, by_consumer = consumers.plans()
+    assert by_settings.name == "nightly"
+    assert (by_consumer.name, by_consumer.queue, by_consumer.payload) == ("reports", "reports", {})
+    assert (by_consumer.cron.expression, by_consumer.cron.timezone) == ("0 3 * * *", "Europe/Berlin")
+    assert (by_consumer.missed, by_consumer.key) == ("skip", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"cron": "every day"}, "is no cron expression"),
+        ({"cron": "* * * * *", "timezone": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
+        ({"cron": "* * * * *", "missed": "twice"}, "missed must be one of"),
+        ({"timezone": "UTC"}, "no cron that they belong to"),
+        ({"missed": "skip"}, "no cron that they belong to"),
+    ],
+)
+def test_a_decorator_that_says_what_can_not_be_is_refused_where_it_stands(
+    said: dict[str, Any], says: str, registry: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidSchedule, match=says):
+        consumer("reports", **said)
+    assert registry == {}
+
+
+def test_two_schedules_of_one_name_are_refused_with_both_places(registry: dict[str, Any]) -> None:
+    @consumer("nightly", cron="0 4 * * *")
+    def report(message: Any) -> None: ...
+
+    with (
+        override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY}}),
+        pytest.raises(InvalidSchedule, match=r"Two schedules are named 'nightly'.*report.*another name"),
+    ):
+        consumers.plans()

@@ -1,0 +1,449 @@
+"""Once per due time, by the database's clock: what a worker does with a schedule each time it looks."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from django_dbqueue import LeaseLost
+from django_dbqueue.models import Message, Queue, Schedule
+from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.schedules import DUE_HEADER, NAME_HEADER, Plan, read
+from django_dbqueue.worker.scheduling import CATCH_UP, LOOK_EVERY, Timetable
+from tests.concurrency.steps import meet
+from tests.factories import claim_one
+
+pytestmark = pytest.mark.django_db
+FAR = (datetime.now(UTC) + timedelta(minutes=30)).minute
+"""A minute of the hour that does not come while these tests run."""
+AS_FAR = (FAR + 10) % 60
+HOURLY = f"{FAR} * * * *"
+ALSO_HOURLY = f"{AS_FAR} * * * *"
+NEVER_NOW = "0 0 29 2 *"
+"""Once in four years."""
+
+
+def plan(name: str = "s", **said: Any) -> Plan:
+    return read(name, {"queue": "tests", "cron": HOURLY, "timezone": "UTC", **said})
+
+
+_starts = count(1)
+
+
+class Worker:
+    """One worker's timetable, whose monotonic clock is this test's; each is started later than the one before."""
+
+    def __init__(self, *plans: Plan, declared_at: datetime | None = None) -> None:
+        self.timetable = Timetable(
+            "default", plans, declared_at or clock("default") + timedelta(microseconds=next(_starts))
+        )
+        self._now = 0.0
+
+    def look(self) -> None:
+        self._now += LOOK_EVERY
+        self.timetable.run(self._now)
+
+
+def stands(name: str = "s") -> Schedule:
+    return Schedule.objects.get(pk=name)
+
+
+def last_look_was(ago: timedelta, name: str = "s") -> datetime:
+    """As if no worker had looked for so long; return how far the schedule has come."""
+    last_due = clock("default") - ago
+    Schedule.objects.filter(pk=name).update(last_due=last_due)
+    return last_due
+
+
+def sent(name: str = "s") -> list[datetime]:
+    """The due times of this schedule's messages, in the order of their ids."""
+    headers = [message.headers for message in Message.objects.order_by("pk")]
+    return [datetime.fromisoformat(each[DUE_HEADER]) for each in headers if each.get(NAME_HEADER) == name]
+
+
+def hourly(after: datetime, until: datetime) -> list[datetime]:
+    moment = after.replace(minute=FAR, second=0, microsecond=0)
+    moments = []
+    while moment <= until:
+        moments += [moment] if moment > after else []
+        moment += timedelta(hours=1)
+    return moments
+
+
+# Beginning, changing, ending
+
+
+def test_a_new_schedule_begins_now_and_fires_nothing_of_the_past() -> None:
+    before = clock("default")
+    worker = Worker(plan())
+    for _ in range(3):
+        worker.look()
+    row = stands()
+    assert before <= row.last_due <= clock("default")
+    assert (row.queue, row.cron, row.timezone, row.last_message_id) == ("tests", HOURLY, "UTC", None)
+    assert sent() == []
+
+
+def test_of_two_workers_that_add_it_at_once_the_slower_one_changes_nothing() -> None:
+    Schedule.objects.begin(plan(), declared_at=clock("default"))
+    row = stands()
+    Schedule.objects.begin(plan(queue="other"), declared_at=clock("default"))
+    assert (stands().last_due, stands().queue) == (row.last_due, "tests")
+
+
+@pytest.mark.parametrize("change", [{"cron": ALSO_HOURLY}, {"timezone": "Asia/Kolkata"}])
+def test_a_changed_schedule_begins_anew_and_fires_nothing_of_the_past(change: dict[str, str]) -> None:
+    Worker(plan()).look()
+    last_look_was(timedelta(hours=5))
+    before = clock("default")
+    worker = Worker(plan(**change))
+    for _ in range(3):
+        worker.look()
+    row = stands()
+    assert (row.cron, row.timezone) == (change.get("cron", HOURLY), change.get("timezone", "UTC"))
+    assert before <= row.last_due <= clock("default")
+    assert sent() == []
+
+
+def test_another_queue_payload_or_policy_is_no_other_schedule() -> None:
+    Worker(plan()).look()
+    since = last_look_was(timedelta(hours=5))
+    Worker(plan(queue="other", payload={"new": 1}, missed="all")).look()
+    assert sent() == hourly(since, clock("default"))
+    assert {(message.queue, message.payload["new"]) for message in Message.objects.all()} == {("other", 1)}
+    assert stands().queue == "other"
+
+
+def test_of_two_versions_the_one_that_was_started_later_has_the_word() -> None:
+    older = Worker(plan())
+    older.look()
+    newer = Worker(plan(cron=ALSO_HOURLY))
+    newer.look()
+    begun = stands()
+    for _ in range(3):
+        older.look()
+        newer.look()
+    assert (stands().cron, stands().last_due) == (ALSO_HOURLY, begun.last_due)
+    last_look_was(timedelta(hours=3))
+    older.look()
+    assert sent() == []
+    newer.look()
+    [due] = sent()
+    assert due.minute == AS_FAR
+
+
+def test_the_older_version_has_the_word_again_when_the_newer_one_is_gone() -> None:
+    older, newer = Worker(plan()), Worker(plan(cron=ALSO_HOURLY), declared_at=clock("default") + timedelta(seconds=1))
+    newer.look()
+    older.look()
+    assert stands().cron == ALSO_HOURLY
+    Schedule.objects.update(seen_at=DbNow() - timedelta(seconds=181))
+    older.look()
+    assert stands().cron == HOURLY
+
+
+def test_whoever_declares_the_same_later_strengthens_it() -> None:
+    first = Worker(plan())
+    between = Worker(plan(cron=ALSO_HOURLY))
+    last = Worker(plan())
+    first.look()
+    last.look()
+    between.look()
+    assert stands().cron == HOURLY
+
+
+def test_a_living_schedule_is_confirmed_once_a_minute_by_all_workers_together() -> None:
+    worker, other = Worker(plan()), Worker(plan(), declared_at=clock("default") - timedelta(hours=1))
+    worker.look()
+    worker.look()
+    seen = stands().seen_at
+    other.look()
+    assert stands().seen_at == seen
+    Schedule.objects.update(seen_at=DbNow() - timedelta(seconds=61))
+    stale = stands().seen_at
+    other.look()
+    assert stands().seen_at > stale
+
+
+def test_a_schedule_that_nobody_declares_fires_no_more_and_is_forgotten_after_a_month() -> None:
+    Worker(plan(), plan("kept")).look()
+    for name in ("s", "kept"):
+        last_look_was(timedelta(hours=5), name)
+    worker = Worker(plan("kept"))
+    worker.look()
+    assert (len(sent("kept")), sent("s")) == (1, [])
+    Schedule.objects.forget()
+    assert Schedule.objects.count() == 2
+    Schedule.objects.filter(pk="s").update(seen_at=DbNow() - timedelta(days=31))
+    Schedule.objects.forget()
+    assert Schedule.objects.get().name == "kept"
+
+
+# Due
+
+
+def test_what_is_due_is_enqueued_once_whoever_looks() -> None:
+    first, second = Worker(plan(payload={"a": 1})), Worker(plan(payload={"a": 1}))
+    first.look()
+    since = last_look_was(timedelta(hours=1))
+    for worker in (first, second, first, second):
+        worker.look()
+    [due] = sent()
+    assert [due] == hourly(since, clock("default"))
+    [message] = Message.objects.all()
+    assert (message.queue, message.key, message.payload) == ("tests", None, {"a": 1})
+    assert message.headers == {"dbqueue.schedule": "s", "dbqueue.due": due.isoformat()}
+    assert (stands().last_due, stands().last_message_id) == (due, message.pk)
+    assert message.due_at >= due
+
+
+def test_it_is_enqueued_again_at_the_next_due_time_though_the_message_was_done_meanwhile() -> None:
+    worker = Worker(plan())
+    worker.look()
+    for ended in range(3):
+        last_look_was(timedelta(hours=1))
+        worker.look()
+        worker.look()
+        assert len(sent()) == ended + 1
+        claim_one().ack()
+
+
+def test_who_was_overtaken_between_his_look_and_his_move_sends_nothing() -> None:
+    Schedule.objects.begin(plan(), declared_at=clock("default"))
+    last_look_was(timedelta(hours=3))
+    seen_by_both = Schedule.objects.standing([plan()])["s"]
+    times = plan().cron.last_ones(9, after=seen_by_both.last_due, until=seen_by_both.db_now)
+    assert Schedule.objects.fire(plan(), seen_by_both, times=times[:2], upto=times[1]) is True
+    # the slower one saw one due time more, and may not send the first two again
+    assert Schedule.objects.fire(plan(), seen_by_both, times=times, upto=times[-1]) is False
+    assert sent() == times[:2]
+    seen = Schedule.objects.standing([plan()])["s"]
+    assert Schedule.objects.fire(plan(), seen, times=times[2:], upto=times[-1]) is True
+    assert sent() == times
+
+
+def test_a_look_between_due_times_asks_the_database_nothing(django_assert_num_queries: Any) -> None:
+    timetable = Timetable("default", (plan(cron=NEVER_NOW),), clock("default"))
+    timetable.run(0.0)
+    timetable.run(0.1)
+    with django_assert_num_queries(0):
+        for tenth in range(2, int(LOOK_EVERY * 10)):
+            timetable.run(tenth / 10)
+    with django_assert_num_queries(1):
+        timetable.run(LOOK_EVERY + 0.2)
+    with django_assert_num_queries(0):
+        Timetable("default", (), clock).run(0.0)
+
+
+def test_a_paused_queue_gets_its_messages_and_they_wait() -> None:
+    worker = Worker(plan())
+    worker.look()
+    Queue.objects.pause("tests", reason="maintenance")
+    last_look_was(timedelta(hours=1))
+    worker.look()
+    assert len(sent()) == 1
+    assert Message.objects.claim(1, queue="tests") == []
+
+
+def test_with_a_key_a_due_time_passes_while_the_message_before_it_is_live() -> None:
+    worker = Worker(plan(key="one at a time"))
+    worker.look()
+    last_look_was(timedelta(hours=1))
+    worker.look()
+    first = claim_one()
+    since = last_look_was(timedelta(hours=1))
+    worker.look()
+    assert len(sent()) == 1
+    assert (stands().last_due, stands().last_message_id) == (hourly(since, clock("default"))[-1], first.pk)
+    first.ack()
+    with pytest.raises(LeaseLost):
+        first.ack()
+    last_look_was(timedelta(hours=1))
+    worker.look()
+    assert len(sent()) == 2
+
+
+# The database's clock
+
+
+class OtherClocks:
+    """Everybody but the database is wrong by so much."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, wrong_by: timedelta) -> None:
+        now, monotonic = time.time, time.monotonic
+        offset = wrong_by.total_seconds()
+        monkeypatch.setattr(time, "time", lambda: now() + offset)
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + offset)
+        monkeypatch.setattr(timezone, "now", lambda: datetime.now(UTC) + wrong_by)
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(hours=7), timedelta(hours=-7)], ids=str)
+def test_a_worker_whose_clock_is_wrong_by_hours_fires_neither_early_nor_late(
+    wrong_by: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    OtherClocks(monkeypatch, wrong_by)
+    worker = Worker(plan(missed="all"))
+    worker.look()
+    since = stands().last_due
+    assert abs(since - clock("default")) < timedelta(minutes=1)
+    worker.look()
+    assert sent() == []
+    since = last_look_was(timedelta(hours=2))
+    worker.look()
+    assert sent() == hourly(since, clock("default"))
+
+
+def test_a_database_clock_that_is_set_back_fires_nothing_twice() -> None:
+    worker = Worker(plan())
+    worker.look()
+    ahead = clock("default") + timedelta(hours=1)
+    Schedule.objects.update(last_due=ahead)
+    for _ in range(3):
+        worker.look()
+    assert (sent(), stands().last_due) == ([], ahead)
+
+
+# Missed
+
+
+def test_of_missed_times_the_latest_is_enqueued_once() -> None:
+    worker = Worker(plan())
+    worker.look()
+    since = last_look_was(timedelta(days=3))
+    worker.look()
+    worker.look()
+    assert sent() == [hourly(since, clock("default"))[-1]]
+
+
+def test_all_missed_times_are_enqueued_in_order_up_to_a_bound() -> None:
+    worker = Worker(plan(missed="all"))
+    worker.look()
+    since = last_look_was(timedelta(hours=50))
+    worker.look()
+    assert sent() == hourly(since, clock("default"))
+    Message.objects.all().drop_all("clear")
+    Message.objects.all().purge()
+    since = last_look_was(timedelta(days=365))
+    worker.look()
+    worker.look()
+    assert sent() == hourly(since, clock("default"))[-CATCH_UP:]
+
+
+def test_skipped_times_are_not_made_up_for_and_the_next_one_comes() -> None:
+    worker = Worker(plan(cron=NEVER_NOW, missed="skip"))
+    worker.look()
+    last_look_was(timedelta(days=5 * 366))
+    worker.look()
+    worker.look()
+    assert sent() == []
+    assert stands().last_due > clock("default") - timedelta(days=4 * 366)
+    minutely = Worker(plan("m", cron="* * * * *", missed="skip"))
+    minutely.look()
+    last_look_was(timedelta(hours=1), "m")
+    minutely.look()
+    [due] = sent("m")
+    assert timedelta(0) <= clock("default") - due < timedelta(seconds=120)
+
+
+def test_what_was_missed_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker(plan())
+    worker.look()
+    since = last_look_was(timedelta(hours=3))
+    worker.look()
+    first = hourly(since, clock("default"))[0]
+    assert f"schedule s missed due times from {first.isoformat()} on; 1 of them enqueued" in caplog.text
+
+
+# Both or none
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_workers_that_move_at_once_one_sends_and_the_other_does_not() -> None:
+    Schedule.objects.begin(plan(), declared_at=clock("default"))
+    last_look_was(timedelta(hours=1))
+    seen_by_both = Schedule.objects.standing([plan()])["s"]
+    due = plan().cron.latest(after=seen_by_both.last_due, until=seen_by_both.db_now)
+    assert due is not None
+
+    def fire() -> bool:
+        return Schedule.objects.fire(plan(), seen_by_both, times=[due], upto=due)
+
+    met = meet(fire, fire, waits=True)
+    assert (met.first, met.second) == (True, False)
+    assert sent() == [due]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_that_is_rolled_back_leaves_the_due_time_to_the_next() -> None:
+    Schedule.objects.begin(plan(), declared_at=clock("default"))
+    last_look_was(timedelta(hours=1))
+    seen_by_both = Schedule.objects.standing([plan()])["s"]
+    due = plan().cron.latest(after=seen_by_both.last_due, until=seen_by_both.db_now)
+    assert due is not None
+
+    def fire() -> bool:
+        return Schedule.objects.fire(plan(), seen_by_both, times=[due], upto=due)
+
+    met = meet(fire, fire, then_roll_back=True, waits=True)
+    assert (met.first, met.second) == (True, True)
+    assert sent() == [due]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_at_any_statement_leaves_neither_the_move_nor_a_message() -> None:
+    Schedule.objects.begin(plan(), declared_at=clock("default"))
+    since = last_look_was(timedelta(hours=1))
+    for fails_at in range(1, 50):
+        worker, statements = Worker(plan()), 0
+
+        def fail(execute: Any, sql: str, params: Any, many: Any, context: Any, *, at: int = fails_at) -> Any:
+            nonlocal statements
+            statements += 1
+            if statements == at:
+                raise DatabaseError("the connection broke")
+            return execute(sql, params, many, context)
+
+        try:
+            with connection.execute_wrapper(fail):
+                worker.look()
+        except DatabaseError:
+            assert (stands().last_due, sent()) == (since, [])
+        else:
+            break
+    assert fails_at > 3
+    assert sent() == [stands().last_due]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_kill_9_before_and_after_each_statement_leaves_both_or_none(worker_env: dict[str, str]) -> None:
+    """A real process looks once and is killed at a statement; then the next one, until it comes through."""
+    Schedule.objects.begin(plan(missed="all"), declared_at=clock("default"))
+    since = last_look_was(timedelta(hours=2))
+    kills = 0
+    for place in range(100):
+        looker = subprocess.run(
+            [sys.executable, "-m", "tests.schedules.looker", HOURLY, str(place)],
+            env=worker_env,
+            check=False,
+            timeout=120,
+        )
+        assert looker.returncode in {0, -signal.SIGKILL}
+        moved = stands().last_due != since
+        assert len(sent()) == (len(hourly(since, stands().last_due)) if moved else 0)
+        if moved:
+            break
+        kills += 1
+    assert kills >= 4  # the look, BEGIN, the UPDATE, the INSERT, COMMIT: before and after
+    subprocess.run(
+        [sys.executable, "-m", "tests.schedules.looker", HOURLY, "1000"], env=worker_env, check=True, timeout=120
+    )
+    assert sent() == hourly(since, clock("default"))
