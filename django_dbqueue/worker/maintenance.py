@@ -1,4 +1,4 @@
-"""What every worker does for all, a little at a time: rescue once a second, schedules, archive once a minute."""
+"""What every worker does for all, a little at a time: rescue once a second, archive and tidy once a minute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from django_dbqueue import conf
 from django_dbqueue.lifecycle import archive, rescue
 from django_dbqueue.models import Queue, Schedule, Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.worker.scheduling import Timetable
 
 RESCUE_EVERY: Final = 1.0
 PAUSES_EVERY: Final = 1.0
@@ -26,7 +25,7 @@ WORKER_ROWS_KEPT: Final = timedelta(days=1)
 class Maintenance:
     """Runs what is due on the worker's own connection. Times are of the monotonic clock, in seconds."""
 
-    def __init__(self, model: Any, using: str, queues: tuple[str, ...], timetable: Timetable) -> None:
+    def __init__(self, model: Any, using: str, queues: tuple[str, ...]) -> None:
         self._model = model
         self._using = using
         self._queues = queues
@@ -34,7 +33,6 @@ class Maintenance:
         self._pauses_at = 0.0
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
-        self._timetable = timetable
         self.paused: set[str] = set()
 
     def run(self, now: float) -> None:
@@ -45,7 +43,6 @@ class Maintenance:
         if now >= self._rescue_at:
             rescue.rescue(self._model, self._using, list(self._queues))
             self._rescue_at = now + RESCUE_EVERY
-        self._timetable.run(now)
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:

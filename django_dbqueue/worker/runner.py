@@ -59,8 +59,8 @@ class Runner:
         self._worker: Worker = new_worker(worker_id, self._queues, options.threads)
         self._holding = Holding(board)
         self._settler = Settler(Message, self._using, self._holding, board)
-        timetable = Timetable(self._using, options.plans, options.declared_at)
-        self._maintenance = Maintenance(Message, self._using, self._queues, timetable)
+        self._maintenance = Maintenance(Message, self._using, self._queues)
+        self._timetable = Timetable(self._using, options.plans, options.declared_at)
         self._feeder = Feeder(Message, options, consumers, self._holding, worker_id, share)
         self._inbox: queue.SimpleQueue[tuple[Delivery, Verdict, float] | None] = queue.SimpleQueue()
         self._trouble = Backoff(0.05, 2.0)
@@ -133,6 +133,7 @@ class Runner:
             self._settler.give_back(self._feeder.give_up())
         else:
             self._maintenance.run(now)
+            self._timetable.run(now)
             self._settler.give_back(self._feeder.feed(now, self._maintenance.paused))
         self._settler.flush()
 
