@@ -1,0 +1,99 @@
+"""What an installation of the routines asks a server, and how it takes them away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.routines import MARK, VIEW, Routine
+from django_dbqueue.databases.words import Statement
+
+
+def standing_on_mysql(names: Sequence[str]) -> Statement:
+    """(kind, name, signature, comment) of what bears these names; a view is ours if it reads our table."""
+    return Statement(
+        "SELECT ROUTINE_TYPE, ROUTINE_NAME, ROUTINE_NAME, ROUTINE_COMMENT FROM information_schema.ROUTINES "
+        f"WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN ({Dialect.holes(len(names))}) "
+        "UNION ALL SELECT CASE t.TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, t.TABLE_NAME, t.TABLE_NAME, "
+        "CASE WHEN v.VIEW_DEFINITION LIKE %s THEN %s ELSE '' END FROM information_schema.TABLES AS t "
+        "LEFT JOIN information_schema.VIEWS AS v ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME "
+        "WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME = %s",
+        (*names, f"%`{Dialect.message}`%", MARK, VIEW),
+    )
+
+
+def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
+    """(kind, name, signature, comment) of what bears these names in the schema of the table."""
+    return Statement(
+        "SELECT CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, p.proname, p.oid::regprocedure::text, "
+        "COALESCE(obj_description(p.oid, 'pg_proc'), '') FROM pg_proc AS p "
+        f"WHERE p.pronamespace = %s::regnamespace AND p.proname IN ({Dialect.holes(len(names))}) "
+        "UNION ALL SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.relname, c.oid::regclass::text, "
+        "COALESCE(obj_description(c.oid, 'pg_class'), '') FROM pg_class AS c "
+        "WHERE c.relnamespace = %s::regnamespace AND c.relname = %s",
+        (schema, *names, schema, VIEW),
+    )
+
+
+def schema_of_table() -> Statement:
+    """The schema in which PostgreSQL finds the message table, quoted for SQL."""
+    return Statement(
+        "SELECT quote_ident(n.nspname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE c.oid = to_regclass(%s)",
+        (Dialect.message,),
+    )
+
+
+def drop(kind: str, signature: str) -> Statement:
+    """Take one away."""
+    return Statement(f"DROP {kind} IF EXISTS {signature}", ())
+
+
+def random_bytes() -> Statement:
+    """An error where the server has no such function."""
+    return Statement("SELECT RANDOM_BYTES(1)", ())
+
+
+def probe(name: str) -> tuple[Statement, Statement]:
+    """Make a function that does nothing, and take it away: shows what may be made before anything is touched."""
+    make = f"CREATE FUNCTION {name}() RETURNS INT NOT DETERMINISTIC READS SQL DATA SQL SECURITY DEFINER RETURN 1"
+    return Statement(make, ()), drop("FUNCTION", name)
+
+
+STRICT_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+"""The sql_mode that MySQL and MariaDB keep with each routine: nothing is cut off silently in it."""
+
+
+def sql_mode() -> Statement:
+    """The session's mode."""
+    return Statement("SELECT @@SESSION.sql_mode", ())
+
+
+def set_sql_mode(mode: str) -> Statement:
+    """Change the session's mode."""
+    return Statement("SET SESSION sql_mode = %s", (mode,))
+
+
+def lock_on_mysql(seconds: int) -> tuple[Statement, Statement]:
+    """Wait for whoever installs into this database at the same time (1 when it is ours), and let the next one in."""
+    name = f"CONCAT('{MARK}.', LEFT(SHA2(DATABASE(), 256), 32))"
+    return Statement(f"SELECT GET_LOCK({name}, %s)", (seconds,)), Statement(f"SELECT RELEASE_LOCK({name})", ())
+
+
+def lock_on_postgresql() -> Statement:
+    """Wait, for as long as this transaction lasts, for whoever installs at the same time."""
+    return Statement("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"{MARK}.routines",))
+
+
+def grants_on_mysql(routine: Routine) -> Statement:
+    """(user, host) of who may execute it by a grant of its own; DROP takes these away."""
+    return Statement(
+        "SELECT User, Host FROM mysql.procs_priv WHERE Db = DATABASE() AND Routine_name = %s AND Routine_type = %s "
+        "AND FIND_IN_SET('Execute', Proc_priv)",
+        (routine.name, routine.kind),
+    )
+
+
+def grant_on_mysql(routine: Routine, user: str, host: str) -> Statement:
+    """Let this account execute it."""
+    return Statement(f"GRANT EXECUTE ON {routine.kind} {routine.signature} TO %s@%s", (user, host))

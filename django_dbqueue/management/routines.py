@@ -1,0 +1,245 @@
+"""Install, take away and print the stored routines.
+
+MySQL and MariaDB commit each CREATE by itself, so an installation that fails there takes away what it has just made;
+PostgreSQL's is one transaction. What stands unchanged is left alone, and what isn't ours is never touched.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import Error, connections, transaction
+
+from django_dbqueue import conf
+from django_dbqueue.databases import dialect_of, installed
+from django_dbqueue.databases.routines import MARK, NAMES, Routine, Words, routines
+from django_dbqueue.lifecycle.claim import SPENT_BEFORE
+from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.lifecycle.statements import fetch, run
+from django_dbqueue.models import Queue
+
+PATIENCE = 60
+"""Seconds to wait for another installation into the same database."""
+NO_BINLOG_TRUST = {1418, 1419}
+NO_PRIVILEGE: set[Any] = {1044, 1142, 1143, 1227, 1370, "42501"}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What bears one of our names in the database already."""
+
+    kind: str
+    name: str
+    signature: str
+    comment: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.comment.partition(" ")[0] == MARK
+
+
+def install(using: str) -> tuple[list[Routine], list[Routine]]:
+    """Make what is missing or differs; return what was made, and what stood there unchanged."""
+    wanted = wanted_routines(using)
+    with _alone(using):
+        found = {(standing.kind, standing.name): standing for standing in _standing(using)}
+        _refuse_foreign(found.values())
+        unchanged = [
+            routine
+            for routine in wanted
+            if (routine.kind, routine.name) in found and found[routine.kind, routine.name].comment == routine.comment
+        ]
+        missing = [routine for routine in wanted if routine not in unchanged]
+        new = [routine for routine in missing if (routine.kind, routine.name) not in found]
+        try:
+            if missing:
+                _make(using, missing, new)
+        except Error as error:
+            raise CommandError(_explain(using, error)) from error
+    return missing, unchanged
+
+
+def uninstall(using: str) -> list[Standing]:
+    """Take ours away, and nothing else; return what was."""
+    with _alone(using):
+        order = {name: place for place, name in enumerate(NAMES)}
+        ours = [standing for standing in _standing(using) if standing.is_ours]
+        ours.sort(key=lambda standing: order[standing.name], reverse=True)
+        try:
+            for standing in ours:
+                run(using, installed.drop(standing.kind, standing.signature))
+        except Error as error:
+            raise CommandError(_explain(using, error)) from error
+    return ours
+
+
+def script(using: str) -> Iterator[str]:
+    """What ``install`` runs, for the mysql client or psql."""
+    made = wanted_routines(using)
+    if connections[using].vendor == "postgresql":
+        yield "BEGIN;"
+        for routine in made:
+            yield from (f"{text};\n" for text in routine.statements)
+        yield "COMMIT;"
+        return
+    yield f"SET SESSION sql_mode = '{installed.STRICT_MODE}';\nDELIMITER //"
+    for routine in made:
+        yield from (f"{text}//\n" for text in routine.statements)
+    yield "DELIMITER ;"
+
+
+def wanted_routines(using: str) -> list[Routine]:
+    """Return the routines as this server and the settings want them."""
+    connection: Any = connections[using]
+    if connection.vendor == "sqlite":
+        raise CommandError(
+            "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for them. "
+            "Name such a database with --database."
+        )
+    dialect = dialect_of(connection)  # raises for a database that can't have the queue at all
+    if dialect.message not in connection.introspection.table_names():
+        raise CommandError(
+            f"The queue's table {dialect.message} is not in the database {using!r}. Run first:\n"
+            f"  manage.py migrate --database {using}"
+        )
+    return routines(dialect, _words(using), _folders(using))
+
+
+def _folders(using: str) -> tuple[str, ...]:
+    connection: Any = connections[using]
+    if connection.vendor == "postgresql":
+        return ("postgresql",)
+    if not connection.mysql_is_mariadb:
+        return ("mysql",)
+    try:
+        fetch(using, installed.random_bytes())
+    except Error:
+        return ("mariadb_without_random_bytes", "mariadb", "mysql")
+    return ("mariadb", "mysql")
+
+
+def _words(using: str) -> Words:
+    connection = connections[using]
+    options = {name: conf.queue_options(name or "") for name in (None, *sorted(conf.get("QUEUES")))}
+    schema = ""
+    if connection.vendor == "postgresql":
+        schema = str(fetch(using, installed.schema_of_table())[0][0])
+    return Words(
+        queues=Queue._meta.db_table,
+        lease=_that_differ({name: each.lease for name, each in options.items()}),
+        max_reads=_that_differ({name: each.max_reads for name, each in options.items()}),
+        priority=_that_differ({name: each.priority for name, each in options.items()}),
+        max_bytes=conf.get("MAX_PAYLOAD_BYTES"),
+        notify=conf.get("NOTIFY"),
+        lease_over=LEASE_OVER,
+        spent_before=SPENT_BEFORE,
+        schema=schema,
+    )
+
+
+def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
+    return {name: value for name, value in values.items() if name is None or value != values[None]}
+
+
+def _standing(using: str) -> list[Standing]:
+    if connections[using].vendor == "postgresql":
+        statement = installed.standing_on_postgresql(NAMES, str(fetch(using, installed.schema_of_table())[0][0]))
+    else:
+        statement = installed.standing_on_mysql(NAMES)
+    return [Standing(*map(str, row)) for row in fetch(using, statement)]
+
+
+def _refuse_foreign(found: Any) -> None:
+    foreign = [f"{standing.kind} {standing.signature}" for standing in found if not standing.is_ours]
+    if foreign:
+        raise CommandError(
+            f"django_dbqueue did not make these, and leaves them alone: {', '.join(foreign)}. Nothing was installed. "
+            "Drop or rename them, and run this again."
+        )
+
+
+@contextmanager
+def _alone(using: str) -> Iterator[None]:
+    """Keep others from installing at the same time, and the session as it was."""
+    connection = connections[using]
+    if connection.in_atomic_block and connection.vendor == "mysql":
+        raise CommandError("MySQL and MariaDB commit at each CREATE: call this outside atomic().")
+    if connection.vendor == "postgresql":
+        with transaction.atomic(using=using):
+            fetch(using, installed.lock_on_postgresql())
+            yield
+        return
+    lock, unlock = installed.lock_on_mysql(PATIENCE)
+    if fetch(using, lock) != [(1,)]:
+        raise CommandError(f"Somebody else has been installing into {using!r} for {PATIENCE} s: try again.")
+    mode = str(fetch(using, installed.sql_mode())[0][0])
+    try:
+        run(using, installed.set_sql_mode(installed.STRICT_MODE))
+        yield
+    finally:
+        run(using, installed.set_sql_mode(mode))
+        fetch(using, unlock)
+
+
+def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
+    if connections[using].vendor == "postgresql":
+        for routine in missing:
+            _run_all(using, routine)
+        return
+    make_probe, drop_probe = installed.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
+    run(using, make_probe)
+    run(using, drop_probe)
+    try:
+        for routine in missing:
+            grants = [] if routine in new else _grants(using, routine)
+            _run_all(using, routine)
+            for user, host in grants:
+                run(using, installed.grant_on_mysql(routine, user, host))
+    except Error:
+        for routine in reversed(new):
+            run(using, installed.drop(routine.kind, routine.signature))
+        raise
+
+
+def _run_all(using: str, routine: Routine) -> None:
+    with connections[using].cursor() as cursor:
+        for text in routine.statements:
+            cursor.execute(text)
+
+
+def _grants(using: str, routine: Routine) -> list[tuple[Any, ...]]:
+    """Return who may execute a routine that is about to be dropped; [] for who may not look (docs/routines.md)."""
+    if len(routine.statements) == 1:
+        return []  # CREATE OR REPLACE keeps them
+    try:
+        return fetch(using, installed.grants_on_mysql(routine))
+    except Error:
+        return []
+
+
+def _explain(using: str, error: Error) -> str:
+    cause = error.__cause__
+    code = getattr(cause, "sqlstate", None) or (cause.args[0] if cause is not None and cause.args else None)
+    said = f"The database {using!r} refused: {error}\nNothing was left half made.\n"
+    if code in NO_BINLOG_TRUST:
+        return said + (
+            "The server keeps a binary log, and lets only some accounts make stored functions then. One of:\n"
+            "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
+            "    (and writes it into the server's configuration); then run this again. It is safe with\n"
+            "    binlog_format = ROW, which the queue needs anyway;\n"
+            "  * an administrator (SUPER) runs what `manage.py queue_routines print` prints, in this database;\n"
+            "  * run this with an administrator's account, by an alias of its own: --database ALIAS."
+        )
+    if code in NO_PRIVILEGE:
+        if connections[using].vendor == "postgresql":
+            return said + "The account needs CREATE on the table's schema, and must own what it replaces."
+        return said + (
+            "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, and "
+            "what it needs for the queue's tables."
+        )
+    return said

@@ -1,0 +1,8 @@
+CREATE FUNCTION dbqueue_new_token()
+RETURNS BIGINT
+NOT DETERMINISTIC NO SQL SQL SECURITY DEFINER
+COMMENT '{comment}'
+BEGIN
+    -- the fence of a claim: 63 random bits, never 0
+    RETURN GREATEST(CAST(CONV(HEX(RANDOM_BYTES(8)), 16, 10) AS UNSIGNED) >> 1, 1);
+END

@@ -1,0 +1,14 @@
+CREATE FUNCTION nack_message(_id BIGINT, _token BIGINT, _delay DOUBLE)
+RETURNS BOOLEAN
+NOT DETERMINISTIC READS SQL DATA SQL SECURITY DEFINER
+COMMENT '{comment}'
+BEGIN
+    -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
+    CALL dbqueue_check_seconds('delay', _delay);
+    IF _delay IS NULL THEN
+        {nack};
+    ELSE
+        {nack_later};
+    END IF;
+    RETURN ROW_COUNT() > 0;
+END

@@ -1,0 +1,53 @@
+CREATE FUNCTION {schema}.dbqueue_claim(_queue_name text, _how_many integer, _lease double precision)
+RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+AS $routine$
+DECLARE
+    _token bigint := dbqueue_new_token();
+    _ids bigint[] := '{}';
+    _priority integer;
+    _moved integer;
+    _rescued integer;
+    _row record;
+BEGIN
+    -- n to run: takes due messages and returns their ids, in order
+    IF EXISTS (SELECT 1 FROM {queues} WHERE name = _queue_name AND is_paused) THEN
+        RETURN _ids;
+    END IF;
+    _lease := coalesce(_lease, {lease});
+    LOOP
+        _moved := 0;
+        _priority := {highest};
+        WHILE cardinality(_ids) < _how_many LOOP
+            _priority := ({next_priority_waiting});
+            EXIT WHEN _priority IS NULL;
+            FOR _row IN
+                WITH taken AS (
+                    {claim}
+                )
+                SELECT * FROM taken ORDER BY was_due, id
+            LOOP
+                IF _row.max_reads > 0 AND _row.read_count > _row.max_reads THEN
+                    {bury};
+                    _moved := _moved + 1;
+                ELSE
+                    _ids := _ids || _row.id;
+                END IF;
+            END LOOP;
+        END LOOP;
+        EXIT WHEN cardinality(_ids) >= _how_many;
+
+        -- the queue came back short: run to n or dead for leases that are over, but those that were just taken
+        _priority := {highest};
+        LOOP
+            _priority := ({next_priority_running});
+            EXIT WHEN _priority IS NULL;
+            {rescue_range};
+            GET DIAGNOSTICS _rescued = ROW_COUNT;
+            _moved := _moved + _rescued;
+        END LOOP;
+        EXIT WHEN _moved = 0;
+    END LOOP;
+    RETURN _ids;
+END
+$routine$

@@ -1,0 +1,15 @@
+CREATE FUNCTION {schema}.extend_message(_id bigint, _token bigint, _seconds double precision)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+AS $routine$
+BEGIN
+    -- run to run, the lease to end that many seconds from now (NULL: by its own length)
+    PERFORM dbqueue_check_seconds('seconds', _seconds);
+    IF _seconds IS NULL THEN
+        {extend_by_own};
+    ELSE
+        {extend};
+    END IF;
+    RETURN FOUND;
+END
+$routine$

@@ -1,0 +1,28 @@
+CREATE FUNCTION {schema}.get_message_from_queue(_queue_name text)
+RETURNS TABLE (
+    id bigint,
+    queue_name text,
+    payload text,
+    read_cnt bigint,
+    max_read_cnt bigint,
+    last_read timestamptz,
+    next_read timestamptz,
+    invisibility_time double precision,
+    created_at timestamptz,
+    deleted_at timestamptz
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+AS $routine$
+#variable_conflict use_column
+DECLARE
+    _ids bigint[];
+BEGIN
+    PERFORM dbqueue_check_queue(_queue_name);
+    _ids := dbqueue_claim(_queue_name, 1, NULL);
+    RETURN QUERY
+    SELECT m.id, m.queue::text, m.body, m.read_count::bigint, m.max_reads::bigint, m.claimed_at, m.available_at,
+        m.lease_seconds, m.created_at, NULL::timestamptz
+    FROM {message} AS m
+    WHERE m.id = _ids[1];
+END
+$routine$

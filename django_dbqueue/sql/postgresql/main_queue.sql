@@ -1,0 +1,12 @@
+CREATE VIEW {schema}.main_queue AS
+SELECT id,
+    queue AS queue_name,
+    body AS payload,
+    read_count AS read_cnt,
+    max_reads AS max_read_cnt,
+    claimed_at AS last_read,
+    CASE WHEN {ended} THEN {lease_end} ELSE available_at END AS next_read,
+    lease_seconds AS invisibility_time,
+    created_at,
+    CASE WHEN status = '{done}' THEN finished_at END AS deleted_at
+FROM {message}

@@ -1,0 +1,15 @@
+CREATE FUNCTION {schema}.nack_message(_id bigint, _token bigint, _delay double precision)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+AS $routine$
+BEGIN
+    -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
+    PERFORM dbqueue_check_seconds('delay', _delay);
+    IF _delay IS NULL THEN
+        {nack};
+    ELSE
+        {nack_later};
+    END IF;
+    RETURN FOUND;
+END
+$routine$
