@@ -143,6 +143,7 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
     return {name: _inline(statement) for name, statement in statements.items()} | {
         "message": dialect.message,
         "queues": words.queues,
+        "now": dialect.now,
         "schema": words.schema,
         "lease": _by_queue(words.lease),
         "deadline": dialect.plus("_now", "COALESCE(_lease_seconds, _lease)"),
@@ -198,14 +199,29 @@ def _claiming(dialect: Dialect, words: Words, one_running: Statement) -> dict[st
                 late.params + rescue.params,
             ),
         }
-    names, limit = ("id", "read_count", "max_reads", "lease_seconds"), Raw("_wanted")
     return {
-        "due": dialect.due(names, queue, NEW, priority, limit),
+        "due": _unlocked(dialect, dialect.due(("id",), queue, NEW, priority, Raw("_page"))),  # type: ignore[arg-type]
+        "lock_due": _lock_if(dialect, NEW, "read_count, max_reads, lease_seconds"),
         "take": dialect.take_ids([Raw("_id")], dialect.take(**take, now=Raw("_now"))),  # type: ignore[list-item]
         "bury": dialect.move(bury, one_running),
-        "late": dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token),
+        "late": _unlocked(dialect, dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)),
+        "lock_late": _lock_if(dialect, RUNNING, "read_count, max_reads, lease_seconds"),
         "rescue": dialect.move(rescue, one_running),
     }
+
+
+def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
+    """Return the same look without its locks."""
+    return Statement(statement.sql.removesuffix(dialect.skip_locked), statement.params)
+
+
+def _lock_if(dialect: Dialect, status: str, names: str) -> Statement:
+    """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND says that it isn't."""
+    return Statement(
+        f"SELECT {names} INTO _read_count, _max_reads, _lease_seconds FROM {dialect.message}{dialect.use_primary_key} "
+        f"WHERE id = _id AND status = '{status}' AND available_at <= {dialect.now}{dialect.skip_locked}",
+        (),
+    )
 
 
 def _by_queue(values: Mapping[str | None, float]) -> str:

@@ -4,6 +4,13 @@ COMMENT '{comment}'
 BEGIN
     DECLARE _claims LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     CALL dbqueue_check_queue(_queue_name);
+    IF @@autocommit THEN
+        BEGIN
+            -- for the one statement that follows, where it is a transaction of its own (1568: it isn't)
+            DECLARE CONTINUE HANDLER FOR 1568 BEGIN END;
+            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        END;
+    END IF;
     SET _claims = dbqueue_claim(_queue_name, 1, NULL);
     SELECT m.id,
         m.queue AS queue_name,
