@@ -74,6 +74,8 @@ class Words:
     lease_over: str
     spent_before: str
     schema: str = ""
+    has_snapshot_isolation: bool = False
+    """A MariaDB that can refuse (1020) to lock a row that changed since the transaction's first look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "max_depth": str(MAX_DEPTH),
         "max_seconds": f"{MAX_SECONDS:.0f}",
         "max_reads_limit": str(MAX_READS_LIMIT),
+        "off_snapshot": "SET STATEMENT innodb_snapshot_isolation = OFF FOR " if words.has_snapshot_isolation else "",
         "notify": f"PERFORM {_inline(dialect.notify(queue)).removeprefix('SELECT ')};" if words.notify else "",
     }
 

@@ -17,6 +17,7 @@ from django.db import Error, connections, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of, installed
+from django_dbqueue.databases.facts import mysql_variables
 from django_dbqueue.databases.routines import MARK, NAMES, Routine, Words, routines
 from django_dbqueue.lifecycle.claim import SPENT_BEFORE
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
@@ -45,8 +46,8 @@ class Standing:
 
 def install(using: str) -> tuple[list[Routine], list[Routine]]:
     """Make what is missing or differs; return what was made, and what stood there unchanged."""
-    wanted = wanted_routines(using)
     with _alone(using):
+        wanted = wanted_routines(using)
         found = {(standing.kind, standing.name): standing for standing in _standing(using)}
         _refuse_foreign(found.values())
         unchanged = [
@@ -80,6 +81,7 @@ def uninstall(using: str) -> list[Standing]:
 
 def script(using: str) -> Iterator[str]:
     """What ``install`` runs, for the mysql client or psql."""
+    refuse_sqlite(using)
     made = wanted_routines(using)
     if connections[using].vendor == "postgresql":
         yield "BEGIN;"
@@ -95,19 +97,23 @@ def script(using: str) -> Iterator[str]:
 
 def wanted_routines(using: str) -> list[Routine]:
     """Return the routines as this server and the settings want them."""
-    connection: Any = connections[using]
-    if connection.vendor == "sqlite":
-        raise CommandError(
-            "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for them. "
-            "Name such a database with --database."
-        )
-    dialect = dialect_of(connection)  # raises for a database that can't have the queue at all
+    connection = connections[using]
+    dialect = dialect_of(connection)
     if dialect.message not in connection.introspection.table_names():
         raise CommandError(
             f"The queue's table {dialect.message} is not in the database {using!r}. Run first:\n"
             f"  manage.py migrate --database {using}"
         )
     return routines(dialect, _words(using), _folders(using))
+
+
+def refuse_sqlite(using: str) -> None:
+    """Say by CommandError that SQLite can't have them."""
+    if connections[using].vendor == "sqlite":
+        raise CommandError(
+            "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for them. "
+            "Name such a database with --database."
+        )
 
 
 def _folders(using: str) -> tuple[str, ...]:
@@ -126,9 +132,7 @@ def _folders(using: str) -> tuple[str, ...]:
 def _words(using: str) -> Words:
     connection = connections[using]
     options = {name: conf.queue_options(name or "") for name in (None, *sorted(conf.get("QUEUES")))}
-    schema = ""
-    if connection.vendor == "postgresql":
-        schema = str(fetch(using, installed.schema_of_table())[0][0])
+    is_mysql = connection.vendor == "mysql"
     return Words(
         queues=Queue._meta.db_table,
         lease=_that_differ({name: each.lease for name, each in options.items()}),
@@ -138,8 +142,13 @@ def _words(using: str) -> Words:
         notify=conf.get("NOTIFY"),
         lease_over=LEASE_OVER,
         spent_before=SPENT_BEFORE,
-        schema=schema,
+        schema="" if is_mysql else _schema(using),
+        has_snapshot_isolation=is_mysql and bool(fetch(using, mysql_variables(("innodb_snapshot_isolation",)))),
     )
+
+
+def _schema(using: str) -> str:
+    return str(fetch(using, installed.schema_of_table())[0][0])
 
 
 def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
@@ -148,7 +157,7 @@ def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
 
 def _standing(using: str) -> list[Standing]:
     if connections[using].vendor == "postgresql":
-        statement = installed.standing_on_postgresql(NAMES, str(fetch(using, installed.schema_of_table())[0][0]))
+        statement = installed.standing_on_postgresql(NAMES, _schema(using))
     else:
         statement = installed.standing_on_mysql(NAMES)
     return [Standing(*map(str, row)) for row in fetch(using, statement)]
@@ -166,6 +175,7 @@ def _refuse_foreign(found: Any) -> None:
 @contextmanager
 def _alone(using: str) -> Iterator[None]:
     """Keep others from installing at the same time, and the session as it was."""
+    refuse_sqlite(using)
     connection = connections[using]
     if connection.in_atomic_block and connection.vendor == "mysql":
         raise CommandError("MySQL and MariaDB commit at each CREATE: call this outside atomic().")
@@ -239,7 +249,7 @@ def _explain(using: str, error: Error) -> str:
         if connections[using].vendor == "postgresql":
             return said + "The account needs CREATE on the table's schema, and must own what it replaces."
         return said + (
-            "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, and "
-            "what it needs for the queue's tables."
+            "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "
+            "and what it needs for the queue's tables."
         )
     return said

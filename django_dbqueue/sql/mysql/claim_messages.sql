@@ -19,7 +19,7 @@ BEGIN
             SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
         END;
     END IF;
-    SET _claims = dbqueue_claim(_queue_name, _how_many, _lease);
+    {off_snapshot}SELECT dbqueue_claim(_queue_name, _how_many, _lease) INTO _claims;
     SELECT m.id,
         c.token,
         m.body AS payload,

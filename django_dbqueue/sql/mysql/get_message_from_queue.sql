@@ -11,7 +11,7 @@ BEGIN
             SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
         END;
     END IF;
-    SET _claims = dbqueue_claim(_queue_name, 1, NULL);
+    {off_snapshot}SELECT dbqueue_claim(_queue_name, 1, NULL) INTO _claims;
     SELECT m.id,
         m.queue AS queue_name,
         m.body AS payload,

@@ -1,0 +1,138 @@
+"""A program in another language, as far as the queue can tell: it knows the routines and nothing else.
+
+It runs in autocommit at the server's own isolation, like the command-line clients. As a process of its own,
+``python -m tests.routines.client drain QUEUE`` gets and deletes until a line comes in and the queue is empty, and
+prints the id of each message that it was given; ``put QUEUE COUNT PAYLOAD`` puts, and prints the ids.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASSING = {1213, 1205, 1020, "40001", "40P01"}
+"""What a client tries again: deadlock, lock wait, changed record; the same on PostgreSQL."""
+
+
+class Client:
+    """One session. ``who`` is (user, password) of another account than the tests' own."""
+
+    def __init__(self, settings: dict[str, Any], who: tuple[str, str] | None = None) -> None:
+        self.is_mysql = "mysql" in settings["ENGINE"]
+        user, password = who or (settings["USER"], settings["PASSWORD"])
+        place = {"host": settings["HOST"], "port": int(settings["PORT"] or 0), "user": user, "password": password}
+        if self.is_mysql:
+            import MySQLdb
+
+            self.Error: type[Exception] = MySQLdb.Error
+            self.session: Any = MySQLdb.connect(**place, database=settings["NAME"], charset="utf8mb4", autocommit=True)
+        else:
+            import psycopg
+
+            self.Error = psycopg.Error
+            self.session = psycopg.connect(**place, dbname=settings["NAME"], autocommit=True)
+        self.retried = 0
+
+    def close(self) -> None:
+        self.session.close()
+
+    def run(self, sql: str, *params: Any) -> list[dict[str, Any]]:
+        """Run one statement and return its rows by the names of their columns."""
+        cursor = self.session.cursor()
+        cursor.execute(sql, params)
+        names = [column[0] for column in cursor.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else []
+        while self.is_mysql and cursor.nextset():
+            pass
+        cursor.close()
+        return rows
+
+    def call(self, routine: str, *arguments: Any) -> list[dict[str, Any]]:
+        """Call a routine that gives rows, or nothing."""
+        verb = "CALL" if self.is_mysql else "SELECT * FROM"
+        return self.run(f"{verb} {routine}({', '.join(['%s'] * len(arguments))})", *arguments)
+
+    def value(self, routine: str, *arguments: Any) -> Any:
+        """Call a routine that gives one value."""
+        [row] = self.run(f"SELECT {routine}({', '.join(['%s'] * len(arguments))}) AS answer", *arguments)
+        return row["answer"]
+
+    def put(self, queue: str, payload: str, max_read_cnt: int | None = 0, invisibility_time: int | None = 60) -> int:
+        return int(self.value("put_message_in_queue", queue, payload, max_read_cnt, invisibility_time))
+
+    def get(self, queue: str) -> list[dict[str, Any]]:
+        return self.call("get_message_from_queue", queue)
+
+    def delete(self, message_id: int) -> None:
+        self.call("delete_message_from_queue", message_id)
+
+    def claim(self, queue: str, how_many: int = 1, lease: float | None = None) -> list[dict[str, Any]]:
+        return self.call("claim_messages", queue, how_many, lease)
+
+    def ack(self, message_id: int, token: int) -> bool:
+        return bool(self.value("ack_message", message_id, token))
+
+    def nack(self, message_id: int, token: int, delay: float | None = None) -> bool:
+        return bool(self.value("nack_message", message_id, token, delay))
+
+    def extend(self, message_id: int, token: int, seconds: float | None = None) -> bool:
+        return bool(self.value("extend_message", message_id, token, seconds))
+
+    def surely(self, work: Callable[[], Any]) -> Any:
+        """Do it again while errors pass, as the documentation tells every client to."""
+        while True:
+            try:
+                return work()
+            except self.Error as error:
+                if self.code(error) not in PASSING:
+                    raise
+                self.retried += 1
+
+    @staticmethod
+    def code(error: Exception) -> Any:
+        return getattr(error, "sqlstate", None) or error.args[0]
+
+
+def _drain(client: Client, queue: str) -> None:
+    told = False
+    while True:
+        told = told or bool(select.select([sys.stdin], [], [], 0)[0])
+        rows = client.surely(lambda: client.get(queue))
+        if not rows and told:
+            return
+        for row in rows:
+            client.surely(lambda row=row: client.delete(row["id"]))
+            print(row["id"], row["read_cnt"], flush=True)
+
+
+def _drain_by_token(client: Client, queue: str) -> None:
+    told = False
+    while True:
+        told = told or bool(select.select([sys.stdin], [], [], 0)[0])
+        rows = client.surely(lambda: client.claim(queue, 3, 600))
+        if not rows and told:
+            return
+        for row in rows:
+            assert client.surely(lambda row=row: client.ack(row["id"], row["token"]))
+            print(row["id"], row["read_count"], flush=True)
+
+
+def _put(client: Client, queue: str, count: str, payload: str) -> None:
+    for _ in range(int(count)):
+        print(client.surely(lambda: client.put(queue, payload)), flush=True)
+
+
+def main(what: str, *arguments: str) -> None:
+    from tests.settings import DATABASES
+
+    client = Client(DATABASES["default"])
+    {"drain": _drain, "drain-by-token": _drain_by_token, "put": _put}[what](client, *arguments)
+    print(f"retried {client.retried}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

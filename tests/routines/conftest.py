@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from django_dbqueue.management import routines
+from tests.routines.client import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_django import DjangoDbBlocker
+
+ON_SERVERS = [
+    "test_conformance.py",
+    "test_cost.py",
+    "test_grants.py",
+    "test_install.py",
+    "test_many.py",
+    "test_verbs.py",
+]
+# SQLite has no stored routines; what it says instead is tested in test_on_sqlite.py.
+collect_ignore = ON_SERVERS if settings.TEST_DATABASE == "sqlite" else ["test_on_sqlite.py"]
+
+
+@pytest.fixture(scope="module")
+def installed(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The routines, in the test database, for the tests of one module."""
+    with django_db_blocker.unblock():
+        routines.install("default")
+    yield
+    with django_db_blocker.unblock():
+        routines.uninstall("default")
+        connection.close()
+
+
+@pytest.fixture
+def start_client(installed: None, transactional_db: None) -> Iterator[Callable[..., Client]]:
+    """Open sessions to the test database; all of them are closed with the test."""
+    clients: list[Client] = []
+
+    def start(who: tuple[str, str] | None = None) -> Client:
+        clients.append(Client(connection.settings_dict, who))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(start_client: Callable[..., Client]) -> Client:
+    return start_client()
