@@ -26,6 +26,8 @@ NAMES: Final = (
     "dbqueue_check_queue",
     "dbqueue_check_seconds",
     "dbqueue_content_type",
+    "dbqueue_take",
+    "dbqueue_rescue_late",
     "dbqueue_claim",
     "put_message_in_queue",
     "get_message_from_queue",
@@ -74,8 +76,6 @@ class Words:
     lease_over: str
     spent_before: str
     schema: str = ""
-    has_snapshot_isolation: bool = False
-    """A MariaDB that can refuse (1020) to lock a row that changed since the transaction's first look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +92,14 @@ class Routine:
 def routines(dialect: Dialect, words: Words, folders: Sequence[str]) -> list[Routine]:
     """Return every routine, in the order of their making; a text is taken from the first folder that has it."""
     fill = _fill(dialect, words)
-    return [_routine(name, _render(_text(name, folders), fill), folders) for name in NAMES]
+    texts = {name: _text(name, folders) for name in NAMES}
+    return [_routine(name, _render(text, fill), folders) for name, text in texts.items() if text]
 
 
 def _text(name: str, folders: Sequence[str]) -> str:
-    for folder in folders:
-        path = _FOLDERS / folder / f"{name}.sql"
-        if path.is_file():
-            return path.read_text("ascii").strip()
-    raise FileNotFoundError(f"no {name}.sql in {', '.join(folders)}")
+    """Return a routine's text, or '' where a server does without it."""
+    paths = [_FOLDERS / folder / f"{name}.sql" for folder in folders]
+    return next((path.read_text("ascii").strip() for path in paths if path.is_file()), "")
 
 
 def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
@@ -148,7 +147,8 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "now": dialect.now,
         "schema": words.schema,
         "lease": _by_queue(words.lease),
-        "deadline": dialect.plus("_now", "COALESCE(_lease_seconds, _lease)"),
+        "max_reads": _by_queue(words.max_reads),
+        "deadline": dialect.plus(dialect.now, "COALESCE(_lease_seconds, _lease)"),
         "lease_end": lease_end,
         "ended": f"status = '{DONE}' OR {DEAD}",
         "done": DONE,
@@ -158,7 +158,6 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "max_depth": str(MAX_DEPTH),
         "max_seconds": f"{MAX_SECONDS:.0f}",
         "max_reads_limit": str(MAX_READS_LIMIT),
-        "off_snapshot": "SET STATEMENT innodb_snapshot_isolation = OFF FOR " if words.has_snapshot_isolation else "",
         "notify": f"PERFORM {_inline(dialect.notify(queue)).removeprefix('SELECT ')};" if words.notify else "",
     }
 
@@ -202,14 +201,24 @@ def _claiming(dialect: Dialect, words: Words, one_running: Statement) -> dict[st
                 late.params + rescue.params,
             ),
         }
+    due = f"status = '{NEW}' AND available_at <= {dialect.now}"
+    over = f"status = '{RUNNING}' AND available_at <= {dialect.now}"
+    still_over = Statement(f"id = %s AND {over}", (Raw("_id"),))
+    take |= {"max_reads": Raw("_reads_allowed")}
     return {
         "due": _unlocked(dialect, dialect.due(("id",), queue, NEW, priority, Raw("_page"))),  # type: ignore[arg-type]
-        "lock_due": _lock_if(dialect, NEW, "read_count, max_reads, lease_seconds"),
-        "take": dialect.take_ids([Raw("_id")], dialect.take(**take, now=Raw("_now"))),  # type: ignore[list-item]
+        "try_due": _by_id(dialect, "id INTO _id", due, dialect.skip_locked),
+        "lock_due": _by_id(
+            dialect,
+            "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds",
+            due,
+            dialect.lock_row,
+        ),
+        "take": dialect.take_ids([Raw("_id")], dialect.take(**take, now=None)),  # type: ignore[list-item]
         "bury": dialect.move(bury, one_running),
         "late": _unlocked(dialect, dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)),
-        "lock_late": _lock_if(dialect, RUNNING, "read_count, max_reads, lease_seconds"),
-        "rescue": dialect.move(rescue, one_running),
+        "try_late": _by_id(dialect, "id INTO _id", over, dialect.skip_locked),
+        "rescue": dialect.move(rescue, still_over),
     }
 
 
@@ -218,12 +227,10 @@ def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
     return Statement(statement.sql.removesuffix(dialect.skip_locked), statement.params)
 
 
-def _lock_if(dialect: Dialect, status: str, names: str) -> Statement:
+def _by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
     """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND says that it isn't."""
     return Statement(
-        f"SELECT {names} INTO _read_count, _max_reads, _lease_seconds FROM {dialect.message}{dialect.use_primary_key} "
-        f"WHERE id = _id AND status = '{status}' AND available_at <= {dialect.now}{dialect.skip_locked}",
-        (),
+        f"SELECT {what} FROM {dialect.message}{dialect.use_primary_key} WHERE id = _id AND {state}{lock}", ()
     )
 
 

@@ -17,7 +17,6 @@ from django.db import Error, connections, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of, installed
-from django_dbqueue.databases.facts import mysql_variables
 from django_dbqueue.databases.routines import MARK, NAMES, Routine, Words, routines
 from django_dbqueue.lifecycle.claim import SPENT_BEFORE
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
@@ -132,7 +131,6 @@ def _folders(using: str) -> tuple[str, ...]:
 def _words(using: str) -> Words:
     connection = connections[using]
     options = {name: conf.queue_options(name or "") for name in (None, *sorted(conf.get("QUEUES")))}
-    is_mysql = connection.vendor == "mysql"
     return Words(
         queues=Queue._meta.db_table,
         lease=_that_differ({name: each.lease for name, each in options.items()}),
@@ -142,8 +140,7 @@ def _words(using: str) -> Words:
         notify=conf.get("NOTIFY"),
         lease_over=LEASE_OVER,
         spent_before=SPENT_BEFORE,
-        schema="" if is_mysql else _schema(using),
-        has_snapshot_isolation=is_mysql and bool(fetch(using, mysql_variables(("innodb_snapshot_isolation",)))),
+        schema=_schema(using) if connection.vendor == "postgresql" else "",
     )
 
 
@@ -249,7 +246,7 @@ def _explain(using: str, error: Error) -> str:
         if connections[using].vendor == "postgresql":
             return said + "The account needs CREATE on the table's schema, and must own what it replaces."
         return said + (
-            "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "
-            "and what it needs for the queue's tables."
+            "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the "
+            "database, and what it needs for the queue's tables."
         )
     return said

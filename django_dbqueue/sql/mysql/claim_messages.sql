@@ -12,14 +12,7 @@ BEGIN
     IF _how_many IS NULL OR _how_many NOT BETWEEN 1 AND {max_claim} THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'how_many must be from 1 to {max_claim}';
     END IF;
-    IF @@autocommit THEN
-        BEGIN
-            -- for the one statement that follows, where it is a transaction of its own (1568: it isn't)
-            DECLARE CONTINUE HANDLER FOR 1568 BEGIN END;
-            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-        END;
-    END IF;
-    {off_snapshot}SELECT dbqueue_claim(_queue_name, _how_many, _lease) INTO _claims;
+    CALL dbqueue_claim(_queue_name, _how_many, _lease, _claims);
     SELECT m.id,
         c.token,
         m.body AS payload,

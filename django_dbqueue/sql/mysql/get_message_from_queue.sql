@@ -4,14 +4,7 @@ COMMENT '{comment}'
 BEGIN
     DECLARE _claims LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     CALL dbqueue_check_queue(_queue_name);
-    IF @@autocommit THEN
-        BEGIN
-            -- for the one statement that follows, where it is a transaction of its own (1568: it isn't)
-            DECLARE CONTINUE HANDLER FOR 1568 BEGIN END;
-            SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-        END;
-    END IF;
-    {off_snapshot}SELECT dbqueue_claim(_queue_name, 1, NULL) INTO _claims;
+    CALL dbqueue_claim(_queue_name, 1, NULL, _claims);
     SELECT m.id,
         m.queue AS queue_name,
         m.body AS payload,
