@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from django_dbqueue.codecs import MAX_DEPTH
 from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.words import DEAD, Change, Claim, Statement
+from django_dbqueue.databases.inlining import COMMENT, inline, literal, raw, render
+from django_dbqueue.databases.words import DEAD, Claim, Statement
 from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
@@ -42,35 +43,26 @@ NAMES: Final = (
 VIEW: Final = NAMES[-1]
 
 _FOLDERS: Final = files("django_dbqueue") / "sql"
-_PLACEHOLDER = re.compile(r"^( *)(.*?)\{([a-z_]+)\}", re.MULTILINE)
 _HEAD = re.compile(r"CREATE (?:SQL SECURITY DEFINER )?(FUNCTION|PROCEDURE|VIEW) ([\w.\"]+)(?:\((.*?)\)\n)?", re.DOTALL)
 _ARGUMENT_TYPE = re.compile(r"\b_\w+ ([a-z ]+)")
-_WORD = re.compile(r"(?:'(?:[^']|'')*'|[^\s'])+")
-_CLAUSES: Final = {"SET", "FROM", "WHERE", "ORDER", "VALUES", "RETURNING"}
-_WIDTH = 100
 _RESCUED_AT_ONCE = 100
 _HIGHEST_PRIORITY = 32_767
 _MAX_CLAIM = 1_000
-
-
-class Raw(str):
-    """A parameter that is SQL itself: a variable of the routine."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
     """What a routine can't know by itself: names of tables, texts, and what the settings say.
 
-    ``lease`` (seconds), ``max_reads`` and ``priority`` have the default under ``None`` and, by name, the queues that
-    differ.
+    ``lease`` (seconds), ``max_reads``, ``priority`` and ``removes`` (whether an ack removes the row) have the default
+    under ``None`` and, by name, the queues that differ.
     """
 
     queues: str
     lease: Mapping[str | None, float]
     max_reads: Mapping[str | None, int]
     priority: Mapping[str | None, int]
+    removes: Mapping[str | None, bool]
     max_bytes: int
     notify: bool
     lease_over: str
@@ -93,7 +85,7 @@ def routines(dialect: Dialect, words: Words, folders: Sequence[str]) -> list[Rou
     """Return every routine, in the order of their making; a text is taken from the first folder that has it."""
     fill = _fill(dialect, words)
     texts = {name: _text(name, folders) for name in NAMES}
-    return [_routine(name, _render(text, fill), folders) for name, text in texts.items() if text]
+    return [_routine(name, render(text, fill), folders) for name, text in texts.items() if text]
 
 
 def _text(name: str, folders: Sequence[str]) -> str:
@@ -107,7 +99,7 @@ def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
     head = _HEAD.match(text)
     assert head is not None, text
     kind, signature = head[1], head[2]
-    text = text.replace("{comment}", comment)
+    text = text.replace(COMMENT, comment)
     if folders == ("mysql",) and kind != "VIEW":
         return Routine(kind, name, signature, comment, (f"DROP {kind} IF EXISTS {signature}", text))
     text = text.replace("CREATE ", "CREATE OR REPLACE ", 1)
@@ -122,26 +114,25 @@ def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
 
 def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
     """Return what stands for each placeholder."""
-    queue, row, fence = Raw("_queue_name"), Raw("_id"), [Claim(Raw("_id"), Raw("_token"))]  # type: ignore[arg-type]
-    by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (Raw("_message_id"),))
-    one_running = Statement(f"id = %s AND status = '{RUNNING}'", (row,))
-    held = dialect.held(fence)
-    seconds = dialect.extend(Raw("_seconds"))  # type: ignore[arg-type]
-    lease_end = dialect.plus("claimed_at", "lease_seconds")
+    queue, priority = raw("_queue_name"), raw("_priority")
+    by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
+    held = dialect.held([Claim(raw("_id"), raw("_token"))])
     statements: dict[str, Statement] = {
-        "next_priority_waiting": dialect.next_priority(queue, NEW, Raw("_priority")),  # type: ignore[arg-type]
-        "next_priority_running": dialect.next_priority(queue, RUNNING, Raw("_priority")),  # type: ignore[arg-type]
+        "next_priority_waiting": dialect.next_priority(queue, NEW, priority),
+        "next_priority_running": dialect.next_priority(queue, RUNNING, priority),
         "insert": dialect.insert([_row(words)], returning="id" if dialect.updates_return_rows else ""),
         "delete": dialect.move(dialect.ack(), by_id),
+        "remove": _remove(dialect, words, held, "_id"),
+        "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
         "ack": dialect.move(dialect.ack(), held),
         "nack": dialect.move(dialect.nack(None, None), held),
-        "nack_later": dialect.move(dialect.nack(Raw("_delay"), None), held),  # type: ignore[arg-type]
-        "extend": dialect.move(seconds, held),
+        "nack_later": dialect.move(dialect.nack(raw("_delay"), None), held),
+        "extend": dialect.move(dialect.extend(raw("_seconds")), held),
         "extend_by_own": dialect.move(dialect.extend(None), held),
         "lock_held": dialect.lock(held),
-        **_claiming(dialect, words, one_running),
+        **(_claiming_at_once if dialect.updates_return_rows else _claiming_one_by_one)(dialect, words),
     }
-    return {name: _inline(statement) for name, statement in statements.items()} | {
+    return {name: inline(statement) for name, statement in statements.items()} | {
         "message": dialect.message,
         "queues": words.queues,
         "now": dialect.now,
@@ -149,7 +140,7 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "lease": _by_queue(words.lease),
         "max_reads": _by_queue(words.max_reads),
         "deadline": dialect.plus(dialect.now, "COALESCE(_lease_seconds, _lease)"),
-        "lease_end": lease_end,
+        "lease_end": dialect.plus("claimed_at", "lease_seconds"),
         "ended": f"status = '{DONE}' OR {DEAD}",
         "done": DONE,
         "highest": str(_HIGHEST_PRIORITY),
@@ -158,68 +149,89 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "max_depth": str(MAX_DEPTH),
         "max_seconds": f"{MAX_SECONDS:.0f}",
         "max_reads_limit": str(MAX_READS_LIMIT),
-        "notify": f"PERFORM {_inline(dialect.notify(queue)).removeprefix('SELECT ')};" if words.notify else "",
+        "notify": f"PERFORM {inline(dialect.notify(queue)).removeprefix('SELECT ')};" if words.notify else "",
     }
+
+
+def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Statement:
+    """The ack of queues that keep no history: the row goes, if it is one of theirs."""
+    differ = [queue for queue in words.removes if queue is not None]
+    default, others = words.removes[None], f"queue IN ({dialect.holes(len(differ))})"
+    theirs = (f"NOT {others}" if default else others) if differ else str(default).upper()
+    if dialect.updates_return_rows:
+        return Statement(f"DELETE FROM {dialect.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
+    return Statement(
+        f"{dialect.delete([0]).sql} WHERE {where.sql} AND {theirs}",
+        (raw(f"CONCAT('[', {name}, ']')"), *where.params, *differ),
+    )
 
 
 def _row(words: Words) -> tuple[tuple[Any, ...], float, Any]:
     """Return what an INSERT takes: a message without key and headers, due now."""
     columns = (
-        Raw("_queue_name"),
+        raw("_queue_name"),
         None,
         None,
         None,
-        Raw("_payload"),
-        Raw("dbqueue_content_type(_payload)"),
+        raw("_payload"),
+        raw("dbqueue_content_type(_payload)"),
         None,
-        Raw(_by_queue(words.priority)),
-        Raw("_max_read_cnt"),
-        Raw("_invisibility_time"),
+        raw(_by_queue(words.priority)),
+        raw("_max_read_cnt"),
+        raw("_invisibility_time"),
     )
     return columns, 0.0, None
 
 
-def _claiming(dialect: Dialect, words: Words, one_running: Statement) -> dict[str, Statement]:
-    """The claim and the rescue: in one statement where UPDATE returns rows, else row by row behind a cursor."""
-    queue: Any = Raw("_queue_name")
-    priority: Any = Raw("_priority")
-    token: Any = Raw("_token")
-    max_reads: Any = Raw(_by_queue(words.max_reads))
-    lease: Any = Raw("_lease")
+def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
+    """The claim and the rescue where one statement locks, writes and returns rows."""
+    queue, priority, token = raw("_queue_name"), raw("_priority"), raw("_token")
+    take = dialect.take(
+        token=token,
+        worker_id=None,
+        session=None,
+        lease=raw("_lease"),
+        max_reads=raw(_by_queue(words.max_reads)),
+        now=None,
+    )
+    late = dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
     rescue = dialect.rescue(words.lease_over)
-    bury = dialect.reject(words.spent_before, charged=False)
-    take = {"token": token, "worker_id": None, "session": None, "lease": lease, "max_reads": max_reads}
-    if dialect.updates_return_rows:
-        limit: Any = Raw("_how_many - cardinality(_ids)")
-        late = dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
-        return {
-            "claim": dialect.claim(queue, priority, limit, None, dialect.take(**take, now=None)),
-            "bury": dialect.move(bury, Statement(f"id = %s AND status = '{RUNNING}'", (Raw("_row.id"),))),
-            "rescue_range": Statement(
-                f"WITH late (id, at) AS MATERIALIZED ({late.sql}) UPDATE {dialect.message} AS m SET {rescue.sql} "
-                f"FROM late WHERE m.id = late.id AND m.status = '{RUNNING}'",
-                late.params + rescue.params,
-            ),
-        }
+    return {
+        "claim": dialect.claim(queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
+        "bury": _bury(dialect, words, "_row.id"),
+        "rescue_range": Statement(
+            f"WITH late (id, at) AS MATERIALIZED ({late.sql}) UPDATE {dialect.message} AS m SET {rescue.sql} "
+            f"FROM late WHERE m.id = late.id AND m.status = '{RUNNING}'",
+            late.params + rescue.params,
+        ),
+    }
+
+
+def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]:
+    """The same where UPDATE returns no rows: candidates are read, tried, and moved each by its primary key."""
+    queue, priority, token, row = raw("_queue_name"), raw("_priority"), raw("_token"), raw("_id")
+    take = dialect.take(
+        token=token, worker_id=None, session=None, lease=raw("_lease"), max_reads=raw("_reads_allowed"), now=None
+    )
     due = f"status = '{NEW}' AND available_at <= {dialect.now}"
     over = f"status = '{RUNNING}' AND available_at <= {dialect.now}"
-    still_over = Statement(f"id = %s AND {over}", (Raw("_id"),))
-    take |= {"max_reads": Raw("_reads_allowed")}
+    counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
-        "due": _unlocked(dialect, dialect.due(("id",), queue, NEW, priority, Raw("_page"))),  # type: ignore[arg-type]
-        "try_due": _by_id(dialect, "id INTO _id", due, dialect.skip_locked),
-        "lock_due": _by_id(
-            dialect,
-            "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds",
-            due,
-            dialect.lock_row,
-        ),
-        "take": dialect.take_ids([Raw("_id")], dialect.take(**take, now=None)),  # type: ignore[list-item]
-        "bury": dialect.move(bury, one_running),
+        "due": _unlocked(dialect, dialect.due(("id",), queue, NEW, priority, raw("_page"))),
+        "try_due": _lock_by_id(dialect, "id INTO _id", due, dialect.skip_locked),
+        "lock_due": _lock_by_id(dialect, counts, due, dialect.lock_row),
+        "take": dialect.take_ids([row], take),
+        "bury": _bury(dialect, words, "_id"),
         "late": _unlocked(dialect, dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)),
-        "try_late": _by_id(dialect, "id INTO _id", over, dialect.skip_locked),
-        "rescue": dialect.move(rescue, still_over),
+        "try_late": _lock_by_id(dialect, "id INTO _id", over, dialect.skip_locked),
+        "rescue": dialect.move(dialect.rescue(words.lease_over), Statement(f"id = %s AND {over}", (row,))),
     }
+
+
+def _bury(dialect: Dialect, words: Words, name: str) -> Statement:
+    """What a claim does with a row that had no read left, after it took it."""
+    change = dialect.reject(words.spent_before, charged=False)
+    return dialect.move(change, Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),)))
 
 
 def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
@@ -227,7 +239,7 @@ def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
     return Statement(statement.sql.removesuffix(dialect.skip_locked), statement.params)
 
 
-def _by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
+def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
     """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND says that it isn't."""
     return Statement(
         f"SELECT {what} FROM {dialect.message}{dialect.use_primary_key} WHERE id = _id AND {state}{lock}", ()
@@ -236,47 +248,5 @@ def _by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
 
 def _by_queue(values: Mapping[str | None, float]) -> str:
     """Return SQL for what the settings say of the queue at hand."""
-    cases = "".join(f" WHEN {_literal(name)} THEN {value!r}" for name, value in values.items() if name is not None)
+    cases = "".join(f" WHEN {literal(name)} THEN {value!r}" for name, value in values.items() if name is not None)
     return f"CASE _queue_name{cases} ELSE {values[None]!r} END" if cases else repr(values[None])
-
-
-def _render(text: str, fill: Mapping[str, str]) -> str:
-    """Put SQL in for the placeholders; lines that come of it are indented as the line they stand in."""
-
-    def put(match: re.Match[str]) -> str:
-        indent, before, name = match.groups()
-        if name == "comment":
-            return match[0].replace("{comment}", "\0")
-        return indent + before + fill[name].replace("\n", f"\n{indent}    ")
-
-    while (rendered := _PLACEHOLDER.sub(put, text)) != text:
-        text = rendered
-    return text.replace("\0", "{comment}")
-
-
-def _inline(statement: Statement | Change) -> str:
-    """Return a statement's text with its parameters written into it, wrapped for reading."""
-    pieces = statement.sql.split("%s")
-    text = pieces[0]
-    for value, piece in zip(statement.params, pieces[1:], strict=True):
-        text += _literal(value) + piece
-    return _wrap(text.replace("%%", "%"))
-
-
-def _literal(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, Raw):
-        return str(value)
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return repr(value)
-
-
-def _wrap(text: str) -> str:
-    lines = [""]
-    for word in _WORD.findall(text):
-        if lines[-1] and (word in _CLAUSES or len(lines[-1]) + len(word) > _WIDTH):
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return "\n".join(lines)

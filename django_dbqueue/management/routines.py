@@ -136,6 +136,7 @@ def _words(using: str) -> Words:
         lease=_that_differ({name: each.lease for name, each in options.items()}),
         max_reads=_that_differ({name: each.max_reads for name, each in options.items()}),
         priority=_that_differ({name: each.priority for name, each in options.items()}),
+        removes=_that_differ({name: each.on_ack == conf.DELETE for name, each in options.items()}),
         max_bytes=conf.get("MAX_PAYLOAD_BYTES"),
         notify=conf.get("NOTIFY"),
         lease_over=LEASE_OVER,

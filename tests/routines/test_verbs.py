@@ -110,8 +110,7 @@ def test_null_says_what_the_settings_say(client: Client) -> None:
 @pytest.fixture
 def settings_of_queues(client: Client) -> Iterator[None]:
     """Routines know the settings of the moment when they were installed."""
-    queues = {"patient": {"lease": 7200, "max_reads": 2, "priority": 7}, "it's": {"lease": 1}}
-    del queues["it's"]  # no queue can be called so
+    queues = {"patient": {"lease": 7200, "max_reads": 2, "priority": 7}, "forgetful": {"on_ack": "delete"}}
     with override_settings(DBQUEUE={"QUEUES": queues, "DEFAULTS": {"max_reads": 9}, "MAX_PAYLOAD_BYTES": 20}):
         call_command("queue_routines", "install", verbosity=0)
         yield
@@ -136,6 +135,34 @@ def test_the_largest_payload_is_that_of_the_settings_counted_in_bytes(client: Cl
     with pytest.raises(client.Error, match="payload must not take more than 20 bytes"):
         client.put(QUEUE, "é" * 10 + "!")
     assert Message.objects.count() == 1
+
+
+@pytest.mark.usefixtures("settings_of_queues")
+def test_an_ack_removes_the_row_where_the_queue_keeps_no_history(client: Client) -> None:
+    for queue in ("forgetful", "patient"):
+        client.put(queue, "by token", 5, 0)
+        client.put(queue, "by id", 5, 0)
+        [held, other] = client.claim(queue, 2)
+        client.claim(queue, 2)
+        assert client.ack(held["id"], held["token"]) is False, "it is another's by now"
+        assert Message.objects.filter(queue=queue).count() == 2
+        [held, other] = client.claim(queue, 2)
+        assert client.ack(held["id"], held["token"]) is True
+        client.delete(other["id"])
+        assert Message.objects.filter(queue=queue).exclude(status="y").count() == 0
+    assert set(Message.objects.values_list("queue", flat=True)) == {"patient"}
+
+
+def test_where_no_queue_keeps_a_history_but_one_all_others_remove(client: Client) -> None:
+    keeping = {"DEFAULTS": {"on_ack": "delete"}, "QUEUES": {"kept": {"on_ack": "keep"}}}
+    with override_settings(DBQUEUE=keeping):
+        call_command("queue_routines", "install", verbosity=0)
+    for queue in ("kept", "lost"):
+        client.put(queue, "x")
+        [held] = client.claim(queue)
+        assert client.ack(held["id"], held["token"])
+    call_command("queue_routines", "install", verbosity=0)
+    assert [(message.queue, message.status) for message in Message.objects.all()] == [("kept", "y")]
 
 
 BAD: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -200,13 +227,14 @@ def test_a_paused_queue_takes_messages_in_and_gives_none_out(client: Client) -> 
 
 
 PLANES = "".join(chr(code) for plane in range(17) for code in (plane * 0x10000 + 0xFF, plane * 0x10000 + 0x1234))
+BRACKETS = ["[" * 30 + "]" * 30, "[" * 90 + "]" * 90, "[" * 201 + "]" * 201, '{"a":' * 199 + "1" + "}" * 199]
 TEXTS = [
-    "", " ", "hello", "it's 100% \\ \"fine\"\r\n\t; -- /* */ //", "\x01\x02\x1f\x7f", "\ufeffbom", "é" + "e\u0301", PLANES,
+    "", " ", "hello", "it's 100% \\ \"fine\"\r\n\t; -- /* */ //", "\x01\x02\x1f\x7f", "\ufeffbom", "é" + "e\u0301",
     "123", "true", "null", '"quoted"', "NaN", "{}", " [1, 2]\n", '{"a": 1, "a": 2}', '{"b":1,  "a":1.0, "c":1e2}',
     '{"a":', "[1,]", "[01]", "[1.]", "[.5]", "[-]", "[1e]", "[NaN]", '["\\x41"]', '["\\a"]', '["\\ud800"]', "[1]x",
     '["a\nb"]', "\x0b[1]", "[1]\x0b", "[1e999]", '["\\\\", "\\"", "\\u00e9"]', '["- a. 1. b 1e c", -1.5e-7]',
-    "[" * 30 + "]" * 30, "[" * 90 + "]" * 90, "[" * 201 + "]" * 201, '{"a":' * 199 + "1" + "}" * 199, "[[]" + ",[]" * 999 + "]",
     "[" + "9" * 4300 + "]", "[" + "9" * 4301 + "]", '["' + "9" * 5000 + '"]', json.dumps({"a": "x" * 200_000}),
+    "[[]" + ",[]" * 999 + "]", PLANES, *BRACKETS,
 ]  # fmt: skip
 
 

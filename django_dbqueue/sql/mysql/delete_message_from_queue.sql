@@ -3,5 +3,6 @@ MODIFIES SQL DATA SQL SECURITY DEFINER
 COMMENT '{comment}'
 BEGIN
     -- {n, run, dead} to y by the id alone, whoever holds it; ack_message() is the fenced way
+    {remove_by_id};
     {delete};
 END

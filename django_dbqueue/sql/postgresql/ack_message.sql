@@ -3,7 +3,11 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
 AS $routine$
 BEGIN
-    -- run to y, if this claim still holds it
+    -- run to y (or the row goes, where its queue keeps no history), if this claim still holds it
+    {remove};
+    IF FOUND THEN
+        RETURN TRUE;
+    END IF;
     {ack};
     RETURN FOUND;
 END

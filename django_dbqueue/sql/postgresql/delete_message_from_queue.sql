@@ -4,6 +4,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
 AS $routine$
 BEGIN
     -- {n, run, dead} to y by the id alone, whoever holds it; ack_message() is the fenced way
+    {remove_by_id};
     {delete};
 END
 $routine$
