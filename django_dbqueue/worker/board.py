@@ -30,7 +30,7 @@ class Board:
     """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory."""
 
     def __init__(self, capacity: int) -> None:
-        self._base = len(COUNTERS) + 2
+        self._base = len(COUNTERS) + 3
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + 3 * capacity))).cast("q")
         self._free = list(range(capacity))
         self._lock = threading.Lock()
@@ -62,6 +62,15 @@ class Board:
     def say_farewell(self) -> None:
         """Note that this end is the child's own decision."""
         self._cells[self._base - 2] = 1
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether the outcome of a claim is open: it may be committed after the child's death."""
+        return bool(self._cells[self._base - 3])
+
+    @is_claiming.setter
+    def is_claiming(self, open_: bool) -> None:
+        self._cells[self._base - 3] = open_
 
     def occupy(self, claim: Claim) -> int:
         """Note that this message is about to start; return its slot."""

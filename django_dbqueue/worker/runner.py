@@ -134,7 +134,10 @@ class Runner:
         else:
             self._maintenance.run(now)
             self._timetable.run(now)
-            self._settler.give_back(self._feeder.feed(now, self._maintenance.paused))
+            self._board.is_claiming = True  # and stays so after an error, which may have hidden a commit
+            unstarted = self._feeder.feed(now, self._maintenance.paused)
+            self._board.is_claiming = False
+            self._settler.give_back(unstarted)
         self._settler.flush()
 
     def _is_over(self) -> bool:

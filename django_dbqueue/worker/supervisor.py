@@ -23,7 +23,7 @@ from django_dbqueue.consumers import Consumer, registered
 from django_dbqueue.lifecycle.claim import new_token
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
-from django_dbqueue.worker.aftermath import say_how, settle_after
+from django_dbqueue.worker.aftermath import release_late_claim, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
@@ -36,6 +36,8 @@ BARREN: Final = 5
 """Children that may die in a row before they start a message, where the worker is to end by itself."""
 STEADY: Final = 10.0
 """Seconds that a child must have lived for its death not to slow the next start."""
+LATE_CLAIM: Final = 5.0
+"""Seconds in which the server may commit a claim whose child died before it heard of it."""
 LOOK_FOR_STRAYS: Final = 10.0
 """Seconds between looks for queues that no consumer serves."""
 
@@ -76,6 +78,7 @@ class Supervisor:
         self._children = [Child(index, options.share(index)) for index in range(options.processes)]
         self._totals = dict.fromkeys(COUNTERS, 0)
         self._aftermaths: list[tuple[Board, int, str, bool]] = []
+        self._late_claims: dict[int, float] = {}
         self._deadline: float | None = None
         self._killed = False
         self._cut_off = 0
@@ -104,6 +107,7 @@ class Supervisor:
                 self._wait(stop)
                 self._bury_the_dead()
                 self._try_aftermaths()
+                self._release_late_claims()
                 self._follow_signals(stop)
                 self._name_strays()
                 self._progress(self.totals)
@@ -113,7 +117,7 @@ class Supervisor:
         return EXIT_CUT_OFF if self._cut_off else EXIT_OK
 
     def _may_end(self) -> bool:
-        if self._aftermaths and not self._killed:
+        if (self._aftermaths or self._late_claims) and not self._killed:
             return False
         return self._deadline is not None or all(child.is_finished for child in self._children)
 
@@ -197,10 +201,22 @@ class Supervisor:
                 self._cut_off += running if cut_off else 0
                 self._take_over(board)
                 self._aftermaths.remove(entry)
+                if board.is_claiming:
+                    self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
             except Error as error:
                 discard(self._options.database)
                 logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
                 return
+
+    def _release_late_claims(self) -> None:
+        """Look what the last claims of the dead have come to; a claim that was sent off may be committed yet."""
+        try:
+            for worker_id, until in list(self._late_claims.items()):
+                found = release_late_claim(self._options.database, worker_id, self._consumers)
+                if found or time.monotonic() >= until:
+                    del self._late_claims[worker_id]
+        except Error:
+            discard(self._options.database)
 
     def _take_over(self, board: Board) -> None:
         """Keep what a board of the past has counted, and when its last retry is due."""

@@ -1,0 +1,64 @@
+"""A claim that the server commits after the claimer's death (P9): its supervisor finds it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from django_dbqueue.models import Message, Worker
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+GATE = 1_612
+
+if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made to wait for something
+
+    @pytest.fixture
+    def commits_of_claims_wait(transactional_db: None) -> Iterator[None]:
+        """A deferred trigger runs at COMMIT, and wants a lock that the test holds."""
+        run(
+            "CREATE FUNCTION wait_at_the_gate() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN PERFORM pg_advisory_xact_lock_shared({GATE}); RETURN NULL; END $$"
+        )
+        run(
+            "CREATE CONSTRAINT TRIGGER gate AFTER UPDATE ON django_dbqueue_message DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW WHEN (OLD.status = 'n' AND NEW.status = 'run') EXECUTE FUNCTION wait_at_the_gate()"
+        )
+        yield
+        run("SELECT pg_advisory_unlock_all()")
+        run("DROP TRIGGER gate ON django_dbqueue_message")
+        run("DROP FUNCTION wait_at_the_gate()")
+
+    def run(sql: str) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchone() if cursor.description else None
+
+    def test_a_claim_that_is_committed_after_its_childs_death_is_given_back_at_once_and_uncharged(
+        start_worker: Callable[..., Any], commits_of_claims_wait: None
+    ) -> None:
+        run(f"SELECT pg_advisory_lock({GATE})")
+        message = Message.objects.enqueue({"do": "ok"}, queue="test", lease=600)
+        worker = start_worker()
+        claimer = wait_until(
+            lambda: run("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "the claim's commit"
+        )
+        [child] = Worker.objects.all()
+        os.kill(child.pid, signal.SIGKILL)
+        worker.wait_for_output("ended by signal 9")
+        wait_until(lambda: not Worker.objects.filter(pk=child.pk).exists(), "the aftermath, which finds nothing yet")
+        run(f"SELECT pg_advisory_unlock({GATE})")
+        worker.wait_for("end", message.pk)
+        wait_until(lambda: Message.objects.get(pk=message.pk).status == "y", "the ack")
+        row = Message.objects.get(pk=message.pk)
+        assert (row.read_count, row.crashes) == (1, 0)
+        assert row.conn_id != claimer[0]
