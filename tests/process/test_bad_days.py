@@ -215,7 +215,7 @@ def test_sessions_killed_again_and_again_lose_nothing_and_need_no_restart(
     worker = start_worker("--threads", "2", "--batch", "20")
     worker.wait_for("end", times=5)
     for round_ in range(1, 6):
-        _hurt(database)
+        hurt(database)
         worker.wait_for("end", times=5 + 20 * round_)
     wait_until(lambda: Message.objects.done("test").count() == 300, "300 done")
     ended = [note["id"] for note in worker.notes("end")]
@@ -223,7 +223,7 @@ def test_sessions_killed_again_and_again_lose_nothing_and_need_no_restart(
     assert worker.process.poll() is None
 
 
-def _hurt(database: str) -> None:
+def hurt(database: str) -> None:
     with connection.cursor() as cursor:
         if database == "postgres":
             cursor.execute(
