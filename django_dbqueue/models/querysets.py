@@ -129,7 +129,10 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         return Changed(sent, conflicts)
 
     def purge(self) -> int:
-        """Move the done and dead ones into the history now; return how many."""
+        """Move the done and dead ones into the history now; return how many.
+
+        It waits for its turn, as ``archive`` does, and keeps it until your transaction ends.
+        """
         finished = (message.pk for message in self._each())
         return archive.purge(self._write_alias, finished)
 

@@ -123,7 +123,10 @@ class Verbs:
         return messages
 
     def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
-        """Say that these are done, in one statement; return the ones whose claim was lost."""
+        """Say that these are done, in one statement for all queues that keep acked rows, and one for those that don't.
+
+        Return the ones whose claim was lost.
+        """
         return settle.ack_many(messages, self._alias_for(using))
 
     def nack(
@@ -178,7 +181,8 @@ class Verbs:
         """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history.
 
         And dead ones that died longer ago than its ``dead_retention``, if it says one. One archiver works at a time;
-        this one waits for its turn. Return how many were moved.
+        this one waits for its turn, and inside your transaction it keeps its turn until that ends. Return how many
+        were moved.
         """
         alias, moved = self._alias_for(using), 0
         for name in rescue.queues_in_use(alias) if queue is None else [check_queue(queue)]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
+from django_dbqueue.retry import is_passing
 from django_dbqueue.worker.maintenance import Maintenance
-from tests.concurrency.steps import meet
+from tests.concurrency.steps import aside, meet, outcome
 from tests.factories import QUEUE, dead, done, held, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.concurrency.steps import Met
 
@@ -109,3 +111,48 @@ def test_the_archive_passes_by_what_a_handler_has_acked_and_not_committed() -> N
     assert met.second == (2 if WAITS else 3)
     assert set(history()) >= ended
     assert Message.objects.count() == (1 if WAITS else 0)
+
+
+if WAITS:  # SQLite has no such levels
+    REPEATABLE_READ = {
+        "mysql": "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    }
+
+    @pytest.fixture
+    def repeatable_read() -> Iterator[None]:
+        with connection.cursor() as cursor:
+            cursor.execute(REPEATABLE_READ[connection.vendor])
+        yield
+        connection.close()
+
+    @pytest.mark.usefixtures("repeatable_read")
+    def test_in_a_callers_transaction_with_an_old_view_nothing_is_moved_twice_and_nobody_waits_for_ever() -> None:
+        """The view is older than the mutex, and than the other's move: it ends, or says that it must begin anew."""
+        messages = [done(), done()]
+        with aside() as other, suppress(OperationalError), transaction.atomic():
+            assert Message.objects.count() == 2
+            assert other.do(archive) == 2
+            ended = outcome(archive)
+            if isinstance(ended, Exception):
+                assert is_passing(ended)
+                raise ended
+            assert ended == 0
+        assert history() == [message.pk for message in messages]
+        done()
+        assert archive() == 1
+        assert len(history()) == 3
+
+    @pytest.mark.usefixtures("repeatable_read")
+    @pytest.mark.parametrize("first", [archive, purge])
+    def test_sessions_of_another_isolation_level_wait_for_each_other_as_well(first: Callable[[], int]) -> None:
+        def with_another_level() -> int:
+            with connection.cursor() as cursor:
+                cursor.execute(REPEATABLE_READ[connection.vendor])
+            return and_one_more(archive)
+
+        done()
+        met = meet(first, with_another_level, waits=True)
+        assert met.first == 1
+        assert met.second == 1
+        assert len(history()) == 2
