@@ -71,7 +71,7 @@ class DeadWalk:
         """
         dialect = dialect_of(connections[self.using])
         looked = moved = 0
-        place, self._place = self._place, None
+        place = self._place
         for priority in priorities_in_use(self.using, self.queue, NEW):
             if place is not None and priority > place[0]:
                 continue
@@ -92,6 +92,7 @@ class DeadWalk:
                 if len(rows) < BATCH and not cut:
                     break
                 after = old[-1] if cut else rows[-1][0]
+        self._place = None
         return moved
 
 
