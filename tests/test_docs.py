@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
-from django_dbqueue.management.commands.run_queue_worker import Command
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -82,11 +82,16 @@ def test_every_setting_is_told(name: str) -> None:
     assert f"\n| `{name}` | " in SETTINGS
 
 
-def test_every_option_of_the_worker_is_told() -> None:
-    of_all = BaseCommand().create_parser("manage.py", "run_queue_worker")._option_string_actions
-    ours = Command().create_parser("manage.py", "run_queue_worker")._option_string_actions.keys() - of_all.keys()
+@pytest.mark.parametrize(
+    ("name", "heading"), [("run_queue_worker", "\n## The worker\n"), ("queue_peek", "\n## A look at a queue\n")]
+)
+def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
+    of_all = BaseCommand().create_parser("manage.py", name)._option_string_actions
+    command = load_command_class("django_dbqueue", name)
+    ours = command.create_parser("manage.py", name)._option_string_actions.keys() - of_all.keys()
     assert ours
-    assert [option for option in ours if f"\n| `{option}" not in SETTINGS] == []
+    section = SETTINGS.partition(heading)[2].partition("\n## ")[0]
+    assert [option for option in ours if f"\n| `{option}" not in section] == []
 
 
 def test_every_check_is_told() -> None:

@@ -23,6 +23,7 @@ class MySQLDialect(Dialect):
     """MariaDB knows that a column that IS NULL needs no sorting, and sorts if it is named all the same."""
     updates_return_rows = False
     ignore_duplicate = ""
+    sorted_beyond_null = True  # MariaDB sorts all dead rows of a queue where both are named (5,011 rows read for 10)
     ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
 
     def plus(self, moment: str, seconds: str) -> str:

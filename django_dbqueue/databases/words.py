@@ -105,6 +105,8 @@ class Words:
     ignore_same_name = " ON CONFLICT (name) DO NOTHING"
     """The same for a mutex."""
     notifies = False
+    sorted_beyond_null = False
+    """Knows that of entries whose third column IS NULL an index is sorted by the fourth; else both must be named."""
 
     def clock(self) -> Statement:
         """Ask what the server's clock says."""

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from django.db import models
+from django.db import connections, models
 
 from django_dbqueue.codecs import decode_headers
-from django_dbqueue.envelope import check_queue, hash_of_key
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, requeue
+from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.requeue import Changed
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.models.verbs import Verbs
+from django_dbqueue.models.verbs import MAX_CLAIM, Verbs
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
     from django_dbqueue.models.message import Message
 
+_SOONEST = ("available_at", "id")
+_LATEST = ("-available_at", "-id")
+PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "ready": (NEW, _SOONEST),
+    "delayed": (NEW, _SOONEST),
+    "running": (RUNNING, _SOONEST),
+    "stuck": (RUNNING, _SOONEST),
+    "dead": (NEW, _LATEST),
+    "done": (DONE, _LATEST),
+}
+"""States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
 SENT_AGAIN_FROM = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one that it repeats."""
 
@@ -67,6 +80,25 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def get_by_key(self, queue: str, key: str) -> Message | None:
         """Return the live message of this queue and key, or None; at most one is live, ``with_key`` has the others."""
         return next(iter(self.with_key(queue, key).filter(live=1)), None)
+
+    def peek(self, queue: str, *, state: str = "ready", limit: int = 10) -> list[Message]:
+        """Return the next messages of a queue in this state, and claim none: what a claim would give, in its order.
+
+        The dead and the done come latest first in each priority. Only so many rows are read as are returned.
+        """
+        if state not in PEEKS:
+            raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
+        check_whole("limit", limit, low=1, high=MAX_CLAIM)
+        status, order = PEEKS[state]
+        if state == "dead" and dialect_of(connections[self.db]).sorted_beyond_null:
+            order = ("-id",)
+        found: list[Message] = []
+        for priority in priorities_in_use(self.db, check_queue(queue), status):
+            rows = getattr(self, state)(queue).filter(priority=priority).order_by(*order)
+            found += rows[: limit - len(found)]
+            if len(found) >= limit:
+                break
+        return found
 
     # -- verbs of operators -------------------------------------------------------------------------------
 

@@ -1,0 +1,169 @@
+"""``manage.py queue_peek``: look at the next messages of a queue without claiming them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage, UnsupportedDatabase
+from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.management.options import chosen_alias
+from django_dbqueue.models import Message
+from django_dbqueue.models.fields import clock
+from django_dbqueue.models.querysets import PEEKS
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+EXIT_WRONG: Final = 2
+EXIT_NOTHING: Final = 3
+MAX_LIMIT: Final = 1_000
+SHOWN: Final = 2_000
+"""Characters of a payload that a line of text shows; --json has all of it."""
+MOMENTS: Final = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
+SAID: Final = ("id", "queue", "key", "priority", "read_count", "max_reads", "crashes", "worker_id", "conn_id")
+
+
+def _state(text: str) -> str:
+    if text not in PEEKS:
+        near = get_close_matches(text.lower(), PEEKS, n=1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise ArgumentTypeError(f"there is no state {text!r};{hint} there are {', '.join(PEEKS)}")
+    return text
+
+
+def _limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:12]) <= MAX_LIMIT:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_LIMIT}")
+    return int(text)
+
+
+class Command(BaseCommand):
+    """Look, and change nothing.
+
+    Exit codes: 0 something was shown; 1 the database or the queue's tables can't be read; 2 wrong options; 3 there is
+    nothing to show.
+    """
+
+    help = "Look at the next messages of a queue without claiming them."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("queue", help="the queue's name")
+        parser.add_argument("--key", help="only messages with this key; without --state the live one, as it stands")
+        parser.add_argument("--limit", type=_limit, default=10, help="messages that are shown at most (default: 10)")
+        parser.add_argument("--state", type=_state, help=f"one of {', '.join(PEEKS)} (default: ready)")
+        parser.add_argument("--payload", action="store_true", help="show payloads and headers, which may be secret")
+        parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
+
+    def handle(self, *_args: Any, **said: Any) -> None:
+        alias = chosen_alias(said["database"])
+        try:
+            messages = self._find(alias, check_queue(said["queue"]), said)
+            now = clock(alias)
+            near = [] if messages else get_close_matches(said["queue"], queues_in_use(alias), n=1)
+        except InvalidMessage as error:
+            raise CommandError(str(error), returncode=EXIT_WRONG) from error
+        except UnsupportedDatabase as error:
+            raise CommandError(str(error)) from error
+        except Error as error:
+            raise CommandError(
+                _(
+                    "The queue's tables in database %(alias)r can't be read: %(error)s\n"
+                    "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
+                )
+                % {"alias": alias, "error": error}
+            ) from error
+        for message in messages:
+            show = _as_json if said["json"] else _as_text
+            self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"]))
+        if not messages:
+            self.stderr.write(_nothing(said, near))
+            sys.exit(EXIT_NOTHING)
+
+    def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:
+        rows = Message.objects.using(alias)
+        if not said["payload"]:
+            rows = rows.defer("body", "headers_text")
+        if said["key"] is None:
+            next_ones: list[Message] = rows.peek(queue, state=said["state"] or "ready", limit=said["limit"])
+            return next_ones
+        if said["state"] is None:
+            live = rows.get_by_key(queue, said["key"])
+            return [] if live is None else [live]
+        found = getattr(rows.with_key(queue, said["key"]), said["state"])(queue)
+        return list(found.order_by("-live", "-id")[: said["limit"]])  # in the order of the key's own index
+
+
+def _state_of(message: Message, now: datetime) -> str:
+    if message.available_at is None:
+        return "dead"
+    is_due = message.available_at <= now
+    return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
+
+
+def _nothing(said: dict[str, Any], near: list[str]) -> str:
+    where = {"queue": said["queue"], "state": said["state"] or ("live" if said["key"] is not None else "ready")}
+    text = _("No message of queue %(queue)r is %(state)s.") % where
+    if said["key"] is not None:
+        text = _("No message of queue %(queue)r with this key is %(state)s.") % where
+    if near and near[0] != said["queue"]:
+        text += " " + _("Did you mean %(queue)r?") % {"queue": near[0]}
+    return text
+
+
+def _as_json(message: Message, state: str, *, with_payload: bool) -> str:
+    shown: dict[str, Any] = {"state": state, **{name: getattr(message, name) for name in SAID}}
+    shown |= {name: _iso(getattr(message, name)) for name in MOMENTS}
+    shown["error"] = _first_line(message.error)
+    if with_payload:
+        shown["content_type"] = message.content_type
+        try:
+            payload = message.payload
+            shown["headers"] = message.headers
+            shown["payload"] = base64.b64encode(payload).decode() if isinstance(payload, bytes) else payload
+        except UndecodableMessage as error:
+            shown["undecodable"] = str(error)
+    return json.dumps(shown)
+
+
+def _as_text(message: Message, state: str, *, with_payload: bool) -> str:
+    said = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
+    moment = message.finished_at if state in {"done", "dead"} else message.available_at
+    reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
+    parts = [f"#{message.pk}", state, f"{said.get(state, _('due'))} {_iso(moment)}"]
+    parts += [_("priority %(priority)s") % {"priority": message.priority}, _("reads %(reads)s") % {"reads": reads}]
+    if message.key is not None:
+        parts.append(_("key %(key)r") % {"key": message.key})
+    if message.error is not None:
+        parts.append(_("error %(error)r") % {"error": _first_line(message.error)})
+    lines = ["  ".join(parts)]
+    if with_payload:
+        try:
+            # repr, so that what others wrote can't steer the terminal
+            lines += [f"    {_cut(repr(message.payload))}"]
+            lines += [f"    {_cut(repr(message.headers))}"] if message.headers else []
+        except UndecodableMessage as error:
+            lines.append("    " + _("can't be decoded: %(error)s") % {"error": error})
+    return "\n".join(lines)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
+def _first_line(error: str | None) -> str | None:
+    return None if error is None else (error.splitlines() or [""])[0][:500]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else text[:SHOWN] + " …"
