@@ -25,7 +25,7 @@ VARIABLES: Final = (
     "tx_isolation",
     "wsrep_on",
 )
-TABLES: Final = (Dialect.message, Dialect.archived)
+TABLES: Final = (Dialect.message, Dialect.archived, Dialect.mutex)
 _STRICT: Final = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
 _OVERHEAD: Final = 64 * 1024
 """Bytes of an INSERT beside its body: key, headers and the statement itself."""

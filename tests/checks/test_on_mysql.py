@@ -61,10 +61,10 @@ def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrap
     assert "ALTER TABLE scratch_of_checks ENGINE=InnoDB" in messages[0].hint
 
 
-def test_the_tables_that_are_checked_are_the_ones_that_messages_live_in() -> None:
-    from django_dbqueue.models import ArchivedMessage
+def test_the_tables_that_are_checked_are_the_ones_that_messages_live_in_and_archivers_lock() -> None:
+    from django_dbqueue.models import ArchivedMessage, Mutex
 
-    assert [Message._meta.db_table, ArchivedMessage._meta.db_table] == list(mysql.TABLES)
+    assert [model._meta.db_table for model in (Message, ArchivedMessage, Mutex)] == list(mysql.TABLES)
 
 
 def test_a_binary_log_of_statements_forbids_a_worker_and_would_refuse_its_writes(
