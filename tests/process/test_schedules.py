@@ -31,7 +31,7 @@ def worker_env(worker_env: dict[str, str]) -> dict[str, str]:
 
 
 def declare(worker_env: dict[str, str], **schedules: Any) -> None:
-    worker_env["DBQUEUE_TEST_SCHEDULES"] = json.dumps(schedules)
+    worker_env["DBQUEUE_TEST_SETTINGS"] = json.dumps({"SCHEDULES": schedules})
 
 
 def due_times(name: str) -> list[datetime]:
