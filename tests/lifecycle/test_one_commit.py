@@ -193,3 +193,26 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer, and no deadlocks
             raw("SET LOCAL deadlock_timeout = '30s'")
         for message in messages:
             mark(message, 2)
+
+
+if settings.TEST_DATABASE == "postgres":
+
+    def test_under_repeatable_read_a_lease_that_was_extended_meanwhile_undoes_the_block() -> None:
+        """The quickstart warns of it: the ack would have to write a row that changed after the block's snapshot."""
+        message = held()
+        session = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL"
+        raw(f"{session} REPEATABLE READ")
+
+        def block() -> None:
+            with message.transaction():
+                work()
+                other.do(lambda: Message.objects.get(pk=message.pk).extend(60))
+
+        try:
+            with aside() as other, pytest.raises(OperationalError, match="concurrent update"):
+                block()
+        finally:
+            raw(f"{session} READ COMMITTED")
+        assert row(message)["status"] == "run"
+        assert not Message.objects.filter(queue=ELSEWHERE).exists()
+        message.ack()

@@ -69,7 +69,6 @@ class Bank:
 
     def assert_each_was_booked_once(self) -> None:
         assert Message.objects.exclude(status="y").count() == 0
-        assert Message.objects.done("bank").count() == self.sent
         assert sorted(Transfer.objects.values_list("number", flat=True)) == list(range(self.sent))
         assert dict(Account.objects.values_list("pk", "balance")) == self.expected
         assert sum(self.expected.values()) == ACCOUNTS * OPENING
@@ -107,6 +106,11 @@ def deaths(what: str, points: list[str], count: int, numbers: range, dice: rando
     return plan
 
 
+def children_killed(worker: Any) -> int:
+    """As its supervisor saw it."""
+    return len(re.findall(r"child \d+ ended by signal 9", worker.output))
+
+
 def test_a_hundred_kills_at_every_statement_leave_each_transfer_booked_exactly_once(
     bank: Bank, drain: Callable[..., Any], start_worker: Callable[..., Any]
 ) -> None:
@@ -128,10 +132,27 @@ def test_a_hundred_kills_at_every_statement_leave_each_transfer_booked_exactly_o
     workers.append(drain("--queues", "bank", "--batch", "1"))
 
     bank.assert_each_was_booked_once()
+    assert Message.objects.done("bank").count() == TRANSFERS
     assert Counter(bank.log("hit.log")) == planned
     assert planned.total() == KILLS
     assert set(planned) == set(points)
-    assert sum(len(re.findall(r"child \d+ ended by signal 9", worker.output)) for worker in workers) == KILLS
+    assert sum(map(children_killed, workers)) == KILLS
+
+
+def test_where_an_ack_removes_the_message_each_transfer_is_booked_exactly_once_too(
+    bank: Bank, drain: Callable[..., Any], worker_env: dict[str, str]
+) -> None:
+    worker_env["DBQUEUE_TEST_SETTINGS"] = json.dumps({"QUEUES": {"bank": {"on_ack": "delete"}}})
+    points = points_of_a_transfer(bank, drain)
+    assert "DELETE" in points[_commit_of(points) - 1]
+    plan = deaths(KILL, points, len(points), range(1, 200), random.Random(SEED))
+    bank.plan(plan, watched=[])
+    bank.send(199)
+    worker = drain("--queues", "bank", "--batch", "1")
+    bank.assert_each_was_booked_once()
+    assert set(bank.log("hit.log")) == set(points)
+    assert children_killed(worker) == len(points)
+    assert not Message.objects.exists()
 
 
 def test_a_death_after_the_commit_is_no_crash_of_the_message(bank: Bank, drain: Callable[..., Any]) -> None:
@@ -144,7 +165,7 @@ def test_a_death_after_the_commit_is_no_crash_of_the_message(bank: Bank, drain: 
     worker = drain("--queues", "bank", "--batch", "1")
     bank.assert_each_was_booked_once()
     assert bank.log("hit.log") == late
-    assert worker.output.count("ended by signal 9") == len(late)
+    assert children_killed(worker) == len(late)
     assert "rescued" not in worker.output
     assert "done, 0 failed and retried, 0 dead, 0 given back" in worker.output
     assert Message.objects.done("bank").filter(read_count=1, crashes=0).count() == bank.sent
