@@ -56,7 +56,8 @@ class TransactionBroken(DBQueueError):
         super().__init__(
             f"message {message_id} was not acked: the transaction that began with its block can't be committed. The "
             "block swallowed a database error that rolled it back (let it pass, or put that statement into an atomic() "
-            "of its own), or ended it by itself (COMMIT, set_rollback(True), or DDL, which commits on MySQL)."
+            "of its own), ended it by itself (COMMIT, set_rollback(True), or DDL, which commits on MySQL), or lost its "
+            "session."
         )
 
 

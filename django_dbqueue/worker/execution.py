@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from asgiref.sync import async_to_sync
-from django.db import connections
+from django.db import connections, transaction
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
@@ -64,20 +64,29 @@ def _call(delivery: Delivery) -> Verdict:
     if delivery.consumer.is_async:
         _call_async(delivery)
     elif delivery.consumer.transactional:
-        connection = connections[delivery.message._state.db]
-        return outermost(connection, lambda: _call_in_transaction(delivery), passing=is_victim)
+        return _call_in_transaction(delivery)
     else:
         delivery.consumer.handler(delivery.message)
     return ACK
 
 
 def _call_in_transaction(delivery: Delivery) -> Verdict:
-    """Make the handler's rows and the ack one commit; what the handler settled itself stays as it said."""
-    message = delivery.message
-    with message.transaction():
-        delivery.consumer.handler(message)
-        settled_by_itself = message.settlements_pending
-    return NOTHING if settled_by_itself else ACKED
+    """Make the handler's rows and the ack one commit; the victim of a deadlock begins anew.
+
+    What the handler settled itself stays as it said.
+    """
+    message, alias = delivery.message, delivery.message._state.db
+    commits: list[str] = []
+
+    def attempt() -> Verdict:
+        with message.transaction():
+            transaction.on_commit(lambda: commits.append(alias), using=alias)
+            delivery.consumer.handler(message)
+            settled_by_itself = message.settlements_pending
+        return NOTHING if settled_by_itself else ACKED
+
+    # A hook on the commit may meet with a deadlock too, and then there is nothing left to begin anew
+    return outermost(connections[alias], attempt, passing=lambda error: is_victim(error) and not commits)
 
 
 def _call_async(delivery: Delivery) -> None:

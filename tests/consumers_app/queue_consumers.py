@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from django_dbqueue import Reject, Retry, consumer
 from django_dbqueue.models import Message, Queue
@@ -119,8 +119,10 @@ def _lock_in_turn(message: Message, what: dict[str, Any]) -> None:
     Queue.objects.filter(name=second).update(paused_by=str(message.pk))
 
 
-def _hook_that_fails(_message: Message, _what: dict[str, Any]) -> None:
+def _hook_that_fails(_message: Message, what: dict[str, Any]) -> None:
     def hook() -> None:
+        if what.get("deadlock"):
+            raise OperationalError("deadlock") from Exception(1213)
         raise ValueError("after the commit")
 
     transaction.on_commit(hook)

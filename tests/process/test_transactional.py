@@ -106,11 +106,16 @@ def test_a_handler_that_is_too_slow_is_undone_and_nacked(drain: Callable[..., An
     assert "TimedOut" in str(row.error)
 
 
-def test_a_hook_on_the_commit_that_fails_leaves_the_message_done(drain: Callable[..., Any]) -> None:
-    message = send({"do": "hook that fails"})
+@pytest.mark.parametrize(("deadlock", "error"), [(False, "ValueError: after the commit"), (True, "deadlock")])
+def test_a_hook_on_the_commit_that_fails_leaves_the_message_done(
+    drain: Callable[..., Any], *, deadlock: bool, error: str
+) -> None:
+    message = send({"do": "hook that fails", "deadlock": deadlock})
     worker = drain()
     assert (stored(message).status, stored(message).read_count, effects(message)) == ("y", 1, ["1"])
-    assert f"message {message.pk} was done already when its handler ended with: ValueError: after" in worker.output
+    assert len(worker.notes("begin")) == 1
+    assert f"message {message.pk} was done already when its handler ended with: " in worker.output
+    assert error in worker.output
     assert "worker ended: 1 done, 0 failed" in worker.output
 
 
