@@ -2,7 +2,8 @@
 
 It runs in autocommit at the server's own isolation, like the command-line clients. As a process of its own,
 ``python -m tests.routines.client drain QUEUE`` gets and deletes until a line comes in and the queue is empty, and
-prints the id of each message that it was given; ``put QUEUE COUNT PAYLOAD`` puts, and prints the ids.
+prints the id of each message that it was given, with the number of the read; ``drain-by-token`` does it with the
+fenced routines, and ``read`` deletes nothing; ``put QUEUE COUNT PAYLOAD`` puts, and prints the ids.
 """
 
 from __future__ import annotations
@@ -109,6 +110,16 @@ def _drain(client: Client, queue: str) -> None:
             print(row["id"], row["read_cnt"], flush=True)
 
 
+def _read(client: Client, queue: str) -> None:
+    """Get without deleting, until nothing is visible to anybody any more."""
+    idle = 0
+    while idle < 20:
+        rows = client.surely(lambda: client.get(queue))
+        idle = 0 if rows else idle + 1
+        for row in rows:
+            print(row["id"], row["read_cnt"], flush=True)
+
+
 def _drain_by_token(client: Client, queue: str) -> None:
     told = False
     while True:
@@ -130,7 +141,7 @@ def main(what: str, *arguments: str) -> None:
     from tests.settings import DATABASES
 
     client = Client(DATABASES["default"])
-    {"drain": _drain, "drain-by-token": _drain_by_token, "put": _put}[what](client, *arguments)
+    {"drain": _drain, "read": _read, "drain-by-token": _drain_by_token, "put": _put}[what](client, *arguments)
     print(f"retried {client.retried}", file=sys.stderr)
 
 

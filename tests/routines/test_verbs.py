@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
@@ -343,3 +344,29 @@ def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(client: Cli
     for bit in range(63):
         # 400 tosses of a coin come outside of these bounds once in some millions of millions of runs
         assert 130 < sum(token >> bit & 1 for token in tokens) < 270, f"bit {bit}"
+
+
+if settings.TEST_DATABASE == "postgres":
+
+    def heard(listener: Client) -> list[tuple[str, str]]:
+        """What has come to a session that listens; one of its own statements shows that no more is under way."""
+        listener.run("SELECT 1")
+        return [(notify.channel, notify.payload) for notify in listener.session.notifies(timeout=0)]
+
+    def test_put_notifies_listening_workers_when_it_commits(client: Client, start_client: Callable[[], Client]) -> None:
+        listener = start_client()
+        listener.run("LISTEN django_dbqueue")
+        client.run("BEGIN")
+        client.put(QUEUE, "hello")
+        assert heard(listener) == []
+        client.run("COMMIT")
+        assert heard(listener) == [("django_dbqueue", QUEUE)]
+
+    def test_put_notifies_nobody_where_the_setting_says_so(client: Client, start_client: Callable[[], Client]) -> None:
+        listener = start_client()
+        listener.run("LISTEN django_dbqueue")
+        with override_settings(DBQUEUE={"NOTIFY": False}):
+            call_command("queue_routines", "install", verbosity=0)
+        client.put(QUEUE, "hello")
+        call_command("queue_routines", "install", verbosity=0)
+        assert heard(listener) == []

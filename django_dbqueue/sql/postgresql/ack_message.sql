@@ -1,6 +1,7 @@
 CREATE FUNCTION {schema}.ack_message(_id bigint, _token bigint)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN
     -- run to y (or the row goes, where its queue keeps no history), if this claim still holds it

@@ -1,6 +1,7 @@
 CREATE FUNCTION {schema}.dbqueue_claim(_queue_name text, _how_many integer, _lease double precision)
 RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_custom_plan
 AS $routine$
 DECLARE
     _token bigint := dbqueue_new_token();
@@ -10,7 +11,8 @@ DECLARE
     _rescued integer;
     _row record;
 BEGIN
-    -- n to run: takes due messages and returns their ids, in order
+    -- n to run: takes due messages and returns their ids, in order. Plans are made anew for each call: one that was made
+    -- while the table was small would stay with the session as it grows.
     IF EXISTS (SELECT 1 FROM {queues} WHERE name = _queue_name AND is_paused) THEN
         RETURN _ids;
     END IF;

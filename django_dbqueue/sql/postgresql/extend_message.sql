@@ -1,6 +1,7 @@
 CREATE FUNCTION {schema}.extend_message(_id bigint, _token bigint, _seconds double precision)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN
     -- run to run, the lease to end that many seconds from now (NULL: by its own length)

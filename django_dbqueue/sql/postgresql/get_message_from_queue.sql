@@ -12,6 +12,7 @@ RETURNS TABLE (
     deleted_at timestamptz
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_custom_plan
 AS $routine$
 #variable_conflict use_column
 DECLARE

@@ -1,6 +1,7 @@
 CREATE FUNCTION {schema}.nack_message(_id bigint, _token bigint, _delay double precision)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN
     -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
