@@ -202,16 +202,30 @@ def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
     make_probe, drop_probe = installed.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
     run(using, make_probe)
     run(using, drop_probe)
+    made: list[Routine] = []
     try:
         for routine in missing:
             grants = [] if routine in new else _grants(using, routine)
             _run_all(using, routine)
+            made.append(routine)
             for user, host in grants:
                 run(using, installed.grant_on_mysql(routine, user, host))
-    except Error:
-        for routine in reversed(new):
-            run(using, installed.drop(routine.kind, routine.signature))
+    except Error as error:
+        left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(using, routine)]
+        if left:
+            raise CommandError(
+                f"The database {using!r} refused: {error}\nThese were made before, and could not be taken away: "
+                f"{', '.join(left)}. Run: manage.py queue_routines uninstall --database {using}"
+            ) from error
         raise
+
+
+def _taken_away(using: str, routine: Routine) -> bool:
+    try:
+        run(using, installed.drop(routine.kind, routine.signature))
+    except Error:
+        return False
+    return True
 
 
 def _run_all(using: str, routine: Routine) -> None:

@@ -39,7 +39,9 @@ class Client:
         self.retried = 0
 
     def close(self) -> None:
-        self.session.close()
+        if self.session is not None:
+            self.session.close()
+            self.session = None
 
     def run(self, sql: str, *params: Any) -> list[dict[str, Any]]:
         """Run one statement and return its rows by the names of their columns."""

@@ -1,0 +1,130 @@
+"""Accounts that may use the routines and can't touch the tables; the page docs/routines.md says how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.core.management import call_command
+from django.test import override_settings
+
+from django_dbqueue.models import Message
+from tests.conftest import ROOT
+from tests.factories import QUEUE
+from tests.routines.accounts import IS_MYSQL, account, database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.routines.client import Client
+
+Start = "Callable[..., Client]"
+TABLE = Message._meta.db_table
+REFUSED = {1142, 1143, 1370, "42501"}
+PUT = (
+    f"EXECUTE ON FUNCTION {'put_message_in_queue' if IS_MYSQL else 'put_message_in_queue(text, text, bigint, bigint)'}"
+)
+
+
+def told(who: str) -> list[str]:
+    """The rights that the documentation gives such an account on this server, without the account's name."""
+    page = (ROOT / "docs" / "routines.md").read_text()
+    section = page.partition("\n### MySQL and MariaDB\n" if IS_MYSQL else "\n### PostgreSQL\n")[2].partition("\n##")[0]
+    block = next(block for block in section.split("```sql\n")[1:] if f"TO {who}" in block).partition("```")[0]
+    grants = [
+        line.removeprefix("GRANT ") for line in block.replace("\n    ", " ").splitlines() if line.startswith("GRANT")
+    ]
+    return [grant.partition(" TO ")[0].replace("shop.", f"{database()}." if IS_MYSQL else "") for grant in grants]
+
+
+def refused(client: Client, sql: str, *params: object) -> bool:
+    with pytest.raises(client.Error) as error:
+        client.run(sql, *params)
+    assert client.code(error.value) in REFUSED, error.value
+    return True
+
+
+def test_an_account_with_the_grants_of_the_page_uses_every_routine(start_client: Callable[..., Client]) -> None:
+    with account(*told("billing")) as who:
+        client = start_client(who)
+        first = client.put(QUEUE, "first", 2, 60)
+        second = client.put(QUEUE, '{"second": 2}', 2, 60)
+        assert [row["id"] for row in client.get(QUEUE)] == [first]
+        client.delete(first)
+        [held] = client.claim(QUEUE, 1, 60)
+        assert held["id"] == second
+        assert client.extend(second, held["token"], 120)
+        assert client.nack(second, held["token"], 0)
+        [held] = client.claim(QUEUE, 1, 60)
+        assert client.ack(second, held["token"])
+        assert [row["id"] for row in client.run("SELECT id FROM main_queue ORDER BY id")] == [first, second]
+        assert Message.objects.get(pk=second).conn_id is not None
+        client.close()
+
+
+def test_the_same_account_cannot_touch_the_tables(start_client: Callable[..., Client]) -> None:
+    with account(*told("billing")) as who:
+        client = start_client(who)
+        message_id = client.put(QUEUE, "hello")
+        before = list(Message.objects.values())
+        assert refused(client, f"SELECT * FROM {TABLE}")
+        assert refused(client, f"UPDATE {TABLE} SET status = 'y' WHERE id = %s", message_id)
+        assert refused(client, f"DELETE FROM {TABLE}")
+        assert refused(client, f"INSERT INTO {TABLE} (queue, body) VALUES ('q', 'x')")
+        assert refused(client, "SELECT * FROM django_dbqueue_queue")
+        assert refused(client, "UPDATE main_queue SET payload = 'y'")
+        assert list(Message.objects.values()) == before
+        client.close()
+
+
+def test_an_account_that_may_only_put_can_do_nothing_else(start_client: Callable[..., Client]) -> None:
+    with account(*told("signup")) as who:
+        client = start_client(who)
+        message_id = client.put(QUEUE, "hello")
+        for verb, arguments in (
+            ("get_message_from_queue", (QUEUE,)),
+            ("delete_message_from_queue", (message_id,)),
+            ("claim_messages", (QUEUE, 1, 60)),
+        ):
+            with pytest.raises(client.Error) as error:
+                client.call(verb, *arguments)
+            assert client.code(error.value) in REFUSED
+        assert refused(client, "SELECT ack_message(%s, 1)", message_id)
+        assert refused(client, "SELECT * FROM main_queue")
+        assert Message.objects.ready(QUEUE).count() == 1
+        client.close()
+
+
+def test_without_a_grant_nobody_may_use_a_routine(start_client: Callable[..., Client]) -> None:
+    rights = (f"SELECT ON {database()}.django_migrations",) if IS_MYSQL else ()
+    with account(*rights) as who:
+        client = start_client(who)
+        assert refused(client, "SELECT put_message_in_queue('q', 'x', 0, 0)")
+        client.close()
+
+
+def test_an_upgrade_keeps_the_grants(start_client: Callable[..., Client]) -> None:
+    with account(*told("signup")) as who:
+        with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 10}):
+            call_command("queue_routines", "install", verbosity=0)
+        client = start_client(who)
+        with pytest.raises(client.Error, match="10 bytes"):
+            client.put(QUEUE, "longer than that")
+        call_command("queue_routines", "install", verbosity=0)
+        assert client.put(QUEUE, "longer than that")
+        client.close()
+
+
+if not IS_MYSQL:
+
+    def test_a_callers_search_path_and_temporary_tables_lead_no_routine_astray(
+        start_client: Callable[..., Client],
+    ) -> None:
+        with account(*told("billing"), f"TEMPORARY ON DATABASE {database()}") as who:
+            client = start_client(who)
+            client.run(f"CREATE TEMPORARY TABLE {TABLE} (id bigint, queue text, body text, status text)")
+            client.run("SET search_path = pg_temp, public")
+            message_id = int(client.value("public.put_message_in_queue", QUEUE, "hello", 0, 60))
+            assert client.run(f"SELECT * FROM {TABLE}") == []
+            assert Message.objects.get(pk=message_id).body == "hello"
+            client.close()

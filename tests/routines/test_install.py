@@ -1,0 +1,232 @@
+"""Installing, taking away, printing; what is refused, and that nothing is left half made."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import override_settings
+
+from django_dbqueue.databases.routines import NAMES
+from django_dbqueue.management import routines
+from tests.routines.accounts import IS_MYSQL, account, database, run
+from tests.servers.private import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ALWAYS = {"main_queue"} if IS_MYSQL else set()
+"""What has no comment that would say whether it is as it should be."""
+FUNCTION = "() RETURNS INT DETERMINISTIC NO SQL RETURN 7" if IS_MYSQL else "() RETURNS int LANGUAGE sql AS 'SELECT 7'"
+
+
+@pytest.fixture(autouse=True)
+def nothing_there() -> Iterator[None]:
+    routines.uninstall("default")
+    yield
+    routines.uninstall("default")
+
+
+def command(action: str) -> list[str]:
+    said = io.StringIO()
+    call_command("queue_routines", action, stdout=said)
+    return said.getvalue().splitlines()
+
+
+def standing() -> set[str]:
+    return {one.name for one in routines._standing("default")}
+
+
+def everything() -> set[str]:
+    return {routine.name for routine in routines.wanted_routines("default")}
+
+
+def test_install_says_what_it_made_and_a_second_one_makes_nothing_again() -> None:
+    said = command("install")
+    assert {line.split()[2].partition("(")[0].removeprefix("public.") for line in said[:-1]} == everything()
+    assert said[-1] == f"{len(everything())} made, 0 unchanged"
+    assert standing() == everything() <= set(NAMES)
+    assert {routine.name for routine in routines.install("default")[0]} == ALWAYS
+
+
+def test_uninstall_takes_ours_away_and_nothing_else_and_is_safe_to_run_twice() -> None:
+    run("DROP FUNCTION IF EXISTS somebodys_own", f"CREATE FUNCTION somebodys_own{FUNCTION}")
+    command("install")
+    said = command("uninstall")
+    assert said[-1] == f"{len(everything())} dropped"
+    assert standing() == set()
+    assert command("uninstall") == ["0 dropped"]
+    run("DROP FUNCTION somebodys_own")
+
+
+def test_a_change_of_the_settings_remakes_what_it_touches_and_no_more() -> None:
+    command("install")
+    with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5}):
+        assert {routine.name for routine in routines.install("default")[0]} == {"put_message_in_queue"} | ALWAYS
+    with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5, "QUEUES": {"q": {"on_ack": "delete"}}}):
+        made = {routine.name for routine in routines.install("default")[0]}
+    assert made == {"ack_message", "delete_message_from_queue"} | ALWAYS
+
+
+def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None:
+    run(f"CREATE FUNCTION ack_message{FUNCTION}")
+    try:
+        with pytest.raises(CommandError, match=r"did not make these.*FUNCTION.*ack_message"):
+            command("install")
+        assert standing() == {"ack_message"}
+        assert command("uninstall") == ["0 dropped"]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT ack_message()")
+            assert cursor.fetchone() == (7,)
+    finally:
+        run("DROP FUNCTION ack_message")
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_a_foreign_table_or_view_of_the_views_name_is_refused_and_left_alone(kind: str) -> None:
+    run("CREATE TABLE main_queue (id INT)" if kind == "TABLE" else "CREATE VIEW main_queue AS SELECT 1 AS id")
+    try:
+        with pytest.raises(CommandError, match=f"did not make these.*{kind} main_queue"):
+            command("install")
+        assert command("uninstall") == ["0 dropped"]
+        assert standing() == {"main_queue"}
+    finally:
+        run(f"DROP {kind} main_queue")
+
+
+def test_an_unknown_database_is_refused_with_a_guess() -> None:
+    with pytest.raises(CommandError, match=r"no database 'defualt' in DATABASES\. Did you mean 'default'"):
+        call_command("queue_routines", "install", database="defualt")
+
+
+# -- as a process of its own, of other accounts, at the same time -----------------------------------------------------
+
+
+def manage(
+    environment: dict[str, str], *arguments: str, who: tuple[str, str] | None = None, **more: str
+) -> subprocess.Popen[str]:
+    if who is not None:
+        url = urlsplit(os.environ["DBQUEUE_TEST_URL"])
+        place = f"{who[0]}:{who[1]}@{url.hostname}:{url.port}"
+        more["DBQUEUE_TEST_URL"] = urlunsplit(url._replace(netloc=place))
+    return subprocess.Popen(
+        [sys.executable, "-m", "django", *arguments],
+        env=environment | more, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def failed(process: subprocess.Popen[str]) -> str:
+    output, errors = process.communicate()
+    assert process.returncode == 1, output + errors
+    assert "Traceback" not in errors
+    return errors
+
+
+def test_two_installations_at_once_both_succeed(worker_env: dict[str, str]) -> None:
+    processes = [manage(worker_env, "queue_routines", "install") for _ in range(3)]
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+    assert standing() == everything()
+
+
+def test_a_database_without_our_tables_is_refused_with_the_command_that_is_missing(worker_env: dict[str, str]) -> None:
+    name = urlsplit(os.environ["DBQUEUE_TEST_URL"]).path.strip("/")
+    errors = failed(manage(worker_env, "queue_routines", "install", DBQUEUE_TEST_NAME=name))
+    assert "manage.py migrate --database default" in errors
+
+
+if IS_MYSQL:
+
+    def test_an_ordinary_account_under_a_binary_log_is_told_what_to_do_and_nothing_is_left(
+        worker_env: dict[str, str],
+    ) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@log_bin, @@log_bin_trust_function_creators")
+            assert cursor.fetchone() == (1, 0), "this test needs a server with a binary log that trusts nobody"
+        with account(f"ALL ON {database()}.*") as who:
+            errors = failed(manage(worker_env, "queue_routines", "install", who=who))
+            assert "SET GLOBAL log_bin_trust_function_creators = 1" in errors
+            assert "queue_routines print" in errors
+            assert standing() == set()
+
+    def test_an_upgrade_that_is_refused_leaves_the_older_routines_as_they_were(worker_env: dict[str, str]) -> None:
+        with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5}):
+            command("install")
+        before = {(one.name, one.comment) for one in routines._standing("default")}
+        with account(f"ALL ON {database()}.*") as who:
+            failed(manage(worker_env, "queue_routines", "install", who=who))
+        assert {(one.name, one.comment) for one in routines._standing("default")} == before
+
+    def test_an_installation_that_fails_at_its_end_takes_away_what_it_made(worker_env: dict[str, str]) -> None:
+        rights = "CREATE ROUTINE, ALTER ROUTINE, EXECUTE, SELECT, INSERT, UPDATE, DELETE"
+        with account(f"{rights} ON {database()}.*", "SUPER ON *.*") as who:
+            errors = failed(manage(worker_env, "queue_routines", "install", who=who))
+            assert "CREATE VIEW" in errors
+            assert standing() == set()
+
+    def test_an_account_that_may_make_no_routine_is_told_what_it_lacks(worker_env: dict[str, str]) -> None:
+        with account(f"SELECT ON {database()}.*") as who:
+            errors = failed(manage(worker_env, "queue_routines", "install", who=who))
+            assert "The account needs CREATE ROUTINE" in errors
+
+    def test_inside_a_transaction_it_is_refused_because_it_would_commit_it() -> None:
+        with transaction.atomic(), pytest.raises(CommandError, match=r"call this outside atomic\(\)"):
+            command("install")
+
+    def test_the_sessions_mode_stays_as_it_was_and_the_routines_are_strict() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_mode = 'ANSI_QUOTES'")
+            command("install")
+            cursor.execute("SELECT @@sql_mode")
+            assert cursor.fetchone() == ("ANSI_QUOTES",)
+            cursor.execute(
+                "SELECT DISTINCT SQL_MODE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() "
+                "AND ROUTINE_COMMENT LIKE 'django_dbqueue%'"
+            )
+            assert cursor.fetchall() == (("STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",),)
+        connection.close()
+
+    def test_no_routine_begins_or_ends_a_transaction_or_uses_a_variable_of_the_session() -> None:
+        lines = "\n".join(command("print")).upper().splitlines()
+        text = "\n".join(line for line in lines if not line.strip().startswith("--"))
+        for word in ("START TRANSACTION", "COMMIT", "ROLLBACK", "SAVEPOINT", "PREPARE", " @", "LOCK TABLES"):
+            assert word not in text, word
+
+else:
+
+    def test_a_role_that_may_make_nothing_is_told_what_it_lacks_and_nothing_is_left(worker_env: dict[str, str]) -> None:
+        run("REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # as PostgreSQL 15 has it by itself
+        with account("SELECT ON ALL TABLES IN SCHEMA public") as who:
+            errors = failed(manage(worker_env, "queue_routines", "install", who=who))
+            assert "The account needs CREATE on the table's schema" in errors
+            assert standing() == set()
+
+    def test_what_print_prints_installs_through_psql_and_install_finds_nothing_to_add() -> None:
+        psql = find_program("psql")
+        assert psql, "On Debian: apt-get install postgresql-client"
+        settings = connection.settings_dict
+        done = subprocess.run(
+            [psql, "--quiet", "--no-psqlrc", "-v", "ON_ERROR_STOP=1", str(settings["NAME"])],
+            input="\n".join(command("print")), capture_output=True, text=True, check=False,
+            env=os.environ | {
+                "PGHOST": str(settings["HOST"]), "PGPORT": str(settings["PORT"]), "PGUSER": str(settings["USER"]),
+                "PGPASSWORD": str(settings["PASSWORD"]),
+            },
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert command("install") == [f"0 made, {len(everything())} unchanged"]
+
+    def test_an_installation_is_undone_with_its_transaction() -> None:
+        with transaction.atomic():
+            command("install")
+            transaction.set_rollback(True)
+        assert standing() == set()
