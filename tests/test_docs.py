@@ -14,6 +14,7 @@ from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
+from django_dbqueue.databases.routines import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -92,6 +93,13 @@ def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
     assert ours
     section = SETTINGS.partition(heading)[2].partition("\n## ")[0]
     assert [option for option in ours if f"\n| `{option}" not in section] == []
+
+
+def test_every_routine_is_told() -> None:
+    page = (ROOT / "docs" / "routines.md").read_text()
+    public = [name for name in NAMES if not name.startswith("dbqueue_")]
+    assert public
+    assert [name for name in public if f"`{name}" not in page] == []
 
 
 def test_every_check_is_told() -> None:

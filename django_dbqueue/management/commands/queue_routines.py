@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from difflib import get_close_matches
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
+from django.db import Error
 
+from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management import routines
-from django_dbqueue.models import Message
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.management.options import chosen_alias
 
 
 class Command(BaseCommand):
     """Install, take away or print. Run ``install`` again after an upgrade, and after a change of ``DBQUEUE``."""
 
+    requires_system_checks: list[str] = []
     help = "Install, uninstall or print the queue's stored routines (MySQL, MariaDB, PostgreSQL)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -24,12 +24,13 @@ class Command(BaseCommand):
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
     def handle(self, *_args: Any, **said: Any) -> None:
-        alias = said["database"] or db_alias(Message)
-        if alias not in connections:
-            close = get_close_matches(alias, list(connections), 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
-        getattr(self, f"_{said['action']}")(alias)
+        alias = chosen_alias(said["database"])
+        try:
+            getattr(self, f"_{said['action']}")(alias)
+        except UnsupportedDatabase as error:
+            raise CommandError(str(error)) from error
+        except Error as error:
+            raise CommandError(f"The database {alias!r} can't be asked: {error}") from error
 
     def _install(self, alias: str) -> None:
         made, unchanged = routines.install(alias)
