@@ -16,6 +16,7 @@ TOP_LEVEL: Final[dict[str, Any]] = {
     "MAX_PAYLOAD_BYTES": 1024 * 1024,
     "NOTIFY": True,
     "SCHEDULES": {},
+    "SESSION_LOCKS": True,
 }
 """Settings and their defaults."""
 

@@ -60,6 +60,7 @@ TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
     "NOTIFY": _of_type(bool, "True or False"),
     "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
+    "SESSION_LOCKS": _of_type(bool, "True or False"),
 }
 PER_QUEUE_RULES: Final[dict[str, Rule]] = {
     "lease": _seconds(above_zero=True),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from django_dbqueue.databases.archiving import Archiving
 from django_dbqueue.databases.claiming import Claiming
 from django_dbqueue.databases.enqueueing import Enqueueing
+from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
 
 
-class Dialect(Claiming, Moving, Enqueueing, Archiving):
-    """Builds every statement about messages; knows no connection and keeps no state."""
+class Dialect(Claiming, Moving, Enqueueing, Archiving, Liveness):
+    """Builds every statement about messages and workers; knows no connection and keeps no state."""

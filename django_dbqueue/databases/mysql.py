@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.liveness import MySQLLiveness
 from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Change, Claim, Statement
 
 
-class MySQLDialect(Dialect):
+class MySQLDialect(MySQLLiveness, Dialect):
     """Both servers; neither needs to know which."""
 
     quote = "`"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.liveness import PostgreSQLLiveness
 
 
-class PostgreSQLDialect(Dialect):
+class PostgreSQLDialect(PostgreSQLLiveness, Dialect):
     """``statement_timestamp()`` is stable within a statement (an index can use it) and moves within a transaction."""
 
     now = "statement_timestamp()"

@@ -85,6 +85,7 @@ class Words:
     message = "django_dbqueue_message"
     archived = "django_dbqueue_archivedmessage"
     mutex = "django_dbqueue_mutex"
+    worker = "django_dbqueue_worker"
     quote = '"'
     now = ""
     session_id = ""

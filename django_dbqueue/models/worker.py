@@ -17,14 +17,22 @@ class Worker(models.Model):
     conn_id = models.BigIntegerField(_("database session"), null=True)
     queues = models.TextField(_("queues"))
     threads = models.PositiveIntegerField(_("threads"))
+    session_lock = models.BigIntegerField(_("named lock of the session"), null=True)
+    """The number of the lock that the session was seen to hold; NULL where it holds none."""
+    server = models.CharField(_("server of the session"), max_length=200, default="", db_default="")
+    """Where the session was proven to be this worker's own; '' where it was not, so that nobody judges by it."""
     held = models.PositiveIntegerField(_("messages held"), default=0, db_default=0)
     started_at = UTCDateTimeField(_("started at"), db_default=DbNow())
     beat_at = UTCDateTimeField(_("last beat"), db_default=DbNow())
+    beat_every = models.PositiveSmallIntegerField(_("seconds between beats"), default=10, db_default=10)
+    """How soon the next beat was promised: more often while it holds messages."""
+    late_at = UTCDateTimeField(_("next beat is late from"), db_default=DbNow())
 
     class Meta:
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
         default_permissions = ("view",)
+        indexes = (models.Index(fields=("server", "late_at"), name="dbqueue_worker_late"),)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"

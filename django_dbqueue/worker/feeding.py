@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from django_dbqueue.consumers import Consumer
@@ -31,8 +32,11 @@ class Feeder:
         holding: Holding,
         worker_id: int,
         share: int | None,
+        *,
+        before_begin: Callable[[int], None],
     ) -> None:
         self._options = options
+        self._before_begin = before_begin
         self._consumers = consumers
         self._holding = holding
         self._left = share
@@ -118,6 +122,8 @@ class Feeder:
         messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads)
         if self._left is not None:
             self._left -= len(messages)
+        if messages:
+            self._before_begin(len(messages))
         for message in messages:
             delivery = Delivery(message, consumer, options)
             if message.crashes:

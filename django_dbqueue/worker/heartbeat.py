@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error, connections
 from django.db.models import Q
@@ -16,17 +15,15 @@ from django.db.models import Q
 from django_dbqueue import signals
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
-from django_dbqueue.models import Message, Worker
-from django_dbqueue.models.fields import DbNow
+from django_dbqueue.models import Message
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.worker.sessions import discard, discard_all
 
-BEAT_HOLDING: Final = 1.0
-BEAT_IDLE: Final = 10.0
-"""Seconds between beats of the worker's row, with and without messages in hand."""
 _LONGEST_NAP: Final = 0.5
+_AFTER_TROUBLE: Final = 0.25
 
 logger = logging.getLogger(__name__)
 
@@ -34,48 +31,64 @@ logger = logging.getLogger(__name__)
 class Heartbeat(threading.Thread):
     """Beats, extends leases at a third of their length, and notices when the supervisor is gone."""
 
-    def __init__(self, using: str, worker: Worker, holding: Holding, orphaned: Callable[[], None]) -> None:
+    def __init__(self, using: str, presence: Presence, holding: Holding, orphaned: Callable[[], None]) -> None:
         super().__init__(name="dbqueue-heartbeat", daemon=True)
         self._using = using
-        self._worker = worker
+        self._presence = presence
         self._holding = holding
         self._orphaned = orphaned
         self._parent = os.getppid()
-        self._over = threading.Event()
+        self._over = False
+        self._stirred = threading.Event()
         self._beaten_at = 0.0
+        self._held_at = time.monotonic()
 
     def stop(self) -> None:
         """Let the thread end, and wait for it."""
-        self._over.set()
+        self._over = True
+        self._stirred.set()
         self.join(timeout=5)
+
+    def beat_now(self) -> None:
+        """Beat without waiting for the next time."""
+        self._beaten_at = 0.0
+        self._stirred.set()
 
     def run(self) -> None:
         """Do what is due, nap until the next thing is."""
         troubled = False
-        while not self._over.is_set():
+        while not self._over:
             if os.getppid() != self._parent:
                 self._orphaned()
             try:
-                self._extend_due()
                 self._beat_if_due()
+                self._extend_due()
                 troubled = False
             except Error as error:
                 if not troubled:
                     logger.warning("the heartbeat can't reach the database, trying on: %s", error)
                 troubled = True
                 discard(self._using)
-            self._over.wait(self._nap())
+            self._stirred.wait(_AFTER_TROUBLE if troubled else self._nap())
+            self._stirred.clear()
         discard_all()
 
     def _nap(self) -> float:
         waits = [delivery.extend_at for delivery in self._holding.snapshot() if delivery.lease]
-        return min(_LONGEST_NAP, max(0.02, min(waits, default=float("inf")) - time.monotonic()))
+        soonest = min(self._beaten_at + self._every, *waits, float("inf"))
+        return min(_LONGEST_NAP, max(0.02, soonest - time.monotonic()))
+
+    @property
+    def _every(self) -> int:
+        """Quickly while messages are held, and for a while after, so that a pause doesn't change the rhythm."""
+        return BEAT_HOLDING if time.monotonic() - self._held_at < BEAT_IDLE else BEAT_IDLE
 
     def _beat_if_due(self) -> None:
-        every = BEAT_HOLDING if len(self._holding) else BEAT_IDLE
-        if time.monotonic() - self._beaten_at >= every:
-            beat(self._using, self._worker, held=len(self._holding))
-            self._beaten_at = time.monotonic()
+        now, held = time.monotonic(), len(self._holding)
+        self._held_at = now if held else self._held_at
+        if now - self._beaten_at >= self._every:
+            self._presence.beat(held=held, every=self._every)
+            self._beaten_at = now
 
     def _extend_due(self) -> None:
         now = time.monotonic()
@@ -124,23 +137,3 @@ def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
             continue
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb="extend")
-
-
-def beat(using: str, worker: Worker, *, held: int) -> None:
-    """Write that the worker lives; write its row anew if somebody removed it."""
-    rows = Worker.objects.using(using)
-    fields: dict[str, Any] = {"beat_at": DbNow(), "held": held, "conn_id": worker.conn_id}
-    if not rows.filter(pk=worker.pk).update(**fields):
-        worker.held = held
-        worker.save(using=using, force_insert=True)
-
-
-def new_worker(worker_id: int, queues: tuple[str, ...], threads: int) -> Worker:
-    """Make the row of this process."""
-    return Worker(
-        id=worker_id,
-        host=socket.gethostname()[:255],
-        pid=os.getpid(),
-        queues=",".join(queues),
-        threads=threads,
-    )

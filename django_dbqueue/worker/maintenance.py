@@ -1,4 +1,4 @@
-"""What every worker does for all, a little at a time: rescue once a second, archive and tidy once a minute."""
+"""What every worker does for all, a little at a time: rescue, guard, look for pauses, archive and tidy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import archive, rescue
+from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian
 from django_dbqueue.models import Queue, Schedule, Worker
 from django_dbqueue.models.fields import DbNow
 
 RESCUE_EVERY: Final = 1.0
+LOOK_EVERY: Final = 0.5
 PAUSES_EVERY: Final = 1.0
 TIDY_EVERY: Final = 60.0
 ARCHIVE_AT_ONCE: Final = 5_000
@@ -30,6 +32,8 @@ class Maintenance:
         self._using = using
         self._queues = queues
         self._rescue_at = 0.0
+        self._guardian = Guardian(model, using)
+        self._look_at = 0.0
         self._pauses_at = 0.0
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
@@ -43,6 +47,9 @@ class Maintenance:
         if now >= self._rescue_at:
             rescue.rescue(self._model, self._using, list(self._queues))
             self._rescue_at = now + RESCUE_EVERY
+        if now >= self._look_at:
+            self._guardian.look()
+            self._look_at = now + (LOOK_AGAIN if self._guardian.suspects else LOOK_EVERY)
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:
@@ -50,6 +57,10 @@ class Maintenance:
             more = self._tidy()
             soon = max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))
             self._tidy_at = now + (min(soon, TIDY_EVERY) if more else TIDY_EVERY)
+
+    def until_next(self, now: float) -> float:
+        """How many seconds nothing urgent will be due: the dead are to be found soon."""
+        return max(0.0, self._look_at - now)
 
     def _tidy(self) -> bool:
         """Move what is old enough, a bounded part of it, unless another archiver is at it; return if more is left."""

@@ -6,6 +6,7 @@ import logging
 import os
 import queue
 import signal
+import socket
 import threading
 import time
 from typing import Any, Final
@@ -20,11 +21,12 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out
 from django_dbqueue.worker.feeding import Feeder
-from django_dbqueue.worker.heartbeat import Heartbeat, beat, new_worker
+from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, WorkerOptions
 from django_dbqueue.worker.polling import Backoff, Listener
+from django_dbqueue.worker.presence import Presence
 from django_dbqueue.worker.scheduling import Timetable
 from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.settling import Settler
@@ -35,6 +37,8 @@ DRAIN_WAITS: Final = 60.0
 """How far off, in seconds, a retry that --drain caused itself may be for --drain to wait for it."""
 MARGIN: Final = 0.05
 """Seconds by which the server's clock may be behind in calling a retry due."""
+PROOF_WAIT: Final = 1.0
+"""Seconds that a child waits at its start for the proof of its session."""
 WAKE: Final = None
 
 logger = logging.getLogger("django_dbqueue.worker")
@@ -56,18 +60,29 @@ class Runner:
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._board = board
-        self._worker: Worker = new_worker(worker_id, self._queues, options.threads)
+        self._worker = Worker(
+            id=worker_id,
+            host=socket.gethostname()[:255],
+            pid=os.getpid(),
+            queues=",".join(self._queues),
+            threads=options.threads,
+        )
+        self._presence = Presence(self._using, self._worker)
         self._holding = Holding(board)
+        self._heartbeat = Heartbeat(self._using, self._presence, self._holding, self._orphaned)
         self._settler = Settler(Message, self._using, self._holding, board)
         self._maintenance = Maintenance(Message, self._using, self._queues)
         self._timetable = Timetable(self._using, options.plans, options.declared_at)
-        self._feeder = Feeder(Message, options, consumers, self._holding, worker_id, share)
+        self._feeder = Feeder(
+            Message, options, consumers, self._holding, worker_id, share, before_begin=self._presence.begin_holding
+        )
         self._inbox: queue.SimpleQueue[tuple[Delivery, Verdict, float] | None] = queue.SimpleQueue()
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
         self._orphan_deadline: float | None = None
         self._replace_deadline: float | None = None
         self._connected = False
+        self._raw: Any = None
 
     # -- from outside -------------------------------------------------------------------------------------
 
@@ -96,10 +111,10 @@ class Runner:
         threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._options.threads)]
         for thread in threads:
             thread.start()
-        heartbeat = Heartbeat(self._using, self._worker, self._holding, self._orphaned)
         listener = Listener.start_where_possible(self._using, self._queues, self.wake)
-        self._try_database(self._connect)
-        heartbeat.start()
+        self._heartbeat.start()
+        if self._try_database(self._connect):
+            self._presence.judged.wait(PROOF_WAIT)  # so that whoever claims is known to live, or known not to be
         while not self._is_over():
             self._turn()
         self._holding.close()
@@ -110,7 +125,7 @@ class Runner:
             # A thread that hangs can't be ended. What it holds is the supervisor's to settle, and the worker's row its
             # to remove: an open transaction of that thread may have locked everything (on SQLite)
             os._exit(EXIT_REPLACE)
-        heartbeat.stop()
+        self._heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
         discard_all()
         return EXIT_REPLACE if self._replace_deadline is not None else EXIT_OK
@@ -125,7 +140,7 @@ class Runner:
             self._wait(self._trouble.next())
 
     def _work(self, now: float) -> None:
-        if not self._connected:
+        if not self._connected or connections[self._using].connection is not self._raw:
             self._connect()
         self._settler.flush()
         self._find_timeouts(now)
@@ -188,7 +203,7 @@ class Runner:
     def _until_next(self, now: float) -> float:
         """How long nothing will be due, if nothing comes in."""
         over = self._stopping or self._replace_deadline is not None
-        wait = 1.0 if over else self._feeder.until_next(now)
+        wait = 1.0 if over else min(self._feeder.until_next(now), self._maintenance.until_next(now))
         for delivery in self._holding.running():
             if delivery.options.timeout is not None and not delivery.timed_out:
                 wait = min(wait, (delivery.started_at or now) + delivery.options.timeout - now)
@@ -233,14 +248,9 @@ class Runner:
     def _connect(self) -> None:
         """Write the session into the worker's row; release claims whose reply was lost, uncharged."""
         dialect = dialect_of(connections[self._using])
-        if dialect.session_id:
-            connections[self._using].ensure_connection()
-            with connections[self._using].cursor() as cursor:
-                cursor.execute(f"SELECT {dialect.session_id}")
-                self._worker.conn_id = int(cursor.fetchone()[0])
-        else:
-            self._worker.conn_id = os.getpid()
-        beat(self._using, self._worker, held=len(self._holding))
+        self._presence.connect(held=len(self._holding))
+        self._heartbeat.beat_now()
+        self._raw = connections[self._using].connection
         known = {delivery.message.claim for delivery in self._holding.snapshot()}
         owned = {Claim(*row) for row in fetch(self._using, dialect.owned(self._queues, self._worker.pk))}
         settle_claims(self._using, dialect.release(), sorted(owned - known))

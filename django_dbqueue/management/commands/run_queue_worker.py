@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
@@ -19,8 +18,8 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
+from django_dbqueue.management.options import chosen_alias, seconds
 from django_dbqueue.models import Message
-from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
 from django_dbqueue.worker import logs
@@ -40,19 +39,9 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
 
 
 def _lease(text: str) -> float:
-    if not _seconds(text):
+    if not seconds(text):
         raise ArgumentTypeError("a lease of 0 seconds would be over before the handler begins")
     return float(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= 366 * 86_400:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to a year")
-    return seconds
 
 
 class Command(BaseCommand):
@@ -78,7 +67,7 @@ class Command(BaseCommand):
         parser.add_argument("--lease", type=_lease, help="seconds; goes before what consumers and settings say")
         parser.add_argument(
             "--grace",
-            type=_seconds,
+            type=seconds,
             default=25.0,
             help="seconds that running handlers get at a stop (default: 25)",
         )
@@ -91,7 +80,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **said: Any) -> None:
         logs.set_up(said["log_format"], said["verbosity"])
-        alias = said["database"] or db_alias(Message)
+        alias = chosen_alias(said["database"])
         self._check_database(alias)
         consumers.autodiscover()
         chosen = self._choose(said["queues"])
@@ -121,10 +110,6 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _check_database(self, alias: str) -> None:
-        if alias not in connections:
-            close = get_close_matches(alias, list(connections), 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
         settings = connections[alias].settings_dict
         if connections[alias].vendor == "sqlite" and connections[alias].is_in_memory_db():  # type: ignore[attr-defined]
             raise CommandError(

@@ -1,0 +1,254 @@
+"""The guardian: rescues what a dead worker holds before its leases end (promise P9).
+
+It needs two signs, and only judges rows that name a worker. The worker has missed three beats, by the database's
+clock; and its session is gone: the named lock that the session was proven to hold is free, or, where it holds none,
+the session is absent from the server's list, as far as that can be seen whole. Both must be so at two looks of one
+guardian, two seconds apart, and once more in the transaction that locks the worker's row and rescues.
+
+A session that was proven on another server, or before the server's last start, is no sign: there it may be gone while
+its worker lives. Then the lease counts, as it does for claims without a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from django.db import DatabaseError, connections
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue import signals
+from django_dbqueue.databases import Claim, Dialect, dialect_of
+from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
+from django_dbqueue.retry import outermost
+
+LOOK_AGAIN: Final = 0.25
+"""Seconds after which a worker that seems to be gone is looked at again."""
+PERSISTS: Final = 2.0
+"""Seconds for which a session must have been seen to be gone."""
+AT_ONCE: Final = 100
+"""Late workers in one look."""
+JUDGES_FOR: Final = 0.5
+"""Seconds after which a look leaves the rest of the dead to the next one."""
+LATELY: Final = 60.0
+"""Seconds since whose last beat a worker counts where blind spots are named."""
+
+logger = logging.getLogger(__name__)
+
+
+class Late(NamedTuple):
+    """A worker whose next beat is late, as its row says."""
+
+    id: int
+    beat_at: Any
+    conn_id: int | None
+    session_lock: int | None
+    server: str
+    host: str
+    pid: int
+    queues: str
+    is_overdue: bool
+
+    @property
+    def evidence(self) -> str:
+        """Say in words by what it was judged."""
+        if self.session_lock is not None:
+            sign = f"the named lock {self.session_lock} of its session {self.conn_id} is free"
+        else:
+            sign = f"its session {self.conn_id} is not in the server's list"
+        return f"session gone: worker {self.host}:{self.pid} has missed three beats, and {sign}"
+
+
+class Taken(NamedTuple):
+    """A message that was rescued, as it stood before."""
+
+    id: int
+    queue: str
+    read_count: int
+    max_reads: int | None
+
+
+class Guardian:
+    """Looks at late workers; remembers, for one database session of its own, since when whose session is gone."""
+
+    def __init__(self, model: MessageType, using: str) -> None:
+        self._model = model
+        self._using = using
+        self._raw: Any = None
+        self._server = ""
+        self._gone_since: dict[Late, float] = {}
+        self._said_blind = False
+
+    @property
+    def suspects(self) -> int:
+        """How many workers seem to be gone, and wait for the next look."""
+        return len(self._gone_since)
+
+    def look(self) -> int:
+        """Judge who is gone; return how many messages were rescued. Call it often."""
+        dialect = dialect_of(connections[self._using])
+        if not dialect.session_id:
+            return 0
+        self._follow_session(dialect)
+        late = [Late(*row) for row in fetch(self._using, dialect.late_workers(self._server, AT_ONCE))]
+        gone, now = self._gone(late), time.monotonic()
+        self._gone_since = {
+            key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
+        }
+        rescued = 0
+        for worker in late:
+            since = self._gone_since.get(_unjudged(worker))
+            if time.monotonic() - now > JUDGES_FOR:
+                break
+            if worker.is_overdue and since is not None and now - since >= PERSISTS:
+                rescued += self._judge(worker)
+        return rescued
+
+    def _follow_session(self, dialect: Dialect) -> None:
+        """Forget what an earlier session has seen: another may be on another server, or after a restart."""
+        connection = connections[self._using]
+        connection.ensure_connection()
+        if connection.connection is not self._raw:
+            self._gone_since.clear()
+            [(_, server)] = fetch(self._using, dialect.me())
+            self._server, self._raw = str(server), connection.connection
+
+    def _gone(self, late: list[Late]) -> set[Late]:
+        """Those whose session is gone, as far as this server, and this account, can tell."""
+        dialect = dialect_of(connections[self._using])
+        locks = {worker.session_lock: worker for worker in late if worker.session_lock is not None}
+        listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
+        gone: set[Late] = set()
+        if locks:
+            free = fetch(self._using, dialect.free_locks([number for number in locks if number is not None]))
+            gone = {locks[int(number)] for server, number in free if locks[int(number)].server == server}
+        if listed:
+            there = self._sessions(dialect, [worker.conn_id for worker in listed if worker.conn_id is not None])
+            servers = {server for server, _ in there}
+            present = {number for _, number in there}
+            gone |= {worker for worker in listed if worker.conn_id not in present and worker.server in servers}
+        return gone
+
+    def _sessions(self, dialect: Dialect, ids: list[int]) -> set[tuple[str, int]]:
+        """The sessions among these that are there, and one's own; nothing where the list can't be seen whole."""
+        try:
+            return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions(ids))}
+        except DatabaseError as error:
+            if not _is_blind(dialect, error):
+                raise
+            if not self._said_blind:
+                self._said_blind = True
+                logger.warning("%s", _blind_words())
+            return set()
+
+    def _judge(self, worker: Late) -> int:
+        rescued = 0
+        while True:
+            taken, is_all = outermost(connections[self._using], partial(self._rescue_some, worker))
+            _tell(self._model, taken, worker.evidence)
+            rescued += len(taken)
+            if is_all or not taken:
+                return rescued
+
+    def _rescue_some(self, worker: Late) -> tuple[list[Taken], bool]:
+        """Rescue up to BATCH messages of a worker that is still gone; delete its row with the last of them.
+
+        Its row is locked: a beat that comes now waits, and finds the row gone. Rows that somebody has locked (a
+        session of a handler may end later than the worker's own) are left for the next look.
+        """
+        dialect = dialect_of(connections[self._using])
+        with short_transaction(self._using):
+            if not fetch(self._using, dialect.lock_worker(worker.id, worker.beat_at, worker.server)):
+                return [], True
+            if worker not in self._gone([worker]):
+                return [], True
+            queues = worker.queues.split(",")
+            owned = [Claim(*row) for row in fetch(self._using, dialect.owned(queues, worker.id))]
+            part = owned[:BATCH]
+            free = fetch(self._using, dialect.lock(dialect.held(part), skip_locked=True)) if part else []
+            taken = self._taken([row[0] for row in free])
+            ids = {row.id for row in taken}
+            if ids:
+                change = dialect.rescue(f"WorkerGone: {worker.evidence}.")
+                run(self._using, dialect.move(change, dialect.held([claim for claim in part if claim.id in ids])))
+            is_all = len(ids) == len(owned)
+            if is_all:
+                run(self._using, dialect.delete_worker(worker.id))
+        return taken, is_all
+
+    def _taken(self, ids: list[int]) -> list[Taken]:
+        rows = self._model._default_manager.using(self._using).filter(pk__in=ids)
+        return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
+
+
+def _unjudged(worker: Late) -> Late:
+    """The worker as its row stands: only the time moves ``is_overdue``."""
+    return worker._replace(is_overdue=False)
+
+
+def _tell(model: MessageType, taken: list[Taken], evidence: str) -> None:
+    by_queue: dict[str, list[int]] = {}
+    for message in taken:
+        by_queue.setdefault(message.queue, []).append(message.id)
+    for queue, ids in by_queue.items():
+        signals.message_rescued.send(model, queue=queue, message_ids=ids, evidence=evidence)
+    for message in taken:
+        if 0 < (message.max_reads or 0) <= message.read_count:
+            signals.message_died.send(
+                model, queue=message.queue, message_id=message.id, error=f"WorkerGone: {evidence}."
+            )
+
+
+def _is_blind(dialect: Dialect, error: DatabaseError) -> bool:
+    cause = error.__cause__
+    return dialect.blind_error is not None and cause is not None and cause.args[:1] == (dialect.blind_error,)
+
+
+def _blind_words() -> str:
+    return _(
+        "The list of sessions is not used, because this account may only see its own in it: workers whose session "
+        "holds no named lock wait for the end of their leases. For the list: GRANT PROCESS ON *.* TO this account."
+    )
+
+
+def blind_spots(using: str) -> list[str]:
+    """Say what a guardian on this connection can't see, and what to do about it; nothing where it sees all."""
+    dialect = dialect_of(connections[using])
+    if not dialect.session_id:
+        return [_("SQLite has no sessions: what a dead worker held comes again at the end of its lease.")]
+    spots: list[str] = []
+    try:
+        fetch(using, dialect.sessions([0]))
+    except DatabaseError as error:
+        if not _is_blind(dialect, error):
+            raise
+        spots.append(_blind_words())
+    [(_conn_id, server)] = fetch(using, dialect.me())
+    [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, LATELY))
+    if unproven:
+        spots.append(
+            ngettext(
+                "%(count)s worker can't prove its session (its log says why; often a pooler stands in between): its "
+                "leases count. Connect it to the database directly.",
+                "%(count)s workers can't prove their sessions (their logs say why; often a pooler stands in between): "
+                "their leases count. Connect them to the database directly.",
+                int(unproven),
+            )
+            % {"count": int(unproven)}
+        )
+    if elsewhere:
+        spots.append(
+            ngettext(
+                "%(count)s worker works on another server than this one, or connected before its last start: its "
+                "leases count. Run the guardian where the workers connect to.",
+                "%(count)s workers work on another server than this one, or connected before its last start: their "
+                "leases count. Run the guardian where the workers connect to.",
+                int(elsewhere),
+            )
+            % {"count": int(elsewhere)}
+        )
+    return spots

@@ -1,0 +1,186 @@
+"""``manage.py queue_rescue``: give back what dead workers hold, once or as a guardian process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue import signals
+from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, blind_spots
+from django_dbqueue.management.options import chosen_alias, seconds
+from django_dbqueue.models import Message
+from django_dbqueue.worker.sessions import discard, discard_all
+from django_dbqueue.worker.shutdown import StopSignals
+
+INTERVAL: Final = 1.0
+WATCHES_AT_LEAST: Final = 1.5
+"""Seconds that a single run looks at least: a worker that holds messages and lives has beaten by then."""
+WATCHES_AT_MOST: Final = 5.0
+LOOKS_FOR_SPOTS: Final = 60.0
+"""Seconds between looks for what the guardian can't see."""
+
+
+def _interval(text: str) -> float:
+    if not seconds(text):
+        raise ArgumentTypeError(_("an interval of 0 seconds would keep the database busy with nothing else"))
+    return float(text)
+
+
+class Command(BaseCommand):
+    """Rescue messages whose lease is over, or whose worker is proven gone.
+
+    Exit codes: 0 looked, whether anything was rescued or not, or stopped by SIGTERM or SIGINT; 1 the database or the
+    queue's tables can't be read; 2 wrong options; 4 ended at once by a third signal. With --watch an outage that
+    comes later is waited for.
+    """
+
+    help = "Give back what dead workers hold: leases that are over, and workers whose session is gone."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--watch", action="store_true", help="go on until SIGTERM or SIGINT")
+        parser.add_argument(
+            "--interval", type=_interval, help=f"seconds between looks of --watch (default: {INTERVAL:g})"
+        )
+        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+    def handle(self, *_args: Any, **said: Any) -> None:
+        if said["interval"] is not None and not said["watch"]:
+            raise CommandError(_("--interval goes with --watch; a single run has no next look."), returncode=2)
+        self._json, self._rescued = said["json"], 0
+        self._alias = chosen_alias(said["database"])
+        self._guardian = Guardian(Message, self._alias)
+        package = logging.getLogger("django_dbqueue")
+        if not package.handlers:  # what is logged is printed here already
+            package.addHandler(logging.NullHandler())
+        signals.message_rescued.connect(self._print_rescued)
+        signals.message_died.connect(self._print_died)
+        try:
+            with StopSignals() as stop:
+                self._spots: list[str] = []
+                self._start()
+                if said["watch"]:
+                    self._watch(stop, said["interval"] or INTERVAL)
+                else:
+                    self._look_once(stop)
+        finally:
+            signals.message_rescued.disconnect(self._print_rescued)
+            signals.message_died.disconnect(self._print_died)
+        self._print(
+            "ended",
+            ngettext("%(count)s message rescued.", "%(count)s messages rescued.", self._rescued)
+            % {"count": self._rescued},
+            rescued=self._rescued,
+        )
+
+    # -- looking ------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        try:
+            Message.objects.using(self._alias).order_by("pk").values_list("pk").first()
+            self._name_blind_spots()
+        except Error as error:
+            raise CommandError(
+                _(
+                    "The queue's tables in database %(alias)r can't be read: %(error)s\n"
+                    "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
+                )
+                % {"alias": self._alias, "error": error}
+            ) from error
+
+    def _look_once(self, stop: StopSignals) -> None:
+        """Look for as long as it takes to see who is dead by now."""
+        began = time.monotonic()
+        try:
+            Message.objects.rescue(using=self._alias)
+            while not stop.received:
+                self._guardian.look()
+                passed = time.monotonic() - began
+                if passed >= (WATCHES_AT_MOST if self._guardian.suspects else WATCHES_AT_LEAST):
+                    break
+                wait([stop.fileno()], LOOK_AGAIN)
+        except Error as error:
+            raise CommandError(_("The database went away: %(error)s") % {"error": _one_line(error)}) from error
+
+    def _watch(self, stop: StopSignals, interval: float) -> None:
+        self._print("watching", _("Watching database %(alias)s.") % {"alias": self._alias}, database=self._alias)
+        rescue_at = 0.0
+        spots_at = time.monotonic() + LOOKS_FOR_SPOTS
+        is_down = False
+        while not stop.received:
+            now = time.monotonic()
+            try:
+                if now >= rescue_at:
+                    Message.objects.rescue(using=self._alias)
+                    rescue_at = now + interval
+                self._guardian.look()
+                if now >= spots_at or is_down:
+                    self._name_blind_spots()
+                    spots_at = now + LOOKS_FOR_SPOTS
+                if is_down:
+                    self._print("database back", _("The database answers again."))
+                is_down = False
+            except Error as error:
+                if not is_down:
+                    text = _("Database trouble, trying on: %(error)s") % {"error": _one_line(error)}
+                    self._print("database trouble", text)
+                is_down = True
+                discard(self._alias)
+            wait([stop.fileno()], min(LOOK_AGAIN, interval) if self._guardian.suspects and not is_down else interval)
+        discard_all()
+
+    # -- speaking -----------------------------------------------------------------------------------------
+
+    def _name_blind_spots(self) -> None:
+        """Say what can't be seen, and what to do about it, when it is not what was said last."""
+        spots = blind_spots(self._alias)
+        for spot in spots:
+            if spot not in self._spots:
+                self._print("blind", _("Blind: %(spot)s") % {"spot": spot})
+        self._spots = spots
+
+    def _print_rescued(self, *, queue: str, message_ids: list[int], evidence: str, **_kwargs: Any) -> None:
+        self._rescued += len(message_ids)
+        text = ngettext(
+            "%(count)s message of %(queue)s rescued (%(evidence)s): %(ids)s",
+            "%(count)s messages of %(queue)s rescued (%(evidence)s): %(ids)s",
+            len(message_ids),
+        ) % {
+            "count": len(message_ids),
+            "queue": queue,
+            "evidence": evidence,
+            "ids": ", ".join(map(str, message_ids)),
+        }
+        self._print("rescued", text, queue=queue, message_ids=message_ids, evidence=evidence)
+
+    def _print_died(self, *, queue: str, message_id: int, error: str, **_kwargs: Any) -> None:
+        text = _("Message %(id)s of %(queue)s is dead, its reads are spent: %(error)s") % {
+            "id": message_id,
+            "queue": queue,
+            "error": error,
+        }
+        self._print("died", text, queue=queue, message_id=message_id, error=error)
+
+    def _print(self, event: str, text: str, **fields: Any) -> None:
+        moment = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") + "Z"
+        if self._json:
+            text = json.dumps({"time": moment, "event": event, "text": text, **fields}, ensure_ascii=False, default=str)
+            self.stdout.write(text)
+        else:
+            self.stdout.write(f"{moment} {text}")
+        self.stdout.flush()
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,208 @@
+"""By what others see that a child lives: the row that it beats, and the named lock that its session holds.
+
+The main thread's session, which claims and settles, takes the lock by a number that it draws at each connect: the
+session before may linger at the server, and must not vouch for it. The heartbeat, from its own session, looks whether
+the lock is held by the session that the main thread believes to have; only then the row names the session, and others
+may judge by it (``lifecycle.guardian``). A pooler in between fails that proof; then only the lease counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db import Error, IntegrityError, connections, transaction
+
+from django_dbqueue import conf
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbNow
+
+BEAT_HOLDING: Final = 1
+BEAT_IDLE: Final = 10
+"""Seconds between beats of the worker's row, with and without messages in hand."""
+SLACK: Final = 0.15
+"""Seconds by which a beat may be later than promised before anybody looks for its worker."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The main thread's session, as it sees itself; ``doubt`` says why it can't be sure, or is ''."""
+
+    conn_id: int
+    server: str = ""
+    lock: int | None = None
+    doubt: str = ""
+
+
+class Presence:
+    """Writes a child's row; the main thread and the heartbeat each call it on their own connection."""
+
+    def __init__(self, using: str, worker: Worker) -> None:
+        self._using = using
+        self._worker = worker
+        self._session: Session | None = None
+        self._proven: Session | None = None
+        self._failures = 0
+        self._warned = False
+        self._promised = 0
+        self.judged = threading.Event()
+        """Set when the heartbeat has proven the session, or has found that it can't."""
+
+    @property
+    def beats_too_slowly(self) -> bool:
+        """Whether the row promises the beats of an idle worker."""
+        return self._promised != BEAT_HOLDING
+
+    # -- the main thread ----------------------------------------------------------------------------------
+
+    def connect(self, *, held: int) -> None:
+        """Take the session that the main thread's connection has now, and say so in the row, unproven as yet."""
+        session = _take_session(self._using)
+        self._write(held=held, every=BEAT_HOLDING, conn_id=session.conn_id, server="", session_lock=None)
+        self._session = session
+
+    def begin_holding(self, held: int) -> None:
+        """Promise quick beats before the first of these messages is begun."""
+        if self.beats_too_slowly and dialect_of(connections[self._using]).session_id:
+            self._write(held=held, every=BEAT_HOLDING)
+
+    # -- the heartbeat ------------------------------------------------------------------------------------
+
+    def beat(self, *, held: int, every: int) -> None:
+        """Write that the worker lives, and by which session, if that can be proven."""
+        session = self._session
+        if session is None:
+            return
+        proven = self._prove(session)
+        self._write(
+            of=session,
+            held=held,
+            every=every,
+            server=session.server if proven else "",
+            session_lock=session.lock if proven else None,
+        )
+        if session is self._session:
+            self.judged.set()
+
+    def _prove(self, session: Session) -> bool:
+        """Look from here whether the main thread's session is what it believes; warn once where it never was."""
+        if not session.server:
+            return False
+        was_proven = session is self._proven
+        doubt = session.doubt or _doubt(self._using, session, seen_before=was_proven)
+        self._proven = None if doubt else session
+        self._failures = 0 if not doubt or was_proven else self._failures + 1
+        if (session.doubt or self._failures > 1) and not self._warned and session is self._session:
+            self._warned = True
+            logger.warning(
+                "nobody can see whether this worker lives: %s; if it dies as a whole, its messages wait for the end "
+                "of their leases",
+                doubt,
+            )
+        return not doubt
+
+    # -- the row ------------------------------------------------------------------------------------------
+
+    def _write(self, *, every: int, of: Session | None = None, **fields: Any) -> None:
+        """Update the row (of this session only, for the heartbeat), or write it anew if somebody removed it."""
+        fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
+        rows = Worker.objects.using(self._using).filter(pk=self._worker.pk)
+        mine = rows if of is None else rows.filter(conn_id=of.conn_id)
+        self._promised = every
+        if mine.update(**fields) or (of is not None and of is not self._session):
+            return
+        try:
+            with transaction.atomic(using=self._using):
+                self._insert({"conn_id": of.conn_id} if of else {}, fields)
+        except IntegrityError:  # the other thread was first, and the next beat puts it right
+            mine.update(**fields)
+
+    def _insert(self, *parts: dict[str, Any]) -> None:
+        worker = self._worker
+        Worker.objects.using(self._using).create(
+            id=worker.pk,
+            host=worker.host,
+            pid=worker.pid,
+            queues=worker.queues,
+            threads=worker.threads,
+            **{name: value for part in parts for name, value in part.items()},
+        )
+
+
+def _take_session(using: str) -> Session:
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    if not dialect.session_id:
+        return Session(os.getpid())
+    connection.ensure_connection()
+    [(conn_id, server)] = fetch(using, dialect.me())
+    lock, doubt = None, ""
+    if conf.get("SESSION_LOCKS"):
+        lock, doubt = _take_lock(using)
+    told = _told_by_driver(connection)
+    if told is None and lock is None:
+        doubt = "it holds no named lock, and its driver doesn't tell which session it was given"
+    elif told is not None and told != int(conn_id) % 2**32:
+        doubt = (
+            f"the connection was greeted as session {told} and works as session {conn_id}, so that a pooler stands "
+            "between this worker and the database"
+        )
+    elif fetch(using, dialect.me()) != [(conn_id, server)]:
+        doubt = "its session changes from statement to statement, so that a pooler stands in between"
+    return Session(int(conn_id), str(server), lock, doubt)
+
+
+def _take_lock(using: str) -> tuple[int | None, str]:
+    """Take a lock by a new number; some servers (Galera in a strict mode) have none: then the list of sessions goes."""
+    number = secrets.randbits(63)
+    try:
+        [(taken,)] = fetch(using, dialect_of(connections[using]).take_lock(number))
+    except Error:
+        if not connections[using].is_usable():
+            raise
+        return None, ""
+    return (number, "") if taken else (None, f"the named lock {number} is taken already")
+
+
+def _told_by_driver(connection: Any) -> int | None:
+    """The session's id by the server's greeting (32 bits), where the driver keeps it; a pooler greets with its own."""
+    raw = connection.connection
+    if connection.vendor == "mysql":
+        return int(raw.thread_id()) % 2**32 if hasattr(raw, "thread_id") else None
+    info = getattr(raw, "info", None)
+    return int(info.backend_pid) if info is not None else None
+
+
+def _doubt(using: str, session: Session, *, seen_before: bool) -> str:
+    """Say why the session is not what it believes to be, seen from the heartbeat's; '' if it is."""
+    dialect = dialect_of(connections[using])
+    if session.lock is None:
+        return _doubt_of_listed(using, session)
+    if seen_before:
+        [(held,)] = fetch(using, dialect.is_held(session.lock, session.conn_id))
+        return "" if held else "its lock is free"
+    [(server, holder)] = fetch(using, dialect.lock_holder(session.lock))
+    if server != session.server:
+        return f"its connections lead to two servers ({session.server}; {server})"
+    if holder is None:
+        return f"the named lock that its session {session.conn_id} took is free"
+    if int(holder) != session.conn_id:
+        return (
+            f"the named lock of its session {session.conn_id} is held by session {holder}, so that a pooler mixes them"
+        )
+    return ""
+
+
+def _doubt_of_listed(using: str, session: Session) -> str:
+    """The same where there is no lock. One's own account's sessions are listed for everybody."""
+    [(_, server)] = fetch(using, dialect_of(connections[using]).me())
+    return "" if server == session.server else f"its connections lead to two servers ({session.server}; {server})"
