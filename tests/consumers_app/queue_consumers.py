@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -41,6 +42,11 @@ def _until(message: Message, what: dict[str, Any]) -> None:
     """Run until the test makes a file."""
     while not Path(what["file"]).exists():
         time.sleep(0.01)
+
+
+def _hog(_message: Message, what: dict[str, Any]) -> None:
+    """Keep the interpreter's lock, so that no other thread of the process runs."""
+    ctypes.PyDLL(None).usleep(int(what["seconds"] * 1_000_000))
 
 
 def _die(_message: Message, _what: dict[str, Any]) -> None:
@@ -154,6 +160,7 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "ok": _ok,
     "sleep": _sleep,
     "until": _until,
+    "hog": _hog,
     "die": _die,
     "leave": _leave,
     "fail": _fail,
@@ -195,6 +202,16 @@ def do_in_a_transaction_on_a_short_lease(message: Message) -> None:
 
 @consumer("transactional-timed", transactional=True, timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
 def do_in_a_transaction_in_time(message: Message) -> None:
+    do_as_told(message)
+
+
+@consumer("second", max_reads=3)
+def do_as_told_beside(message: Message) -> None:
+    do_as_told(message)
+
+
+@consumer("third", max_reads=3)
+def do_as_told_as_well(message: Message) -> None:
     do_as_told(message)
 
 

@@ -32,12 +32,14 @@ def wait_until(happened: Callable[[], Any], what: str) -> Any:
 class WorkerProcess:
     """A real ``run_queue_worker`` in a process group of its own, and the log that its consumers write."""
 
+    command = "run_queue_worker"
+
     def __init__(self, environment: dict[str, str], directory: Path, arguments: tuple[str, ...]) -> None:
         self.log = directory / "consumers.log"
         self._output = directory / f"worker-{time.monotonic_ns()}.log"
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "django", "run_queue_worker", *arguments],
+                [sys.executable, "-m", "django", self.command, *arguments],
                 env=environment | {"DBQUEUE_TEST_LOG": str(self.log)},
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -91,13 +93,33 @@ class WorkerProcess:
         self.process.wait()
 
 
+class GuardianProcess(WorkerProcess):
+    """A real ``queue_rescue``."""
+
+    command = "queue_rescue"
+
+
+@pytest.fixture
+def start_guardian(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., GuardianProcess]]:
+    """Start guardians on the test database, with more environment where it is said; all are ended with the test."""
+    guardians: list[GuardianProcess] = []
+
+    def start(*arguments: str, **environment: str) -> GuardianProcess:
+        guardians.append(GuardianProcess(worker_env | environment, tmp_path, arguments))
+        return guardians[-1]
+
+    yield start
+    for guardian in guardians:
+        guardian.end()
+
+
 @pytest.fixture
 def start_worker(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     """Start workers on the test database; all of them are ended with the test."""
     workers: list[WorkerProcess] = []
 
-    def start(*arguments: str) -> WorkerProcess:
-        workers.append(WorkerProcess(worker_env, tmp_path, arguments))
+    def start(*arguments: str, **environment: str) -> WorkerProcess:
+        workers.append(WorkerProcess(worker_env | environment, tmp_path, arguments))
         return workers[-1]
 
     yield start

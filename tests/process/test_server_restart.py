@@ -7,6 +7,7 @@ SQLite has no server. A MySQL that is given by its URL is not ours to restart; t
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 
-from tests.process.conftest import WorkerProcess, wait_until
+from tests.process.conftest import GuardianProcess, WorkerProcess, wait_until
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import Postgres
 
@@ -41,10 +42,8 @@ if settings.TEST_DATABASE in OURS:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    @pytest.mark.slow
-    def test_restarts_and_crashes_under_load_lose_nothing_and_need_no_restart_of_the_worker(
-        server: PrivateServer, tmp_path: Path
-    ) -> None:
+    def prepared(server: PrivateServer) -> dict[str, str]:
+        """The environment of processes that work on the server's database, with its tables made."""
         environment = os.environ | {
             "DJANGO_SETTINGS_MODULE": "tests.settings",
             "DBQUEUE_TEST_URL": server.url,
@@ -57,6 +56,13 @@ if settings.TEST_DATABASE in OURS:
             "from django.db import connection; connection.cursor().execute('CREATE DATABASE restarted')",
         )
         django(environment, "from django.core.management import call_command; call_command('migrate', verbosity=0)")
+        return environment
+
+    @pytest.mark.slow
+    def test_restarts_and_crashes_under_load_lose_nothing_and_need_no_restart_of_the_worker(
+        server: PrivateServer, tmp_path: Path
+    ) -> None:
+        environment = prepared(server)
         django(environment, "Message.objects.enqueue_many([{'do': 'sleep', 'seconds': 0.01}] * 600, queue='test')")
         worker = WorkerProcess(environment, tmp_path, ("--processes", "2", "--threads", "2", "--batch", "20"))
         try:
@@ -72,3 +78,58 @@ if settings.TEST_DATABASE in OURS:
             assert worker.output.count("child") == worker.output.count("children"), "no child had to be replaced"
         finally:
             worker.end()
+
+    @pytest.mark.slow
+    def test_a_restart_makes_no_dead_worker_look_alive_beyond_its_lease_and_no_living_one_dead(
+        server: PrivateServer, tmp_path: Path
+    ) -> None:
+        """All sessions end with the server, and their numbers come again: nobody is judged by what was before."""
+        environment, gate = prepared(server), tmp_path / "gate"
+        processes: list[WorkerProcess] = []
+
+        def hold(name: str, queue: str, *arguments: str) -> WorkerProcess:
+            """A worker that runs one message until the gate is there."""
+            (tmp_path / name).mkdir()
+            django(environment, f"Message.objects.enqueue({{'do': 'until', 'file': {str(gate)!r}}}, queue={queue!r})")
+            worker = WorkerProcess(environment, tmp_path / name, ("--queues", queue, *arguments))
+            processes.append(worker)
+            worker.wait_for("begin")
+            return worker
+
+        def state(queue: str) -> str:
+            return django(environment, f"m = Message.objects.get(queue={queue!r}); print(m.status, m.crashes)")
+
+        def beaten_since_the_restart(queue: str) -> str:
+            code = (
+                "from django_dbqueue.models import Worker; from django_dbqueue.databases import dialect_of; "
+                "from django.db import connection; c = connection.cursor(); "
+                "c.execute(dialect_of(connection).me().sql); here = c.fetchone()[1]; "
+                f"print(Worker.objects.filter(queues={queue!r}, server=here).count())"
+            )
+            return django(environment, code)
+
+        try:
+            guardian = GuardianProcess(environment, tmp_path, ("--watch",))
+            processes.append(guardian)
+            living = hold("living", "test", "--lease", "600")
+            frozen = hold("frozen", "second", "--lease", "600")
+            dead = hold("dead", "short-lease")
+            frozen.signal_all(signal.SIGSTOP)
+            server.kill()
+            dead.signal_all(signal.SIGKILL)
+            guardian.wait_for_output("Database trouble")
+            server.start()
+            wait_until(lambda: state("short-lease") == "n 1", "the dead worker's message to come at its lease's end")
+            wait_until(lambda: beaten_since_the_restart("test") == "1", "the living worker to be back")
+            late = hold("late", "third", "--lease", "600")
+            late.signal_all(signal.SIGKILL)
+            wait_until(lambda: state("third") == "n 1", "who died after the restart to be found as ever")
+            assert (state("test"), state("second")) == ("run 0", "run 0")
+            gate.touch()
+            frozen.signal_all(signal.SIGCONT)
+            for worker, queue in ((living, "test"), (frozen, "second")):
+                wait_until(lambda queue=queue: state(queue) == "y 0", f"the message of {queue} to be done")
+                assert len(worker.notes("begin")) == 1
+        finally:
+            for process in processes:
+                process.end()

@@ -1,0 +1,274 @@
+"""What the guardian takes for a sign and what not, step by step; real processes are in ``tests/process``."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian, blind_spots
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.models.fields import DbNow
+from tests.factories import QUEUE, MessageFactory, held, row
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SILENT = DbNow() - timedelta(seconds=4)
+WORKER = secrets.randbits(60)
+"""Drawn, for a lock's name is known to the whole server, and other runs of this suite may be there."""
+
+if settings.TEST_DATABASE == "sqlite":
+
+    def test_where_there_are_no_sessions_the_guardian_asks_nothing_and_says_so() -> None:
+        with CaptureQueriesContext(connection) as queries:
+            assert Guardian(Message, "default").look() == 0
+        assert len(queries) == 0
+        [spot] = blind_spots("default")
+        assert "SQLite has no sessions" in spot
+
+else:
+
+    @pytest.fixture
+    def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+        """A worker's session, which holds the named lock of the worker's number."""
+        with other_connection.cursor() as cursor:
+            cursor.execute(*dialect_of(connection).take_lock(WORKER))
+            assert cursor.fetchone()[0]
+        return other_connection
+
+    def ask(asked: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
+        with asked.cursor() as cursor:
+            cursor.execute(*statement)
+            found: tuple[Any, ...] = cursor.fetchone()
+            return found
+
+    def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
+        """The row of a worker that fell silent while it held messages."""
+        conn_id, server = ask(session, dialect_of(connection).me())
+        said = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
+        said |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": SILENT, "late_at": SILENT}
+        return Worker.objects.create(**said | columns)
+
+    def end(session: BaseDatabaseWrapper) -> None:
+        """End the worker's session, and wait until the server has seen it."""
+        session.close()
+        with connection.cursor() as cursor:
+            while True:
+                cursor.execute(*dialect_of(connection).free_locks([WORKER]))
+                if cursor.fetchall():
+                    return
+
+    def claim(number: int, *, worker_id: int | None = WORKER, **options: Any) -> list[Message]:
+        MessageFactory.create_batch(number, **options)
+        messages = Claimer(Message, "default", QUEUE, worker_id).claim(number, lease=600, max_reads=5)
+        assert len(messages) == number
+        return messages
+
+    def look_for(guardian: Guardian, seconds: float) -> int:
+        """Look again and again."""
+        until, rescued = time.monotonic() + seconds, 0
+        while time.monotonic() < until and not rescued:
+            rescued += guardian.look()
+            time.sleep(0.1)
+        return rescued
+
+    def states() -> list[tuple[str, int]]:
+        return list(Message.objects.order_by("pk").values_list("status", "crashes"))
+
+    def test_a_silent_workers_messages_stay_while_its_session_is_there_and_go_when_it_ends(
+        session: BaseDatabaseWrapper,
+    ) -> None:
+        claim(3)
+        silent_worker(session)
+        guardian = Guardian(Message, "default")
+        assert look_for(guardian, PERSISTS + 0.5) == 0
+        assert not guardian.suspects
+        end(session)
+        assert look_for(guardian, 30) == 3
+        assert states() == [("n", 1)] * 3
+        assert not Worker.objects.exists()
+
+    def test_one_look_is_never_enough(session: BaseDatabaseWrapper) -> None:
+        claim(1)
+        silent_worker(session)
+        end(session)
+        guardian = Guardian(Message, "default")
+        assert guardian.look() == 0
+        assert guardian.suspects == 1
+        assert states() == [("run", 0)]
+
+    def test_a_beat_between_two_looks_begins_everything_anew(session: BaseDatabaseWrapper) -> None:
+        claim(1)
+        silent_worker(session)
+        end(session)
+        guardian = Guardian(Message, "default")
+        guardian.look()
+        time.sleep(PERSISTS)
+        Worker.objects.update(beat_at=DbNow() - timedelta(seconds=3.5))
+        assert guardian.look() == 0
+        assert guardian.suspects == 1
+        assert states() == [("run", 0)]
+
+    def test_a_worker_that_beats_without_its_session_is_no_suspect_for_the_verdict(
+        session: BaseDatabaseWrapper,
+    ) -> None:
+        claim(1)
+        worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow())
+        end(session)
+        guardian = Guardian(Message, "default")
+        until = time.monotonic() + PERSISTS + 1
+        while time.monotonic() < until:
+            assert guardian.look() == 0
+            Worker.objects.filter(pk=worker.pk).update(beat_at=DbNow())
+            time.sleep(0.1)
+        assert states() == [("run", 0)]
+
+    def test_what_a_guardian_saw_before_its_own_session_ended_counts_no_more(session: BaseDatabaseWrapper) -> None:
+        claim(1)
+        silent_worker(session)
+        end(session)
+        guardian = Guardian(Message, "default")
+        guardian.look()
+        time.sleep(PERSISTS)
+        connection.close()
+        assert guardian.look() == 0
+        assert states() == [("run", 0)]
+        assert look_for(guardian, 30) == 1
+
+    def test_the_worker_that_beats_while_it_is_judged_goes_first(session: BaseDatabaseWrapper) -> None:
+        claim(1)
+        worker = silent_worker(session)
+        end(session)
+        guardian = Guardian(Message, "default")
+        guardian.look()
+        time.sleep(PERSISTS)
+        beating = connection.copy()
+        try:
+            with beating.cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute("UPDATE django_dbqueue_worker SET held = 2 WHERE id = %s", [worker.pk])
+                assert guardian.look() == 0
+                cursor.execute("COMMIT")
+        finally:
+            beating.close()
+        assert states() == [("run", 0)]
+        assert guardian.look() == 1, "it was no beat after all"
+
+    @pytest.mark.parametrize(
+        "columns",
+        [{"server": ""}, {"server": "another server since yesterday"}, {"server": "", "session_lock": None}],
+        ids=["unproven", "on another server, or before a restart", "unproven without a lock"],
+    )
+    def test_who_can_not_be_judged_is_not(session: BaseDatabaseWrapper, columns: dict[str, Any]) -> None:
+        """A second worker, dead beyond doubt, shows that the guardian did look."""
+        [kept] = claim(1)
+        silent_worker(session, **columns)
+        other = connection.copy()
+        silent_worker(other, WORKER + 1)
+        [lost] = claim(1, worker_id=WORKER + 1)
+        other.close()
+        end(session)
+        assert look_for(Guardian(Message, "default"), 30) == 1
+        assert (row(kept)["status"], row(lost)["status"]) == ("run", "n")
+        assert Worker.objects.get().pk == WORKER
+
+    def test_claims_without_a_worker_are_left_to_their_leases(session: BaseDatabaseWrapper) -> None:
+        stranger = held(lease=600)
+        [mine] = claim(1)
+        silent_worker(session)
+        end(session)
+        assert look_for(Guardian(Message, "default"), 30) == 1
+        assert (row(stranger)["status"], row(mine)["status"]) == ("run", "n")
+
+    def test_a_message_whose_reads_are_spent_is_dead_and_says_by_which_sign(session: BaseDatabaseWrapper) -> None:
+        [message] = claim(1, max_reads=1)
+        worker = silent_worker(session)
+        end(session)
+        assert look_for(Guardian(Message, "default"), 30) == 1
+        stored = Message.objects.get(pk=message.pk)
+        assert stored.is_dead
+        assert stored.error == (
+            "WorkerGone: session gone: worker there:7 has missed three beats, and "
+            f"the named lock {WORKER} of its session {worker.conn_id} is free."
+        )
+
+    def test_a_row_that_a_handlers_last_transaction_still_locks_is_taken_when_that_has_ended(
+        session: BaseDatabaseWrapper,
+    ) -> None:
+        locked, free = claim(2)
+        silent_worker(session)
+        end(session)
+        handler = connection.copy()
+        try:
+            with handler.cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute("SELECT id FROM django_dbqueue_message WHERE id = %s FOR UPDATE", [locked.pk])
+                guardian = Guardian(Message, "default")
+                assert look_for(guardian, 30) == 1
+                assert (row(locked)["status"], row(free)["status"]) == ("run", "n")
+                assert Worker.objects.exists(), "somebody must come back for the rest"
+        finally:
+            handler.close()
+        assert look_for(guardian, 30) == 1
+        assert not Worker.objects.exists()
+
+    def test_more_messages_than_go_into_one_transaction_are_all_rescued(session: BaseDatabaseWrapper) -> None:
+        claim(1_201)
+        silent_worker(session)
+        end(session)
+        assert look_for(Guardian(Message, "default"), 60) == 1_201
+        assert not Message.objects.exclude(status="n", crashes=1).exists()
+
+    def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper) -> None:
+        claim(5)
+        silent_worker(session)
+        end(session)
+        one, other = Guardian(Message, "default"), Guardian(Message, "default")
+        one.look()
+        other.look()
+        time.sleep(PERSISTS)
+        assert (one.look(), other.look()) == (5, 0)
+        assert states() == [("n", 1)] * 5
+
+    def test_a_look_is_one_statement_however_many_workers_there_are_and_two_when_a_hundred_are_frozen(
+        session: BaseDatabaseWrapper,
+    ) -> None:
+        worker = silent_worker(session)
+        soon = DbNow() + timedelta(hours=1)
+        said = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
+        Worker.objects.bulk_create(Worker(id=number, late_at=soon, **said) for number in range(1_000))
+        guardian = Guardian(Message, "default")
+        guardian.look()
+        with CaptureQueriesContext(connection) as queries:
+            guardian.look()
+        assert len(queries) == 2
+        Worker.objects.filter(pk=WORKER).update(late_at=soon)
+        with CaptureQueriesContext(connection) as queries:
+            guardian.look()
+        assert len(queries) == 1
+        Worker.objects.filter(pk__lt=500).update(beat_at=SILENT, late_at=SILENT, session_lock=WORKER)
+        with CaptureQueriesContext(connection) as queries:
+            assert guardian.look() == 0
+        assert len(queries) == 2
+        assert not guardian.suspects
+
+    def test_a_live_worker_that_can_not_be_judged_is_named_as_a_blind_spot(session: BaseDatabaseWrapper) -> None:
+        assert blind_spots("default") == []
+        silent_worker(session)
+        assert blind_spots("default") == []
+        Worker.objects.update(server="")
+        [unproven] = blind_spots("default")
+        assert "1 worker can't prove its session" in unproven
+        Worker.objects.update(server="another since then")
+        [elsewhere] = blind_spots("default")
+        assert "1 worker works on another server" in elsewhere
