@@ -186,6 +186,9 @@ if settings.TEST_DATABASE != "sqlite":
         wait_until(lambda: Worker.objects.filter(beat_every__gt=1).exists(), "the worker to beat slowly")
         message = send(do="until", file=str(tmp_path / "gate"))
         worker.wait_for("begin", message.pk)
-        assert Worker.objects.filter(beat_every=1).exists(), "it promised quick beats before it began"
+        row = Worker.objects.get()
+        assert row.beat_every == 1, "it promised quick beats before it began"
+        wait_until(lambda: Worker.objects.exclude(beat_at=row.beat_at).exists(), "the next beat")
+        assert (Worker.objects.get().beat_at - row.beat_at).total_seconds() < 3, "or it would be called overdue"
         kill(worker)
         guardian.wait_for_output("session gone")
