@@ -84,7 +84,12 @@ def test_every_setting_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "heading"), [("run_queue_worker", "\n## The worker\n"), ("queue_peek", "\n## A look at a queue\n")]
+    ("name", "heading"),
+    [
+        ("run_queue_worker", "\n## The worker\n"),
+        ("queue_peek", "\n## A look at a queue\n"),
+        ("queue_rescue", "\n## The guardian\n"),
+    ],
 )
 def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
     of_all = BaseCommand().create_parser("manage.py", name)._option_string_actions

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
+from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, blind_spots
 from django_dbqueue.management.options import chosen_alias, seconds
 from django_dbqueue.models import Message
@@ -90,6 +91,8 @@ class Command(BaseCommand):
         try:
             Message.objects.using(self._alias).order_by("pk").values_list("pk").first()
             self._name_blind_spots()
+        except UnsupportedDatabase as error:
+            raise CommandError(str(error)) from error
         except Error as error:
             raise CommandError(
                 _(
