@@ -6,11 +6,11 @@ inserted in the same transaction: both or none. Never by a message's key, which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from django.db import IntegrityError, connections, models
-from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.lifecycle.statements import short_transaction
@@ -51,47 +51,52 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                 raise
 
     def redeclare(self, plan: Plan, standing: Any, *, declared_at: datetime) -> bool:
-        """Let a changed schedule begin anew, now; False where a worker that was started later declares another.
-
-        Two versions of the settings may run side by side for a while. The later start has the word, so that they
-        don't set each other back for ever, and the earlier one has it again when the later one is gone.
-        """
-        older = Q(declared_at__lt=declared_at) | Q(seen_at__lt=DbNow() - FORSAKEN_AFTER)
-        as_read = self.filter(pk=plan.name, cron=standing.cron, timezone=standing.timezone).filter(older)
-        return bool(
-            as_read.update(
-                queue=plan.queue, declared_at=declared_at, seen_at=DbNow(), last_due=DbNow(), **_definition(plan)
-            )
-        )
+        """Let a changed schedule begin anew, now; False if another worker is at it."""
+        changes = {"queue": plan.queue, "declared_at": declared_at, "last_due": DbNow(), **_definition(plan)}
+        return self._move(standing, changes)
 
     def confirm(self, plan: Plan, standing: Any, *, declared_at: datetime) -> None:
         """Say, once a minute among all workers, that somebody still declares it."""
-        if standing.declared_at >= declared_at and standing.db_now - standing.seen_at < SEEN_EVERY:
-            return
-        self.filter(seen_at=standing.seen_at, **_definition(plan)).update(
-            queue=plan.queue, seen_at=DbNow(), declared_at=max(standing.declared_at, declared_at)
-        )
+        if standing.declared_at < declared_at or standing.db_now - standing.seen_at >= SEEN_EVERY:
+            self._move(standing, {"queue": plan.queue, "declared_at": max(standing.declared_at, declared_at)})
 
     def fire(self, plan: Plan, standing: Any, *, times: list[datetime], upto: datetime) -> bool:
         """Enqueue one message for each of these due times and move on, in one transaction; False if another did."""
 
-        def move_on() -> bool:
+        def send() -> None:
+            for due in times:
+                said = plan.envelope(due)
+                message = Message.objects.enqueue(
+                    said.payload, queue=plan.queue, key=said.key, headers=said.headers, using=self.db
+                )
+                self.filter(pk=plan.name).update(last_message_id=message.pk)
+
+        return self._move(standing, {"queue": plan.queue, "last_due": upto}, and_then=send)
+
+    def _move(self, standing: Any, changes: dict[str, Any], *, and_then: Callable[[], None] | None = None) -> bool:
+        """Change a row that stands as it was read; False if it doesn't, or somebody is at it.
+
+        Nobody waits for the row: a worker that hangs in the middle must not hang the others with it.
+        """
+        read = {name: getattr(standing, name) for name in ("cron", "timezone", "last_due", "declared_at", "seen_at")}
+        as_read = self.filter(pk=standing.pk, **read)
+
+        def move() -> bool:
             with short_transaction(self.db):
-                if not self.filter(last_due=standing.last_due, **_definition(plan)).update(last_due=upto):
+                if not as_read.select_for_update(skip_locked=True).values_list("pk"):
                     return False
-                for due in times:
-                    said = plan.envelope(due)
-                    message = Message.objects.enqueue(
-                        said.payload, queue=plan.queue, key=said.key, headers=said.headers, using=self.db
-                    )
-                    self.filter(pk=plan.name).update(last_message_id=message.pk)
+                as_read.update(seen_at=DbNow(), **changes)
+                if and_then is not None:
+                    and_then()
                 return True
 
-        return outermost(connections[self.db], move_on)
+        return outermost(connections[self.db], move)
 
     def forget(self) -> None:
         """Delete the rows of schedules that nobody has declared for a month."""
-        self.filter(seen_at__lt=DbNow() - KEPT).delete()
+        forsaken = self.filter(seen_at__lt=DbNow() - KEPT)
+        if names := list(forsaken.values_list("pk", flat=True)):
+            forsaken.filter(pk__in=names).delete()  # by name: who scans for what to delete waits for every row
 
 
 def _definition(plan: Plan) -> dict[str, str]:

@@ -11,10 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django_dbqueue.models import Schedule
+from django_dbqueue.models.schedule import FORSAKEN_AFTER
 from django_dbqueue.schedules import Plan
 
 LOOK_EVERY: Final = 5.0
 """Seconds after which a worker looks in any case: clocks are set, and rows change."""
+LOOK_AGAIN: Final = 1.0
+"""Seconds until the next look where another worker is at it, or a schedule has just begun."""
 MISSED_AFTER: Final = timedelta(seconds=60)
 """A due time that no worker saw to for so long was missed."""
 CATCH_UP: Final = 100
@@ -46,23 +49,29 @@ class Timetable:
     def _see_to(self, plan: Plan, row: Any) -> float:
         if row is None:
             self._rows.begin(plan, declared_at=self._declared_at)
-            return 0.0
+            return LOOK_AGAIN
         if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
-            if self._rows.redeclare(plan, row, declared_at=self._declared_at):
-                logger.info("schedule %s begins anew: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone)
-                return 0.0
+            return self._see_to_another_definition(plan, row)
+        due = plan.cron.after(row.last_due)
+        if due is not None and due <= row.db_now:
+            return 0.0 if self._fire(plan, row, first=due) else LOOK_AGAIN
+        self._rows.confirm(plan, row, declared_at=self._declared_at)
+        return LOOK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
+
+    def _see_to_another_definition(self, plan: Plan, row: Any) -> float:
+        """Let the later start have the word, so that two versions don't set each other back for ever.
+
+        The earlier one has it again when the later one is gone.
+        """
+        if row.declared_at >= self._declared_at and row.db_now - row.seen_at < FORSAKEN_AFTER:
             self._say_overruled(plan, row)
             return LOOK_EVERY
-        self._rows.confirm(plan, row, declared_at=self._declared_at)
-        due = plan.cron.after(row.last_due)
-        if due is None:
-            return LOOK_EVERY
-        if due > row.db_now:
-            return min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
-        self._fire(plan, row, first=due)
-        return 0.0
+        if self._rows.redeclare(plan, row, declared_at=self._declared_at):
+            logger.info("schedule %s begins anew: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone)
+        return LOOK_AGAIN
 
-    def _fire(self, plan: Plan, row: Any, *, first: datetime) -> None:
+    def _fire(self, plan: Plan, row: Any, *, first: datetime) -> bool:
+        """Enqueue what is due, from the first time on; False if another worker did, or is at it."""
         latest = plan.cron.latest(after=row.last_due, until=row.db_now)
         assert latest is not None  # the first one is due
         times = [latest]
@@ -71,12 +80,13 @@ class Timetable:
         elif plan.missed == "skip" and row.db_now - latest > MISSED_AFTER:
             times = []
         if not self._rows.fire(plan, row, times=times, upto=latest):
-            return
+            return False
         if not times or times[0] > first:
             logger.warning(
                 "schedule %s missed due times from %s on; %s of them enqueued, the last ones (missed=%r)",
                 plan.name, first.isoformat(), len(times), plan.missed,
             )  # fmt: skip
+        return True
 
     def _say_overruled(self, plan: Plan, row: Any) -> None:
         if plan.name not in self._overruled:
