@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +12,11 @@ from django.db import DataError, OperationalError, ProgrammingError, connection,
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.models import Message
+from django_dbqueue.lifecycle import guardian as guardian_module
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.guardian import Guardian
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.models.fields import DbNow
 from django_dbqueue.statuses import NEW
 from tests.concurrency.steps import Aside, aside, meet
 from tests.factories import QUEUE, claim_one, held, row, stuck, waiting
@@ -195,6 +199,27 @@ def test_ours_a_rescue_by_an_account_that_sees_no_session_takes_nothing_from_the
     assert len(guardian.do(lambda: ask("SHOW PROCESSLIST"))) == 1
     assert guardian.do(Message.objects.rescue) == 0
     assert guardian.do(lambda: Message.objects.claim(1, queue=QUEUE)) == []
+    message.ack()
+
+
+@in_its_own_dialect
+@pytest.mark.parametrize("sign", ["its named lock", "the list of sessions"])
+def test_ours_a_guardian_that_sees_no_session_leaves_a_silent_worker_alone(
+    guardian: Aside, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    monkeypatch.setattr(guardian_module, "PERSISTS", 0)
+    number = secrets.randbits(60)
+    assert ask(dialect_of(connection).take_lock(number).sql, number) == [(1,)]
+    [(conn_id, server)] = ask(dialect_of(connection).me().sql)
+    waiting()
+    [message] = Claimer(Message, "default", QUEUE, worker_id=number).claim(1, lease=600, max_reads=5)
+    silent = DbNow() - timedelta(seconds=60)
+    Worker.objects.create(
+        id=number, conn_id=conn_id, server=server, session_lock=number if sign == "its named lock" else None,
+        host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=silent, late_at=silent,
+    )  # fmt: skip
+    looks = Guardian(Message, "default")
+    assert [guardian.do(looks.look) for _ in range(3)] == [0, 0, 0]
     message.ack()
 
 
