@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from django_dbqueue.worker.execution import Verdict
     from django_dbqueue.worker.holding import Delivery
 
-KILL, CUT = "kill", "cut"
+KILL, KILL_ALL, CUT = "kill", "kill all", "cut"
+"""The process; it, its supervisor and its like; the database session."""
 
 
 class _Delivery(threading.local):
@@ -116,7 +117,7 @@ class Plan:
                 with self._lock:  # one death for each process, whatever its threads are at
                     happened.touch()
                     self._note("hit.log", number, point)
-                    _die() if what == KILL else _cut_session()
+                    _DEATHS[what]()
             return
 
     def _note(self, name: str, number: int, point: str) -> None:
@@ -129,6 +130,10 @@ class Plan:
 
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_with_the_supervisor() -> None:
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _cut_session() -> None:
@@ -144,3 +149,6 @@ def _cut_session() -> None:
     finally:
         other.close()
         _current.number = number
+
+
+_DEATHS = {KILL: _die, KILL_ALL: _die_with_the_supervisor, CUT: _cut_session}

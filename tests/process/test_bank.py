@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 
+from django_dbqueue import Envelope
 from django_dbqueue.models import Message
-from tests.bank_app.boundaries import CUT, KILL
+from tests.bank_app.boundaries import CUT, KILL, KILL_ALL
 from tests.bank_app.models import Account, Transfer
+from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +51,7 @@ class Bank:
             Account.objects.create(balance=OPENING)
         return list(Account.objects.all())
 
-    def send(self, count: int) -> None:
+    def send(self, count: int, *, lease: float | None = None) -> None:
         transfers = []
         for number in range(self.sent, self.sent + count):
             source, target = self._dice.sample(self.accounts, 2)
@@ -57,7 +60,7 @@ class Bank:
             self.expected[target] += amount
             transfers.append({"number": number, "source": source, "target": target, "amount": amount})
         self.sent += count
-        Message.objects.enqueue_many(transfers, queue="bank")
+        Message.objects.enqueue_many([Envelope(each, lease=lease) for each in transfers], queue="bank")
 
     def plan(self, deaths: Deaths, *, watched: list[int]) -> None:
         (self.directory / "plan.json").write_text(json.dumps({"deaths": deaths, "watched": watched}))
@@ -137,6 +140,28 @@ def test_a_hundred_kills_at_every_statement_leave_each_transfer_booked_exactly_o
     assert planned.total() == KILLS
     assert set(planned) == set(points)
     assert sum(map(children_killed, workers)) == KILLS
+
+
+def test_when_whole_workers_die_at_every_statement_each_transfer_is_booked_exactly_once(
+    bank: Bank, drain: Callable[..., Any], start_worker: Callable[..., Any]
+) -> None:
+    """Nobody is left who could tell what they held: the next worker takes it over when its lease is over."""
+    points = points_of_a_transfer(bank, drain)
+    plan = deaths(KILL_ALL, points, len(points), range(1, 200), random.Random(SEED))
+    bank.plan(plan, watched=[])
+    bank.send(199, lease=2)
+    ends: list[int] = []
+    while Message.objects.exclude(status="y").exists():
+        worker = start_worker("--queues", "bank")
+        wait_until(
+            lambda worker=worker: worker.process.poll() is not None or not Message.objects.exclude(status="y").exists(),
+            "the worker's death, or the end of its work",
+        )
+        worker.signal(signal.SIGTERM)
+        ends.append(worker.ended())
+    bank.assert_each_was_booked_once()
+    assert ends.count(-signal.SIGKILL) == len(bank.log("hit.log"))
+    assert set(bank.log("hit.log")) >= set(points[: _commit_of(points) + 1])
 
 
 def test_where_an_ack_removes_the_message_each_transfer_is_booked_exactly_once_too(
