@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +20,9 @@ PATIENCE = 60
 """Seconds after which a test has failed; nothing here waits for time to pass."""
 LOOK_AGAIN = {"postgresql": 0.01, "mysql": 0.12}
 """Seconds between two looks; InnoDB's list of transactions is a copy that is made anew only if nobody read it for
-a tenth of a second."""
+a tenth of a second. Others may look too, in step with us, so that after the first look the time is drawn: up to
+``DRAWN`` times as long."""
+DRAWN = 5
 
 
 class Aside:
@@ -103,11 +106,13 @@ def outcome(step: Callable[[], Any]) -> Any:
 def waits_for_a_lock(session: int, running: Future[Any]) -> bool:
     """True once the session waits for another's lock; False if it came to its end without."""
     end = time.monotonic() + PATIENCE
+    pause = shortest = LOOK_AGAIN[connection.vendor]
     while not running.done():
         if _is_blocked(session):
             return True
         assert time.monotonic() < end, "it neither ended nor waited for a lock"
-        time.sleep(LOOK_AGAIN[connection.vendor])
+        time.sleep(pause)
+        pause = random.uniform(1, DRAWN) * shortest
     return False
 
 
