@@ -1,8 +1,8 @@
 """Writing verdicts down: acks of a batch in one fenced statement, everything else one by one.
 
 A settlement that the handler committed itself is not done again; one that it rolled back counts as not done.
-After a lost reply the row's token tells what happened: done under our token means that the ack was committed. Where
-an ack removes the row, nothing is left to tell it by, and the worker says so.
+After a lost reply the row's token tells what happened, in the table or in the history: done under our token means
+that the ack was committed. Where an ack removes the row, nothing is left to tell it by, and the worker says so.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, fetch
+from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import Verdict
@@ -111,7 +112,11 @@ class Settler:
         dialect, tokens = dialect_of(connections[self.using]), dict(claims)
         rows = fetch(self.using, dialect.states([claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
-        return done, tokens.keys() - {row[0] for row in rows}
+        gone = tokens.keys() - {row[0] for row in rows}
+        if gone:
+            history = ArchivedMessage.objects.using(self.using).filter(message_id__in=gone, outcome="done")
+            done |= {id_ for id_, token in history.values_list("message_id", "claim_token") if token == tokens[id_]}
+        return done, gone - done
 
     def _finish_ack(self, delivery: Delivery, seconds: float, *, held: bool) -> None:
         self._holding.drop(delivery)

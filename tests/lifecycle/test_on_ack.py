@@ -249,6 +249,21 @@ def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
 
 
 @transactional
+@pytest.mark.parametrize("is_mine", [True, False])
+def test_where_rows_are_kept_the_history_tells_whose_ack_it_was(
+    settler: Settler, told: list[tuple[str, int]], is_mine: bool
+) -> None:
+    message = held(queue=KEPT, lease=60 if is_mine else 0)
+    add(settler, message)
+    if not is_mine:
+        Message.objects.rescue()
+    (Message.objects.get(pk=message.pk) if is_mine else claim_one(KEPT)).ack()
+    assert Message.objects.archive(KEPT, older_than=0) == 1
+    settler.flush()
+    assert told == [("message_done" if is_mine else "lease_lost", message.pk)]
+
+
+@transactional
 def test_a_row_that_was_gone_before_the_ack_was_lost(settler: Settler, told: list[tuple[str, int]]) -> None:
     message = held()
     Message.objects.get(pk=message.pk).ack()
