@@ -163,7 +163,7 @@ def _by_id(using: str, message_id: int) -> Statement:
 
 def overwrite(using: str, standing: Any, item: Sealed) -> bool:
     """Give a live message new content, unless it says the same already; its running claim ends."""
-    if _says_the_same(standing, item):
+    if _says_the_same(standing, item) and not _says_another_time(using, standing, item):
         return False
     dialect = dialect_of(connections[using])
     content = (item.body, item.content_type, item.headers, item.priority, item.max_reads, item.lease_seconds)
@@ -171,14 +171,23 @@ def overwrite(using: str, standing: Any, item: Sealed) -> bool:
 
 
 def _says_the_same(standing: Any, item: Sealed) -> bool:
-    new_time = item.delay > 0 or (item.at is not None and item.at != standing.due_at)
     return (
-        not new_time
-        and (standing.body, standing.content_type, standing.headers_text, standing.priority)
+        (standing.body, standing.content_type, standing.headers_text, standing.priority)
         == (item.body, item.content_type, item.headers, item.priority)
         and item.max_reads in (None, standing.max_reads)
         and item.lease_seconds in (None, standing.lease_seconds)
     )
+
+
+def _says_another_time(using: str, standing: Any, item: Sealed) -> bool:
+    """A moment of the past means now, and so says nothing new of a message that is due already."""
+    if item.at is None:
+        return item.delay > 0
+    if item.at >= standing.due_at:
+        return bool(item.at > standing.due_at)
+    connection = connections[using]
+    [(now,)] = fetch(using, dialect_of(connection).clock())
+    return bool(standing.due_at > standing._meta.get_field("due_at").from_db_value(now, None, connection))
 
 
 def notify(using: str, queue: str, changed: int) -> None:

@@ -321,6 +321,21 @@ def test_an_identical_update_for_the_same_moment_changes_nothing() -> None:
     assert row(message) == before
 
 
+@pytest.mark.parametrize("make", [waiting, held])
+def test_an_identical_update_for_a_moment_that_is_past_changes_nothing_of_what_is_due(make: Any) -> None:
+    same = {"payload": 1, "key": "k", "at": datetime(2022, 10, 22, 10, tzinfo=UTC)}
+    message = make(**same)
+    before = row(message)
+    assert waiting(**same, on_conflict="update").outcome == "ignored"
+    assert row(message) == before
+
+
+def test_a_moment_that_is_past_brings_forward_what_is_delayed() -> None:
+    message = waiting(payload=1, key="k", delay=3600)
+    again = waiting(payload=1, key="k", at=datetime(2022, 10, 22, 10, tzinfo=UTC), on_conflict="update")
+    assert (again.outcome, claim_one()) == ("updated", message)
+
+
 DIFFERENT: list[dict[str, Any]] = [
     {"payload": [1]},
     {"payload": "1"},
