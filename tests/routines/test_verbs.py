@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
+from django_dbqueue.databases import Statement, installed
 from django_dbqueue.models import Message, Queue
 from tests import factories
 from tests.factories import QUEUE
@@ -235,6 +237,7 @@ TEXTS = [
     '{"a":', "[1,]", "[01]", "[1.]", "[.5]", "[-]", "[1e]", "[NaN]", '["\\x41"]', '["\\a"]', '["\\ud800"]', "[1]x",
     '["a\nb"]', "\x0b[1]", "[1]\x0b", "[1e999]", '["\\\\", "\\"", "\\u00e9"]', '["- a. 1. b 1e c", -1.5e-7]',
     "[" + "9" * 4300 + "]", "[" + "9" * 4301 + "]", '["' + "9" * 5000 + '"]', json.dumps({"a": "x" * 200_000}),
+    '["' + '\\"' * 400_000 + '"]', json.dumps({f"k{number}": "- v 1." for number in range(40_000)}),
     "[[]" + ",[]" * 999 + "]", PLANES, *BRACKETS,
 ]  # fmt: skip
 
@@ -319,6 +322,32 @@ def test_a_get_in_the_callers_transaction_is_undone_with_it_and_commits_nothing(
     assert client.get(QUEUE) == []
 
 
+def test_what_others_have_locked_is_passed_by_however_much_it_is(
+    client: Client, start_client: Callable[[], Client]
+) -> None:
+    ids = [client.put(QUEUE, "x", 5, 60) for _ in range(60)]
+    client.run("START TRANSACTION")
+    assert [row["id"] for row in client.claim(QUEUE, 55)] == ids[:55]
+    other = start_client()
+    assert [row["id"] for row in other.get(QUEUE)] == [ids[55]]
+    assert [row["id"] for row in other.claim(QUEUE, 10)] == ids[56:]
+    assert other.get(QUEUE) == []
+    client.run("ROLLBACK")
+    assert [row["id"] for row in other.claim(QUEUE, 3)] == ids[:3]
+
+
+def test_a_late_message_that_its_holder_is_settling_is_passed_by(
+    client: Client, start_client: Callable[[], Client]
+) -> None:
+    client.put(QUEUE, "x", 5, 0)
+    [held] = client.claim(QUEUE)
+    client.run("START TRANSACTION")
+    assert client.ack(held["id"], held["token"])
+    assert start_client().get(QUEUE) == []
+    client.run("COMMIT")
+    assert Message.objects.get(pk=held["id"]).status == "y"
+
+
 def test_the_isolation_of_the_callers_session_stays_as_it_was(client: Client) -> None:
     if client.is_mysql:
         name = (
@@ -335,7 +364,16 @@ def test_the_isolation_of_the_callers_session_stays_as_it_was(client: Client) ->
     assert client.run(ask) == before
 
 
-def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(client: Client) -> None:
+@pytest.mark.parametrize("source", ["as the server has it", "without RANDOM_BYTES"])
+def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(
+    client: Client, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source == "without RANDOM_BYTES":  # as a MariaDB before 10.10
+        monkeypatch.setattr(installed, "random_bytes", lambda: Statement("SELECT NO_SUCH_FUNCTION(1)", ()))
+        made = io.StringIO()
+        call_command("queue_routines", "install", stdout=made)
+        assert ("made function dbqueue_new_token" in made.getvalue()) == (settings.TEST_DATABASE == "mariadb")
+        monkeypatch.undo()
     for _ in range(400):
         client.put(QUEUE, "x")
     tokens = {client.claim(QUEUE)[0]["token"] for _ in range(400)}
@@ -344,6 +382,7 @@ def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(client: Cli
     for bit in range(63):
         # 400 tosses of a coin come outside of these bounds once in some millions of millions of runs
         assert 130 < sum(token >> bit & 1 for token in tokens) < 270, f"bit {bit}"
+    call_command("queue_routines", "install", verbosity=0)
 
 
 if settings.TEST_DATABASE == "postgres":
