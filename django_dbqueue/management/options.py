@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from django.core.management.base import CommandError
@@ -22,6 +23,17 @@ def seconds(text: str) -> float:
     if not 0 <= number <= 366 * 86_400:
         raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to a year")
     return number
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return what reads a whole number within these bounds."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not low <= int(text[:12]) <= high:
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return read
 
 
 def chosen_alias(said: str | None) -> str:

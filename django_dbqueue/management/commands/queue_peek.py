@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage, UnsupportedDatabase
 from django_dbqueue.lifecycle.rescue import queues_in_use
-from django_dbqueue.management.options import chosen_alias
+from django_dbqueue.management.options import chosen_alias, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
@@ -40,12 +40,6 @@ def _state(text: str) -> str:
     return text
 
 
-def _limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:12]) <= MAX_LIMIT:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_LIMIT}")
-    return int(text)
-
-
 class Command(BaseCommand):
     """Look, and change nothing.
 
@@ -59,7 +53,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("queue", help="the queue's name")
         parser.add_argument("--key", help="only messages with this key; without --state the live one, as it stands")
-        parser.add_argument("--limit", type=_limit, default=10, help="messages that are shown at most (default: 10)")
+        parser.add_argument(
+            "--limit", type=whole(1, MAX_LIMIT), default=10, help="messages that are shown at most (default: 10)"
+        )
         parser.add_argument("--state", type=_state, help=f"one of {', '.join(PEEKS)} (default: ready)")
         parser.add_argument("--payload", action="store_true", help="show payloads and headers, which may be secret")
         parser.add_argument("--json", action="store_true", help="print one JSON object a line")

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.management.options import chosen_alias, seconds
+from django_dbqueue.management.options import chosen_alias, seconds, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
@@ -27,15 +27,6 @@ from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.supervisor import Supervisor
 
 logger = logging.getLogger("django_dbqueue.worker")
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not low <= int(text[:12]) <= high:
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
-        return int(text)
-
-    return parse
 
 
 def _lease(text: str) -> float:
@@ -56,11 +47,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--queues", help="names, by commas (default: every queue that has a consumer)")
-        parser.add_argument("--processes", type=_whole(1, 512), default=1, help="child processes (default: 1)")
-        parser.add_argument("--threads", type=_whole(1, 512), default=1, help="threads in each child (default: 1)")
+        parser.add_argument("--processes", type=whole(1, 512), default=1, help="child processes (default: 1)")
+        parser.add_argument("--threads", type=whole(1, 512), default=1, help="threads in each child (default: 1)")
         parser.add_argument(
             "--batch",
-            type=_whole(1, 900),
+            type=whole(1, 900),
             default=100,
             help="messages that a child holds at most (default: 100)",
         )
@@ -72,7 +63,7 @@ class Command(BaseCommand):
             help="seconds that running handlers get at a stop (default: 25)",
         )
         parser.add_argument("--drain", action="store_true", help="end when nothing is due any more")
-        parser.add_argument("--max-messages", type=_whole(1, 10**11), help="end after so many deliveries")
+        parser.add_argument("--max-messages", type=whole(1, 10**11), help="end after so many deliveries")
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument(
             "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
