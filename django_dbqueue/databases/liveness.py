@@ -55,10 +55,9 @@ class Liveness(Words):
         )
 
     def lock_worker(self, worker_id: int, beat_at: Any, server: str) -> Statement:
-        """Lock the row of a worker that has not beaten since; who is about to beat goes first."""
+        """Lock the row of a worker that has not beaten since then; who is about to beat goes first."""
         return Statement(
-            f"SELECT id FROM {self.worker} WHERE id = %s AND beat_at = %s AND server = %s AND {self._overdue}"
-            f"{self.skip_locked}",
+            f"SELECT id FROM {self.worker} WHERE id = %s AND beat_at = %s AND server = %s{self.skip_locked}",
             (worker_id, beat_at, server),
         )
 

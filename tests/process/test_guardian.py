@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -14,6 +15,7 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.process.accounts import plain_account
 from tests.process.conftest import wait_until
+from tests.process.pooler import relay
 from tests.process.sessions import end_sessions, sessions
 
 if TYPE_CHECKING:
@@ -192,3 +194,25 @@ if settings.TEST_DATABASE != "sqlite":
         assert (Worker.objects.get().beat_at - row.beat_at).total_seconds() < 3, "or it would be called overdue"
         kill(worker)
         guardian.wait_for_output("session gone")
+
+    def test_a_worker_behind_a_pooler_says_once_that_nobody_can_see_whether_it_lives_and_is_not_judged(
+        start_worker: Callable[..., Any], start_guardian: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        """A second worker, that connects directly and dies, shows that the guardian did look."""
+        with relay(os.environ["DBQUEUE_TEST_URL"]) as url:
+            pooled = {"DBQUEUE_TEST_URL": url, "PGSSLMODE": "disable", "PGGSSENCMODE": "disable"}
+            hidden, kept, row = start_holding(start_worker, tmp_path / "gate", **pooled)
+            assert (row.server, row.session_lock) == ("", None)
+            assert row.conn_id in sessions(), "what stands in the rows is the session that works"
+            before = Worker.objects.get().beat_at
+            wait_until(lambda: Worker.objects.get().beat_at > before, "another beat")
+            assert hidden.output.count("nobody can see whether this worker lives: the connection was greeted as") == 1
+            kill(hidden)
+        seen, lost, _ = start_holding(start_worker, tmp_path / "gate", "second")
+        wait_until(lambda: is_overdue(row), "three beats to be missed")
+        kill(seen)
+        guardian = start_guardian("--watch")
+        guardian.wait_for_output("session gone")
+        assert "1 worker can't prove its session" in guardian.output
+        assert Message.objects.get(pk=lost.pk).crashes == 1
+        assert was_not_robbed(kept)

@@ -53,7 +53,7 @@ def test_json_is_one_object_a_line_and_a_message_whose_reads_are_spent_is_named(
     ("arguments", "word"),
     [
         (("--database", "defualt"), "Did you mean 'default'?"),
-        (("--watch", "--interval", "0"), "an interval of 0 seconds"),
+        (("--watch", "--interval", "0.01"), "an interval below 0.1 seconds"),
         (("--watch", "--interval", "soon"), "not a number of seconds"),
         (("--interval", "5"), "--interval goes with --watch"),
     ],

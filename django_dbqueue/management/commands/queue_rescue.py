@@ -24,6 +24,7 @@ from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.shutdown import StopSignals
 
 INTERVAL: Final = 1.0
+SHORTEST_INTERVAL: Final = 0.1
 WATCHES_AT_LEAST: Final = 1.5
 """Seconds that a single run looks at least: a worker that holds messages and lives has beaten by then."""
 WATCHES_AT_MOST: Final = 5.0
@@ -32,17 +33,17 @@ LOOKS_FOR_SPOTS: Final = 60.0
 
 
 def _interval(text: str) -> float:
-    if not seconds(text):
-        raise ArgumentTypeError(_("an interval of 0 seconds would keep the database busy with nothing else"))
+    if seconds(text) < SHORTEST_INTERVAL:
+        raise ArgumentTypeError(_("an interval below 0.1 seconds would keep the database busy with nothing else"))
     return float(text)
 
 
 class Command(BaseCommand):
     """Rescue messages whose lease is over, or whose worker is proven gone.
 
-    Exit codes: 0 looked, whether anything was rescued or not, or stopped by SIGTERM or SIGINT; 1 the database or the
-    queue's tables can't be read; 2 wrong options; 4 ended at once by a third signal. With --watch an outage that
-    comes later is waited for.
+    Exit codes: 0 looked, whether anything was rescued or not, or with --watch stopped by SIGTERM or SIGINT; 1 the
+    database or the queue's tables can't be read; 2 wrong options; 4 --watch ended at once by a third signal. An outage
+    that comes while it watches is waited for.
     """
 
     help = "Give back what dead workers hold: leases that are over, and workers whose session is gone."
@@ -60,6 +61,7 @@ class Command(BaseCommand):
         if said["interval"] is not None and not said["watch"]:
             raise CommandError(_("--interval goes with --watch; a single run has no next look."), returncode=2)
         self._json, self._rescued = said["json"], 0
+        self._spots: list[str] = []
         self._alias = chosen_alias(said["database"])
         self._guardian = Guardian(Message, self._alias)
         package = logging.getLogger("django_dbqueue")
@@ -68,13 +70,12 @@ class Command(BaseCommand):
         signals.message_rescued.connect(self._print_rescued)
         signals.message_died.connect(self._print_died)
         try:
-            with StopSignals() as stop:
-                self._spots: list[str] = []
-                self._start()
-                if said["watch"]:
+            self._start()
+            if said["watch"]:
+                with StopSignals() as stop:
                     self._watch(stop, said["interval"] or INTERVAL)
-                else:
-                    self._look_once(stop)
+            else:
+                self._look_once()
         finally:
             signals.message_rescued.disconnect(self._print_rescued)
             signals.message_died.disconnect(self._print_died)
@@ -102,17 +103,15 @@ class Command(BaseCommand):
                 % {"alias": self._alias, "error": error}
             ) from error
 
-    def _look_once(self, stop: StopSignals) -> None:
+    def _look_once(self) -> None:
         """Look for as long as it takes to see who is dead by now."""
         began = time.monotonic()
         try:
             Message.objects.rescue(using=self._alias)
-            while not stop.received:
+            self._guardian.look()
+            while time.monotonic() - began < (WATCHES_AT_MOST if self._guardian.suspects else WATCHES_AT_LEAST):
+                time.sleep(LOOK_AGAIN)
                 self._guardian.look()
-                passed = time.monotonic() - began
-                if passed >= (WATCHES_AT_MOST if self._guardian.suspects else WATCHES_AT_LEAST):
-                    break
-                wait([stop.fileno()], LOOK_AGAIN)
         except Error as error:
             raise CommandError(_("The database went away: %(error)s") % {"error": _one_line(error)}) from error
 
