@@ -6,17 +6,21 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import override_settings
 
 from django_dbqueue.databases.routines import NAMES
 from django_dbqueue.management import routines
+from django_dbqueue.models import Message
 from tests.routines.accounts import IS_MYSQL, account, database, run
+from tests.routines.client import Client
 from tests.servers.private import find_program
 
 if TYPE_CHECKING:
@@ -213,13 +217,13 @@ else:
     def test_what_print_prints_installs_through_psql_and_install_finds_nothing_to_add() -> None:
         psql = find_program("psql")
         assert psql, "On Debian: apt-get install postgresql-client"
-        settings = connection.settings_dict
+        server = connection.settings_dict
         done = subprocess.run(
-            [psql, "--quiet", "--no-psqlrc", "-v", "ON_ERROR_STOP=1", str(settings["NAME"])],
+            [psql, "--quiet", "--no-psqlrc", "-v", "ON_ERROR_STOP=1", str(server["NAME"])],
             input="\n".join(command("print")), capture_output=True, text=True, check=False,
             env=os.environ | {
-                "PGHOST": str(settings["HOST"]), "PGPORT": str(settings["PORT"]), "PGUSER": str(settings["USER"]),
-                "PGPASSWORD": str(settings["PASSWORD"]),
+                "PGHOST": str(server["HOST"]), "PGPORT": str(server["PORT"]), "PGUSER": str(server["USER"]),
+                "PGPASSWORD": str(server["PASSWORD"]),
             },
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -230,3 +234,28 @@ else:
             command("install")
             transaction.set_rollback(True)
         assert standing() == set()
+
+
+def test_who_calls_while_routines_are_replaced_is_served_or_told_that_they_are_not_there() -> None:
+    command("install")
+    client, stop, refused, put = Client(connection.settings_dict), threading.Event(), set(), []
+
+    def keep_putting() -> None:
+        while not stop.is_set():
+            try:
+                put.append(client.put("busy", "x"))
+            except client.Error as error:
+                refused.add(client.code(error))
+
+    thread = threading.Thread(target=keep_putting)
+    thread.start()
+    try:
+        for limit in range(1_000, 1_020):
+            with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": limit}):
+                assert "put_message_in_queue" in {routine.name for routine in routines.install("default")[0]}
+    finally:
+        stop.set()
+        thread.join()
+        client.close()
+    assert refused <= ({1305} if settings.TEST_DATABASE == "mysql" else set())
+    assert sorted(Message.objects.values_list("pk", flat=True)) == put != []
