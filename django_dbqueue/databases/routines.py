@@ -114,25 +114,11 @@ def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
 
 def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
     """Return what stands for each placeholder."""
-    queue, priority = raw("_queue_name"), raw("_priority")
-    by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
-    held = dialect.held([Claim(raw("_id"), raw("_token"))])
-    statements: dict[str, Statement] = {
-        "next_priority_waiting": dialect.next_priority(queue, NEW, priority),
-        "next_priority_running": dialect.next_priority(queue, RUNNING, priority),
-        "insert": dialect.insert([_row(words)], returning="id" if dialect.updates_return_rows else ""),
-        "delete": dialect.move(dialect.ack(), by_id),
-        "remove": _remove(dialect, words, held, "_id"),
-        "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
-        "ack": dialect.move(dialect.ack(), held),
-        "nack": dialect.move(dialect.nack(None, None), held),
-        "nack_later": dialect.move(dialect.nack(raw("_delay"), None), held),
-        "extend": dialect.move(dialect.extend(raw("_seconds")), held),
-        "extend_by_own": dialect.move(dialect.extend(None), held),
-        "lock_held": dialect.lock(held),
-        **(_claiming_at_once if dialect.updates_return_rows else _claiming_one_by_one)(dialect, words),
-    }
-    return {name: inline(statement) for name, statement in statements.items()} | {
+    moves = _moves(dialect, words) | (_claiming_at_once if dialect.updates_return_rows else _claiming_one_by_one)(
+        dialect, words
+    )
+    wake = inline(dialect.notify(raw("_queue_name"))).removeprefix("SELECT ")
+    return {name: inline(statement) for name, statement in moves.items()} | {
         "message": dialect.message,
         "queues": words.queues,
         "now": dialect.now,
@@ -149,7 +135,28 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "max_depth": str(MAX_DEPTH),
         "max_seconds": f"{MAX_SECONDS:.0f}",
         "max_reads_limit": str(MAX_READS_LIMIT),
-        "notify": f"PERFORM {inline(dialect.notify(queue)).removeprefix('SELECT ')};" if words.notify else "",
+        "notify": f"PERFORM {wake};" if words.notify else "",
+    }
+
+
+def _moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
+    """What senders and holders do; the claim has rooms of its own."""
+    queue, priority = raw("_queue_name"), raw("_priority")
+    by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
+    held = dialect.held([Claim(raw("_id"), raw("_token"))])
+    return {
+        "next_priority_waiting": dialect.next_priority(queue, NEW, priority),
+        "next_priority_running": dialect.next_priority(queue, RUNNING, priority),
+        "insert": dialect.insert([_row(words)], returning="id" if dialect.updates_return_rows else ""),
+        "delete": dialect.move(dialect.ack(), by_id),
+        "remove": _remove(dialect, words, held, "_id"),
+        "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
+        "ack": dialect.move(dialect.ack(), held),
+        "nack": dialect.move(dialect.nack(None, None), held),
+        "nack_later": dialect.move(dialect.nack(raw("_delay"), None), held),
+        "extend": dialect.move(dialect.extend(raw("_seconds")), held),
+        "extend_by_own": dialect.move(dialect.extend(None), held),
+        "lock_held": dialect.lock(held),
     }
 
 

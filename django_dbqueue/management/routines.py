@@ -14,6 +14,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import Error, connections, transaction
+from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of, installed
@@ -100,8 +101,11 @@ def wanted_routines(using: str) -> list[Routine]:
     dialect = dialect_of(connection)
     if dialect.message not in connection.introspection.table_names():
         raise CommandError(
-            f"The queue's table {dialect.message} is not in the database {using!r}. Run first:\n"
-            f"  manage.py migrate --database {using}"
+            _(
+                "The queue's table %(table)s is not in the database %(alias)r. Run first:\n"
+                "  manage.py migrate --database %(alias)s"
+            )
+            % {"table": dialect.message, "alias": using}
         )
     return routines(dialect, _words(using), _folders(using))
 
@@ -110,8 +114,10 @@ def refuse_sqlite(using: str) -> None:
     """Say by CommandError that SQLite can't have them."""
     if connections[using].vendor == "sqlite":
         raise CommandError(
-            "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for them. "
-            "Name such a database with --database."
+            _(
+                "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for "
+                "them. Name such a database with --database."
+            )
         )
 
 
@@ -165,8 +171,11 @@ def _refuse_foreign(found: Any) -> None:
     foreign = [f"{standing.kind} {standing.signature}" for standing in found if not standing.is_ours]
     if foreign:
         raise CommandError(
-            f"django_dbqueue did not make these, and leaves them alone: {', '.join(foreign)}. Nothing was installed. "
-            "Drop or rename them, and run this again."
+            _(
+                "django_dbqueue did not make these, and leaves them alone: %(names)s. Nothing was installed. "
+                "Drop or rename them, and run this again."
+            )
+            % {"names": ", ".join(foreign)}
         )
 
 
@@ -176,7 +185,7 @@ def _alone(using: str) -> Iterator[None]:
     refuse_sqlite(using)
     connection = connections[using]
     if connection.in_atomic_block and connection.vendor == "mysql":
-        raise CommandError("MySQL and MariaDB commit at each CREATE: call this outside atomic().")
+        raise CommandError(_("MySQL and MariaDB commit at each CREATE: call this outside atomic()."))
     if connection.vendor == "postgresql":
         with transaction.atomic(using=using):
             fetch(using, installed.lock_on_postgresql())
@@ -184,7 +193,10 @@ def _alone(using: str) -> Iterator[None]:
         return
     lock, unlock = installed.lock_on_mysql(PATIENCE)
     if fetch(using, lock) != [(1,)]:
-        raise CommandError(f"Somebody else has been installing into {using!r} for {PATIENCE} s: try again.")
+        raise CommandError(
+            _("Somebody else has been installing into %(alias)r for %(seconds)d s: try again.")
+            % {"alias": using, "seconds": PATIENCE}
+        )
     mode = str(fetch(using, installed.sql_mode())[0][0])
     try:
         run(using, installed.set_sql_mode(installed.STRICT_MODE))
@@ -214,8 +226,12 @@ def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
         left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(using, routine)]
         if left:
             raise CommandError(
-                f"The database {using!r} refused: {error}\nThese were made before, and could not be taken away: "
-                f"{', '.join(left)}. Run: manage.py queue_routines uninstall --database {using}"
+                _(
+                    "The database %(alias)r refused: %(error)s\n"
+                    "These were made before, and could not be taken away: %(names)s. "
+                    "Run: manage.py queue_routines uninstall --database %(alias)s"
+                )
+                % {"alias": using, "error": error, "names": ", ".join(left)}
             ) from error
         raise
 
@@ -245,11 +261,15 @@ def _grants(using: str, routine: Routine) -> list[tuple[Any, ...]]:
 
 
 def _explain(using: str, error: Error) -> str:
+    """Say what the database refused, and what to do next."""
     cause = error.__cause__
     code = getattr(cause, "sqlstate", None) or (cause.args[0] if cause is not None and cause.args else None)
-    said = f"The database {using!r} refused: {error}\nNothing was left half made.\n"
+    said = _("The database %(alias)r refused: %(error)s\nNothing was left half made.\n") % {
+        "alias": using,
+        "error": error,
+    }
     if code in NO_BINLOG_TRUST:
-        return said + (
+        return said + _(
             "The server keeps a binary log, and lets only some accounts make stored functions then. One of:\n"
             "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
             "    (and writes it into the server's configuration); then run this again. It is safe with\n"
@@ -257,11 +277,11 @@ def _explain(using: str, error: Error) -> str:
             "  * an administrator (SUPER) runs what `manage.py queue_routines print` prints, in this database;\n"
             "  * run this with an administrator's account, by an alias of its own: --database ALIAS."
         )
-    if code in NO_PRIVILEGE:
-        if connections[using].vendor == "postgresql":
-            return said + "The account needs CREATE on the table's schema, and must own what it replaces."
-        return said + (
-            "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the "
-            "database, and what it needs for the queue's tables."
-        )
-    return said
+    if code not in NO_PRIVILEGE:
+        return said
+    if connections[using].vendor == "postgresql":
+        return said + _("The account needs CREATE on the table's schema, and must own what it replaces.")
+    return said + _(
+        "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "
+        "and what it needs for the queue's tables."
+    )

@@ -48,6 +48,10 @@ class ThroughPython:
             for m in Message.objects.claim(how_many, queue=QUEUE, lease=lease)
         ]
 
+    def get(self) -> tuple[int, str, int] | None:
+        messages = Message.objects.claim(queue=QUEUE)
+        return (messages[0].pk, messages[0].body, messages[0].read_count) if messages else None
+
     def ack(self, held: Held) -> bool:
         return self._held(held.message.ack)
 
@@ -78,6 +82,10 @@ class ThroughRoutines:
             Held(r["id"], r["token"], r["payload"], r["content_type"], r["read_count"], r["max_reads"])
             for r in self.client.claim(QUEUE, how_many, lease)
         ]
+
+    def get(self) -> tuple[int, str, int] | None:
+        rows = self.client.get(QUEUE)
+        return (rows[0]["id"], rows[0]["payload"], rows[0]["read_cnt"]) if rows else None
 
     def ack(self, held: Held) -> bool:
         return self.client.ack(held.id, held.token)
@@ -177,6 +185,14 @@ def test_without_any_lease_the_setting_holds(way: Way) -> None:
     message_id = way.put("hello", None, None)
     way.claim(1, None)
     assert state(message_id) == TAKEN | {"available_at": "now", "lease_seconds": 60}
+
+
+def test_get_takes_one_message_for_its_own_lease(way: Way) -> None:
+    first, second = way.put("hello", None, LEASE), way.put("hello", None, None)
+    assert way.get() == (first, "hello", 1)
+    assert (state(first), state(second)) == (TAKEN, NEW)
+    assert way.get() == (second, "hello", 1)
+    assert way.get() is None
 
 
 def test_each_claim_draws_a_token_of_its_own_for_all_that_it_takes(way: Way) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
+from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management import routines
@@ -30,19 +31,22 @@ class Command(BaseCommand):
         except UnsupportedDatabase as error:
             raise CommandError(str(error)) from error
         except Error as error:
-            raise CommandError(f"The database {alias!r} can't be asked: {error}") from error
+            raise CommandError(
+                _("The database %(alias)r can't be asked: %(error)s") % {"alias": alias, "error": error}
+            ) from error
 
     def _install(self, alias: str) -> None:
         made, unchanged = routines.install(alias)
         for routine in made:
-            self.stdout.write(f"made {routine.kind.lower()} {routine.signature}")
-        self.stdout.write(f"{len(made)} made, {len(unchanged)} unchanged")
+            self.stdout.write(_("made %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
+        counts = {"made": len(made), "unchanged": len(unchanged)}
+        self.stdout.write(_("%(made)d made, %(unchanged)d unchanged") % counts)
 
     def _uninstall(self, alias: str) -> None:
         gone = routines.uninstall(alias)
         for standing in gone:
-            self.stdout.write(f"dropped {standing.kind.lower()} {standing.signature}")
-        self.stdout.write(f"{len(gone)} dropped")
+            self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
+        self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
 
     def _print(self, alias: str) -> None:
         for text in routines.script(alias):
