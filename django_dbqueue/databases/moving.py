@@ -144,10 +144,10 @@ class Moving(Words):
         )
 
     def states(self, ids: Sequence[int]) -> Statement:
-        """Read how these rows stand: id, status, token."""
+        """Read how these rows stand: id, status, and the token of the claim that made it so (NULL: it was dropped)."""
         return Statement(
-            f"SELECT id, status, claim_token FROM {self.message}{self.use_primary_key} "
-            f"WHERE id IN ({self.holes(len(ids))})",
+            f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "
+            f"FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))})",
             tuple(ids),
         )
 

@@ -16,6 +16,7 @@ from django.db import IntegrityError, connections
 from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
 from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
+from django_dbqueue.lifecycle.settle import error_text
 from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
@@ -46,12 +47,12 @@ def requeue(using: str, messages: Iterable[Any]) -> Changed:
 
 def reject_waiting(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
     """N → dead, by an operator."""
-    return _move_each(using, messages, WAITING, lambda dialect: dialect.reject(reason))
+    return _move_each(using, messages, WAITING, lambda dialect: dialect.reject(_said(reason)))
 
 
 def drop(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
     """{n, run, dead} → y, marked by whom."""
-    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(reason))
+    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(_said(reason)))
 
 
 def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -> bool:
@@ -65,9 +66,14 @@ def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -
             if not rows:
                 return False
             where = dialect.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
-            return run(using, dialect.move(dialect.drop(reason), where)) == 1
+            return run(using, dialect.move(dialect.drop(_said(reason)), where)) == 1
 
     return outermost(connection, drop_it)
+
+
+def _said(reason: str) -> str:
+    """Return a reason as the column ``error`` keeps it; never nothing, since it tells dropped rows from done ones."""
+    return error_text(reason) or "by an operator, who gave no reason"
 
 
 def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]) -> Changed:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from django_dbqueue.models.message import Message
 
 MAX_CLAIM = 10_000
+MAX_ARCHIVED = 10**12
 
 
 class Verbs:
@@ -185,6 +186,8 @@ class Verbs:
         were moved.
         """
         alias, moved = self._alias_for(using), 0
+        if limit is not None:
+            check_whole("limit", limit, low=0, high=MAX_ARCHIVED)
         for name in rescue.queues_in_use(alias) if queue is None else [check_queue(queue)]:
             options = conf.queue_options(name)
             age = options.retention if older_than is None else check_seconds("older_than", older_than)

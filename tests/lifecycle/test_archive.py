@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError
 from django.test import override_settings
 
-from django_dbqueue import Envelope
+from django_dbqueue import Envelope, InvalidMessage
 from django_dbqueue.lifecycle import archive as archive_module
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.worker import maintenance as maintenance_module
@@ -209,6 +209,14 @@ def test_after_the_end_the_look_begins_anew() -> None:
     assert walk.archive(age=500, looks=8) == 0, "it goes on behind the eighth"
     assert walk.archive(age=500, looks=8) == 1
     assert archived_ids() == {messages[0].pk}
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "3", True])
+def test_a_limit_that_is_none_is_refused_and_moves_nothing(limit: Any) -> None:
+    done()
+    with pytest.raises(InvalidMessage, match="limit must be a whole number"):
+        Message.objects.archive(older_than=0, limit=limit)
+    assert history() == []
 
 
 @pytest.mark.usefixtures("small_windows")

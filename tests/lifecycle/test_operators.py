@@ -8,7 +8,7 @@ import pytest
 
 from django_dbqueue import DuplicateKey, InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.models import Message
+from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.models.querysets import MessageQuerySet
 from tests.factories import (
     QUEUE,
@@ -252,6 +252,20 @@ def test_the_old_holder_of_a_message_that_an_operator_moved_has_lost_it() -> Non
         with pytest.raises(LeaseLost):
             message.ack()
         Message.objects.all().drop_all("clear")
+
+
+@pytest.mark.parametrize("reason", ["", None, "a\0b", "\ud800", "x" * 70_000])
+def test_any_reason_can_be_given_and_is_kept_as_far_as_it_can_be(reason: Any) -> None:
+    dropped, rejected = waiting(), waiting()
+    assert Message.objects.filter(pk=dropped.pk).drop_all(reason) == 1
+    assert Message.objects.filter(pk=rejected.pk).reject_waiting(reason) == 1
+    waiting(key="k")
+    assert Message.objects.drop(QUEUE, "k", reason=reason)
+    said = set(Message.objects.values_list("error", flat=True))
+    assert len(said) == 1
+    assert 0 < len(said.pop()) <= 16_384
+    Message.objects.all().purge()
+    assert sorted(ArchivedMessage.objects.values_list("outcome", flat=True)) == ["dead", "dropped", "dropped"]
 
 
 def test_an_undecodable_message_can_be_rejected_requeued_and_dropped_like_any_other() -> None:

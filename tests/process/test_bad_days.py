@@ -55,6 +55,21 @@ def test_two_poisons_in_two_processes_leave_all_others_done(drain: Callable[...,
     assert Message.objects.done("test").count() == 98
 
 
+def test_a_message_that_is_dropped_while_it_runs_is_told_as_lost_and_not_as_done(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    message = send(do="until", file=str(gate))
+    worker = start_worker("--max-messages", "1")
+    worker.wait_for("begin", message.pk)
+    assert Message.objects.filter(pk=message.pk).drop_all("not wanted any more") == 1
+    gate.touch()
+    assert worker.ended() == 0, worker.output
+    assert "worker ended: 0 done" in worker.output
+    assert f"message {message.pk}" in worker.output
+    assert Message.objects.get(pk=message.pk).error == "not wanted any more"
+
+
 def test_a_killed_child_is_replaced_and_its_message_comes_again(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
