@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -99,6 +100,26 @@ def test_the_last_of_many_is_found_without_walking_them_all(expression: str, zon
             assert cron.latest(after=begin, until=until) == (walked[-1] if walked else None)
             assert cron.last_ones(5, after=begin, until=until) == walked[-5:]
             until += timedelta(seconds=chance.uniform(0, 5_000 if expression[0] == "*" else 500_000))
+
+
+@pytest.mark.parametrize(
+    "zone", [BERLIN, "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "America/St_Johns", "Asia/Kolkata"]
+)
+@pytest.mark.parametrize("expression", ["30 1 * * *", "45 1,2 * * *", "0 */2 * * *", "10 2 * * 0", "*/40 * * * * *"])
+def test_what_is_due_does_not_depend_on_where_one_looks_from(expression: str, zone: str) -> None:
+    """In zones whose clocks are changed by half an hour, by two hours, for a month of fasting, or not at all."""
+    cron, chance = read(expression, zone), random.Random(f"{expression} {zone}")
+    hours = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=number) for number in range(365 * 24)]
+    offsets = [hour.astimezone(ZoneInfo(zone)).utcoffset() for hour in hours]
+    changes = [hour for hour, before, after in zip(hours[1:], offsets, offsets[1:], strict=False) if before != after]
+    assert len(changes) == (0 if zone == "Asia/Kolkata" else 2)
+    for change in changes or hours[:1]:
+        begin, end = change - timedelta(hours=9), change + timedelta(hours=9)
+        times = due(cron, begin, end)
+        assert times == sorted(set(times))
+        for _ in range(20):
+            moment = begin + (end - begin) * chance.random()
+            assert cron.after(moment) == next((each for each in times if each > moment), cron.after(end))
 
 
 def test_years_of_missed_seconds_cost_nothing() -> None:
