@@ -336,6 +336,38 @@ def test_what_others_have_locked_is_passed_by_however_much_it_is(
     assert [row["id"] for row in other.claim(QUEUE, 3)] == ids[:3]
 
 
+def test_a_get_of_nothing_in_an_open_transaction_holds_up_nobody(
+    client: Client, start_client: Callable[[], Client]
+) -> None:
+    Message.objects.enqueue("later", queue="empty", delay=3600)
+    Message.objects.enqueue("running", queue="empty")
+    client.claim("empty")
+    client.run("START TRANSACTION")
+    assert client.get("empty") == []
+    other = start_client()
+    if other.is_mysql:
+        other.run("SET SESSION innodb_lock_wait_timeout = 1")
+    else:
+        other.run("SET lock_timeout = '1s'")
+    sent = [other.put(queue, "x") for queue in ("empty", "emptx", "emptz")]
+    assert [other.get(queue)[0]["id"] for queue in ("empty", "emptx", "emptz")] == sent
+    client.run("COMMIT")
+
+
+def test_what_is_put_in_one_time_zone_is_due_at_once_in_another(
+    client: Client, start_client: Callable[[], Client]
+) -> None:
+    name = "time_zone" if client.is_mysql else "TimeZone"
+    other = start_client()
+    client.run(f"SET {name} = '+11:00'")
+    other.run(f"SET {name} = '-11:00'")
+    message_id = client.put(QUEUE, "x", 0, 600)
+    assert [row["id"] for row in other.get(QUEUE)] == [message_id]
+    assert client.get(QUEUE) == []
+    message = Message.objects.get(pk=message_id)
+    assert (message.available_at - message.claimed_at).total_seconds() == 600
+
+
 def test_a_late_message_that_its_holder_is_settling_is_passed_by(
     client: Client, start_client: Callable[[], Client]
 ) -> None:
