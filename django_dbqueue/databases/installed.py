@@ -10,36 +10,39 @@ from django_dbqueue.databases.words import Statement
 
 
 def standing_on_mysql(names: Sequence[str]) -> Statement:
-    """(kind, name, signature, comment) of what bears these names; a view is ours if it reads our table."""
+    """(kind, name, signature, comment) of what bears these names, or our mark; a view is ours if it reads our table."""
     return Statement(
         "SELECT ROUTINE_TYPE, ROUTINE_NAME, ROUTINE_NAME, ROUTINE_COMMENT FROM information_schema.ROUTINES "
-        f"WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN ({Dialect.holes(len(names))}) "
+        "WHERE ROUTINE_SCHEMA = DATABASE() "
+        f"AND (ROUTINE_NAME IN ({Dialect.holes(len(names))}) OR ROUTINE_COMMENT LIKE %s) "
         "UNION ALL SELECT CASE t.TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, t.TABLE_NAME, t.TABLE_NAME, "
         "CASE WHEN v.VIEW_DEFINITION LIKE %s THEN %s ELSE '' END FROM information_schema.TABLES AS t "
         "LEFT JOIN information_schema.VIEWS AS v ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME "
         "WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME = %s",
-        (*names, f"%`{Dialect.message}`%", MARK, VIEW),
+        (*names, f"{MARK} %", f"%`{Dialect.message}`%", MARK, VIEW),
     )
 
 
 def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
-    """(kind, name, signature, comment) of what bears these names in the schema of the table."""
+    """(kind, name, signature, comment) of what bears these names, or our mark, in the schema of the table."""
     return Statement(
-        "SELECT CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, p.proname, p.oid::regprocedure::text, "
-        "COALESCE(obj_description(p.oid, 'pg_proc'), '') FROM pg_proc AS p "
-        f"WHERE p.pronamespace = %s::regnamespace AND p.proname IN ({Dialect.holes(len(names))}) "
-        "UNION ALL SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.relname, c.oid::regclass::text, "
+        "SELECT CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, p.proname, "
+        "concat(p.pronamespace::regnamespace, '.', quote_ident(p.proname), '(', oidvectortypes(p.proargtypes), ')'), "
+        "COALESCE(obj_description(p.oid, 'pg_proc'), '') FROM pg_proc AS p WHERE p.pronamespace = %s::regnamespace "
+        f"AND (p.proname IN ({Dialect.holes(len(names))}) OR obj_description(p.oid, 'pg_proc') LIKE %s) "
+        "UNION ALL SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.relname, "
+        "concat(c.relnamespace::regnamespace, '.', quote_ident(c.relname)), "
         "COALESCE(obj_description(c.oid, 'pg_class'), '') FROM pg_class AS c "
         "WHERE c.relnamespace = %s::regnamespace AND c.relname = %s",
-        (schema, *names, schema, VIEW),
+        (schema, *names, f"{MARK} %", schema, VIEW),
     )
 
 
 def schema_of_table() -> Statement:
-    """The schema in which PostgreSQL finds the message table, quoted for SQL."""
+    """The schema in which PostgreSQL finds the message table (else makes tables), quoted for SQL."""
     return Statement(
-        "SELECT quote_ident(n.nspname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
-        "WHERE c.oid = to_regclass(%s)",
+        "SELECT COALESCE((SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = to_regclass(%s)), "
+        "to_regnamespace(quote_ident(current_schema()))::oid)::regnamespace::text",
         (Dialect.message,),
     )
 

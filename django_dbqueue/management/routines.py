@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
 from django.db import Error, connections, transaction
@@ -44,39 +44,47 @@ class Standing:
         return self.comment.partition(" ")[0] == MARK
 
 
-def install(using: str) -> tuple[list[Routine], list[Routine]]:
-    """Make what is missing or differs; return what was made, and what stood there unchanged."""
+class Installed(NamedTuple):
+    """What an installation made, what stood there unchanged, and what it dropped of an older version of ours."""
+
+    made: list[Routine]
+    unchanged: list[Routine]
+    dropped: list[Standing]
+
+
+def install(using: str) -> Installed:
+    """Make what is missing or differs, and drop what an older version left."""
     with _alone(using):
-        wanted = wanted_routines(using)
-        found = {(standing.kind, standing.name): standing for standing in _standing(using)}
-        _refuse_foreign(found.values())
-        unchanged = [
-            routine
-            for routine in wanted
-            if (routine.kind, routine.name) in found and found[routine.kind, routine.name].comment == routine.comment
-        ]
-        missing = [routine for routine in wanted if routine not in unchanged]
-        new = [routine for routine in missing if (routine.kind, routine.name) not in found]
+        wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(using)}
+        found = {(standing.kind, standing.signature): standing for standing in _standing(using)}
+        _refuse_foreign(list(found.values()))
+        unchanged = [one for key, one in wanted.items() if key in found and found[key].comment == one.comment]
+        missing = [routine for routine in wanted.values() if routine not in unchanged]
+        old = [standing for key, standing in found.items() if key not in wanted]
         try:
             if missing:
-                _make(using, missing, new)
+                _make(using, missing, [wanted[key] for key in wanted if key not in found])
+            _drop(using, old)
         except Error as error:
             raise CommandError(_explain(using, error)) from error
-    return missing, unchanged
+    return Installed(missing, unchanged, old)
 
 
 def uninstall(using: str) -> list[Standing]:
     """Take ours away, and nothing else; return what was."""
     with _alone(using):
-        order = {name: place for place, name in enumerate(NAMES)}
         ours = [standing for standing in _standing(using) if standing.is_ours]
-        ours.sort(key=lambda standing: order[standing.name], reverse=True)
+        ours.sort(key=lambda standing: NAMES.index(standing.name) if standing.name in NAMES else -1, reverse=True)
         try:
-            for standing in ours:
-                run(using, installed.drop(standing.kind, standing.signature))
+            _drop(using, ours)
         except Error as error:
             raise CommandError(_explain(using, error)) from error
     return ours
+
+
+def _drop(using: str, ours: list[Standing]) -> None:
+    for standing in ours:
+        run(using, installed.drop(standing.kind, standing.signature))
 
 
 def script(using: str) -> Iterator[str]:
@@ -167,7 +175,7 @@ def _standing(using: str) -> list[Standing]:
     return [Standing(*map(str, row)) for row in fetch(using, statement)]
 
 
-def _refuse_foreign(found: Any) -> None:
+def _refuse_foreign(found: list[Standing]) -> None:
     foreign = [f"{standing.kind} {standing.signature}" for standing in found if not standing.is_ours]
     if foreign:
         raise CommandError(

@@ -49,6 +49,17 @@ def standing() -> set[str]:
     return {one.name for one in routines._standing("default")}
 
 
+def mark(name: str) -> None:
+    """Make a function as an older version of ours would have left it."""
+    if IS_MYSQL:
+        run(f"CREATE FUNCTION {name}() RETURNS INT DETERMINISTIC NO SQL COMMENT 'django_dbqueue 0123' RETURN 7")
+    else:
+        run(
+            f"CREATE FUNCTION {name}(int) RETURNS int LANGUAGE sql AS 'SELECT 7'",
+            f"COMMENT ON FUNCTION {name}(int) IS 'django_dbqueue 0123'",
+        )
+
+
 def everything() -> set[str]:
     return {routine.name for routine in routines.wanted_routines("default")}
 
@@ -80,6 +91,20 @@ def test_a_change_of_the_settings_remakes_what_it_touches_and_no_more() -> None:
     assert made == {"ack_message", "delete_message_from_queue"} | ALWAYS
 
 
+def test_what_an_older_version_left_is_dropped() -> None:
+    names = ["dbqueue_of_old", "claim_messages"]  # one that is called otherwise now, one of another kind or signature
+    for name in names:
+        mark(name)
+    said = command("install")
+    assert sorted(line.split()[2].partition("(")[0] for line in said if line.startswith("dropped")) == sorted(
+        name if IS_MYSQL else f"public.{name}" for name in names
+    )
+    assert standing() == everything()
+    mark("dbqueue_of_old")
+    assert any("dbqueue_of_old" in line for line in command("uninstall"))
+    assert standing() == set()
+
+
 def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None:
     run(f"CREATE FUNCTION ack_message{FUNCTION}")
     try:
@@ -98,7 +123,7 @@ def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None
 def test_a_foreign_table_or_view_of_the_views_name_is_refused_and_left_alone(kind: str) -> None:
     run("CREATE TABLE main_queue (id INT)" if kind == "TABLE" else "CREATE VIEW main_queue AS SELECT 1 AS id")
     try:
-        with pytest.raises(CommandError, match=f"did not make these.*{kind} main_queue"):
+        with pytest.raises(CommandError, match=rf"did not make these.*{kind} (public\.)?main_queue"):
             command("install")
         assert command("uninstall") == ["0 dropped"]
         assert standing() == {"main_queue"}

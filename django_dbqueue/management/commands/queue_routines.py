@@ -17,7 +17,6 @@ from django_dbqueue.management.options import chosen_alias
 class Command(BaseCommand):
     """Install, take away or print. Run ``install`` again after an upgrade, and after a change of ``DBQUEUE``."""
 
-    requires_system_checks: list[str] = []
     help = "Install, uninstall or print the queue's stored routines (MySQL, MariaDB, PostgreSQL)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,17 +35,21 @@ class Command(BaseCommand):
             ) from error
 
     def _install(self, alias: str) -> None:
-        made, unchanged = routines.install(alias)
+        made, unchanged, dropped = routines.install(alias)
         for routine in made:
             self.stdout.write(_("made %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
+        self._tell_of(dropped)
         counts = {"made": len(made), "unchanged": len(unchanged)}
         self.stdout.write(_("%(made)d made, %(unchanged)d unchanged") % counts)
 
     def _uninstall(self, alias: str) -> None:
         gone = routines.uninstall(alias)
-        for standing in gone:
-            self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
+        self._tell_of(gone)
         self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
+
+    def _tell_of(self, dropped: list[routines.Standing]) -> None:
+        for standing in dropped:
+            self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
 
     def _print(self, alias: str) -> None:
         for text in routines.script(alias):
