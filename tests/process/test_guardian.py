@@ -56,6 +56,22 @@ def was_not_robbed(message: Message) -> bool:
     return (row.status, row.read_count, row.crashes) == ("run", 1, 0)
 
 
+def test_a_child_that_was_killed_under_its_supervisor_is_followed_by_another_long_before_its_lease_of_ten_minutes(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    message = send(do="until", file=str(tmp_path / "gate"))
+    worker = start_worker(*TEN_MINUTES)
+    [first] = worker.wait_for("begin", message.pk)
+    lease_ends = Message.objects.get(pk=message.pk).available_at
+    os.kill(first["pid"], signal.SIGKILL)
+    worker.wait_for("begin", message.pk, times=2)
+    row = Message.objects.get(pk=message.pk)
+    assert (row.status, row.read_count, row.crashes) == ("run", 2, 1)
+    assert lease_ends is not None
+    assert row.claimed_at is not None
+    assert row.claimed_at < lease_ends
+
+
 if settings.TEST_DATABASE != "sqlite":
 
     def test_a_whole_worker_that_was_killed_is_found_by_another_long_before_its_lease_of_ten_minutes(

@@ -23,7 +23,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.shutdown import StopSignals
 
-INTERVAL: Final = 1.0
+INTERVAL: Final = 0.5
 SHORTEST_INTERVAL: Final = 0.1
 WATCHES_AT_LEAST: Final = 1.5
 """Seconds that a single run looks at least: a worker that holds messages and lives has beaten by then."""
