@@ -43,7 +43,11 @@ NAMES: Final = (
 VIEW: Final = NAMES[-1]
 
 _FOLDERS: Final = files("django_dbqueue") / "sql"
-_HEAD = re.compile(r"CREATE (?:SQL SECURITY DEFINER )?(FUNCTION|PROCEDURE|VIEW) ([\w.\"]+)(?:\((.*?)\)\n)?", re.DOTALL)
+_HEAD = re.compile(
+    r"CREATE (?:SQL SECURITY DEFINER )?(FUNCTION|PROCEDURE|VIEW) "
+    r"((?:(?:\w+|\"(?:[^\"]|\"\")+\")\.)?\w+)(?:\((.*?)\)\n)?",
+    re.DOTALL,
+)
 _ARGUMENT_TYPE = re.compile(r"\b_\w+ ([a-z ]+)")
 _RESCUED_AT_ONCE = 100
 _HIGHEST_PRIORITY = 32_767

@@ -260,6 +260,24 @@ else:
             transaction.set_rollback(True)
         assert standing() == set()
 
+    def test_in_a_schema_with_a_name_of_its_own_they_stand_beside_the_table(worker_env: dict[str, str]) -> None:
+        quoted = '"My ""own"" schema"'
+        run(f"CREATE SCHEMA {quoted}")
+        try:
+            there = {"PGOPTIONS": '-c search_path="My\\ ""own""\\ schema"'}
+            for arguments in (("migrate", "-v0"), ("queue_routines", "install"), ("queue_routines", "install")):
+                process = manage(worker_env, *arguments, **there)
+                output, errors = process.communicate()
+                assert process.returncode == 0, errors
+            assert output.splitlines()[-1] == f"0 made, {len(everything())} unchanged"
+            client = Client(connection.settings_dict)
+            message_id = client.value(f"{quoted}.put_message_in_queue", "q", "x", 0, 60)
+            assert [row["id"] for row in client.call(f"{quoted}.get_message_from_queue", "q")] == [message_id]
+            client.close()
+            assert standing() == set()
+        finally:
+            run(f"DROP SCHEMA {quoted} CASCADE")
+
 
 def test_who_calls_while_routines_are_replaced_is_served_or_told_that_they_are_not_there() -> None:
     command("install")
