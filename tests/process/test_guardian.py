@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
@@ -232,3 +233,24 @@ if settings.TEST_DATABASE != "sqlite":
         assert "1 worker can't prove its session" in guardian.output
         assert Message.objects.get(pk=lost.pk).crashes == 1
         assert was_not_robbed(kept)
+
+
+if settings.TEST_DATABASE == "postgres":
+
+    def test_where_the_server_refuses_named_locks_the_list_of_sessions_serves(
+        start_worker: Callable[..., Any], start_guardian: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        """As some clusters do; here an account may not call the function."""
+        function = "FUNCTION pg_try_advisory_lock(bigint)"
+        with plain_account() as account, connection.cursor() as cursor:
+            cursor.execute(f"REVOKE EXECUTE ON {function} FROM PUBLIC")
+            try:
+                worker, message, row = start_holding(start_worker, tmp_path / "gate", **account)
+            finally:
+                cursor.execute(f"GRANT EXECUTE ON {function} TO PUBLIC")
+            assert (row.session_lock, bool(row.server)) == (None, True)
+            assert "nobody can see" not in worker.output
+            kill(worker)
+            guardian = start_guardian("--watch")
+            guardian.wait_for_output(f"its session {row.conn_id} is not in the server's list")
+            assert Message.objects.get(pk=message.pk).crashes == 1
