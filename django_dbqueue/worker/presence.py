@@ -122,11 +122,11 @@ class Presence:
             return
         try:
             with transaction.atomic(using=self._using):
-                self._insert({"conn_id": of.conn_id} if of else {}, fields)
+                self._insert(fields if of is None else fields | {"conn_id": of.conn_id})
         except IntegrityError:  # the other thread was first, and the next beat puts it right
             mine.update(**fields)
 
-    def _insert(self, *parts: dict[str, Any]) -> None:
+    def _insert(self, fields: dict[str, Any]) -> None:
         worker = self._worker
         Worker.objects.using(self._using).create(
             id=worker.pk,
@@ -134,7 +134,7 @@ class Presence:
             pid=worker.pid,
             queues=worker.queues,
             threads=worker.threads,
-            **{name: value for part in parts for name, value in part.items()},
+            **fields,
         )
 
 
