@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.routines.client import Client
 
 CROWD = {"done": 3_000, "delayed": 3_000, "stuck": 500, "dead": 500, "backlog": 3_000, "queues": 500}
+MOST = 20 if connection.vendor == "mysql" else 6
+"""What a get may read: its settings and priorities, the entry, the row twice, and what is made of it."""
 QUEUE = "asked"
 """A queue of its own beside the crowd's, whose stuck messages a claim that comes back short would have to rescue."""
 
@@ -44,23 +46,30 @@ def _rows_fetched(client: Client) -> int:
 
 
 def costs(client: Client) -> dict[str, int]:
-    """What each verb reads, over a queue of twenty."""
-    found = {}
-    for _ in range(8):  # PostgreSQL makes its last plan at the sixth call
-        ids = [client.put(QUEUE, "x", 5, 600) for _ in range(20)]
-        found["put"] = reads(client, lambda: client.put(QUEUE, "x", 5, 600))
-        found["get"] = reads(client, lambda: client.get(QUEUE))
-        found["delete"] = reads(client, lambda: client.delete(ids[0]))  # noqa: B023
-        held = client.claim(QUEUE, 5)
-        (first, second, third), *_ = [[(row["id"], row["token"]) for row in held[:3]]]
-        found["ack"] = reads(client, lambda: client.ack(*first))  # noqa: B023
-        found["nack"] = reads(client, lambda: client.nack(*second))  # noqa: B023
-        found["extend"] = reads(client, lambda: client.extend(*third, 60))  # noqa: B023
-        found["claim"] = reads(client, lambda: client.claim(QUEUE, 5))
-        Message.objects.filter(queue=QUEUE).delete()
-        found["get of nothing"] = reads(client, lambda: client.get(QUEUE))
-        found["get of an unknown queue"] = reads(client, lambda: client.get("unknown"))
-    return found
+    """What each verb reads, over a queue of twenty, when the session has done it before."""
+    for _ in range(7):  # PostgreSQL may settle for a plan at the sixth call
+        _round(client)
+    return _round(client)
+
+
+def _round(client: Client) -> dict[str, int]:
+    ids = [client.put(QUEUE, "x", 5, 600) for _ in range(20)]
+    held = [(row["id"], row["token"]) for row in client.claim(QUEUE, 5)]
+    found = {
+        "put": reads(client, lambda: client.put(QUEUE, "x", 5, 600)),
+        "get": reads(client, lambda: client.get(QUEUE)),
+        "claim": reads(client, lambda: client.claim(QUEUE, 5)),
+        "ack": reads(client, lambda: client.ack(*held[0])),
+        "nack": reads(client, lambda: client.nack(*held[1])),
+        "extend": reads(client, lambda: client.extend(*held[2], 60)),
+        "delete": reads(client, lambda: client.delete(ids[3])),
+        "view": reads(client, lambda: client.run("SELECT * FROM main_queue WHERE id = %s", ids[4])),
+    }
+    Message.objects.filter(queue=QUEUE).delete()
+    return found | {
+        "get of nothing": reads(client, lambda: client.get(QUEUE)),
+        "get of an unknown queue": reads(client, lambda: client.get("unknown")),
+    }
 
 
 @pytest.mark.parametrize("statistics", ["stale", "fresh"])
@@ -71,9 +80,6 @@ def test_no_verb_reads_more_because_of_ten_thousand_other_rows(client: Client, s
         crowd.gather_statistics()
     assert Message.objects.count() > 10_000
     crowded = costs(client)
-    print(alone, crowded)
     assert {verb: cost for verb, cost in crowded.items() if cost > max(alone[verb], 1) + 4} == {}
-    assert max(cost for verb, cost in crowded.items() if verb != "claim") <= MOST
-
-
-MOST = 20 if connection.vendor == "mysql" else 6
+    assert max(crowded["ack"], crowded["nack"], crowded["delete"], crowded["view"]) == 1
+    assert crowded["get"] <= MOST
