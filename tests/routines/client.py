@@ -3,7 +3,8 @@
 It runs in autocommit at the server's own isolation, like the command-line clients. As a process of its own,
 ``python -m tests.routines.client drain QUEUE`` gets and deletes until a line comes in and the queue is empty, and
 prints the id of each message that it was given, with the number of the read; ``drain-by-token`` does it with the
-fenced routines, and ``read`` deletes nothing; ``put QUEUE COUNT PAYLOAD`` puts, and prints the ids.
+fenced routines, ``read`` deletes nothing, ``hold`` claims and stays; ``put QUEUE COUNT PAYLOAD`` puts, and prints the
+ids.
 """
 
 from __future__ import annotations
@@ -134,6 +135,13 @@ def _drain_by_token(client: Client, queue: str) -> None:
             print(row["id"], row["read_count"], flush=True)
 
 
+def _hold(client: Client, queue: str, how_many: str) -> None:
+    """Claim and work on it for ever."""
+    for row in client.claim(queue, int(how_many), 600):
+        print(row["id"], row["read_count"], flush=True)
+    sys.stdin.readline()
+
+
 def _put(client: Client, queue: str, count: str, payload: str) -> None:
     for _ in range(int(count)):
         print(client.surely(lambda: client.put(queue, payload)), flush=True)
@@ -143,7 +151,9 @@ def main(what: str, *arguments: str) -> None:
     from tests.settings import DATABASES
 
     client = Client(DATABASES["default"])
-    {"drain": _drain, "read": _read, "drain-by-token": _drain_by_token, "put": _put}[what](client, *arguments)
+    {"drain": _drain, "read": _read, "drain-by-token": _drain_by_token, "hold": _hold, "put": _put}[what](
+        client, *arguments
+    )
     print(f"retried {client.retried}", file=sys.stderr)
 
 

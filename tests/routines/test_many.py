@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_dbqueue.models import Message
+from tests import factories
 from tests.process.conftest import start_worker as start_worker  # a fixture
 from tests.process.conftest import wait_until
 
@@ -55,7 +56,8 @@ def start_program(client: Client, worker_env: dict[str, str]) -> Iterator[Callab
     yield start
     for program in programs:
         program.process.kill()
-        program.process.wait()
+        with program.process:  # waits, and closes the pipes
+            pass
 
 
 def finish_all(programs: list[Program]) -> list[tuple[int, ...]]:
@@ -84,6 +86,24 @@ def test_with_no_time_of_invisibility_each_message_comes_as_often_as_its_limit_s
     assert Counter(message_id for message_id, _ in got) == dict.fromkeys(ids, 3)
     assert set(Counter(got).values()) == {1}, "each of the three reads has its number"
     assert Message.objects.dead(QUEUE).count() == len(ids)
+
+
+def test_what_a_killed_client_held_comes_again_when_its_time_is_over_and_not_before(
+    start_program: Callable[..., Program], client: Client
+) -> None:
+    ids = [client.put(QUEUE, PAYLOAD, 5, None) for _ in range(6)]
+    holder = start_program("hold", QUEUE, "4")
+    assert holder.process.stdout is not None
+    assert [int(holder.process.stdout.readline().split()[0]) for _ in range(4)] == ids[:4]
+    holder.process.kill()
+    holder.process.wait()
+    assert [row["id"] for row in client.claim(QUEUE, 10, 600)] == ids[4:]
+    for message_id in ids[:4]:
+        factories.let_pass(Message.objects.get(pk=message_id), 601)
+    again = client.claim(QUEUE, 10, 600)
+    assert [(row["id"], row["read_count"]) for row in again] == [(message_id, 2) for message_id in ids[:4]]
+    assert all(client.ack(row["id"], row["token"]) for row in again)
+    assert set(Message.objects.values_list("status", flat=True)) == {"y", "run"}
 
 
 def test_a_python_worker_and_sql_clients_share_a_queue_and_nothing_is_lost_or_doubled(
