@@ -27,6 +27,10 @@ LOCKS_PATIENCE: Final = 1.0
 """Seconds in which a server usually notices that a session's process is dead."""
 
 
+class StillLocked(DatabaseError):
+    """The server has not noticed a death yet: the dead session holds a message's row."""
+
+
 def say_how(exitcode: int | None) -> str:
     """Say how a process ended."""
     if exitcode is not None and exitcode < 0:
@@ -85,13 +89,13 @@ def release_late_claim(using: str, worker_id: int, consumers: dict[str, Consumer
 def _await_the_locks_of_the_dead(using: str, claims: list[Claim]) -> None:
     """Wait until the server has noticed the death, so that no settlement waits for a row that the dead one locked.
 
-    A session that itself waits for something may not notice for long. DatabaseError then, and the supervisor comes
+    A session that itself waits for something may not notice for long. StillLocked then, and the supervisor comes
     again: it has other children to look after, and must not wait inside a statement.
     """
     until = time.monotonic() + LOCKS_PATIENCE
     while not all(_are_unlocked(using, part) for part in chunks(claims, MAX_IDS)):
         if time.monotonic() > until:
-            raise DatabaseError("its session still holds the lock of a message's row")
+            raise StillLocked("its session still holds the lock of a message's row")
         time.sleep(LOCKS_PATIENCE / 50)
 
 

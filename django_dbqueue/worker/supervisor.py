@@ -23,7 +23,7 @@ from django_dbqueue.consumers import Consumer, registered
 from django_dbqueue.lifecycle.claim import new_token
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
-from django_dbqueue.worker.aftermath import release_late_claim, say_how, settle_after
+from django_dbqueue.worker.aftermath import StillLocked, release_late_claim, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
@@ -191,8 +191,11 @@ class Supervisor:
         child.start_at = time.monotonic() + (0.0 if steady else child.backoff.next())
 
     def _try_aftermaths(self) -> None:
-        """Settle what dead children held; if the database is away, come again (or leave it to the leases)."""
-        for entry in list(self._aftermaths):
+        """Settle what dead children held, the latest first: an earlier one may have to wait for its session's end.
+
+        If the database is away, come again (or leave it to the leases).
+        """
+        for entry in self._aftermaths[::-1]:
             board, worker_id, how, cut_off = entry
             try:
                 running = settle_after(
@@ -204,9 +207,10 @@ class Supervisor:
                 if board.is_claiming:
                     self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
             except Error as error:
-                discard(self._options.database)
                 logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
-                return
+                if not isinstance(error, StillLocked):
+                    discard(self._options.database)
+                    return
 
     def _release_late_claims(self) -> None:
         """Look what the last claims of the dead have come to; a claim that was sent off may be committed yet."""

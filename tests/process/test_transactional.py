@@ -163,10 +163,27 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer: nobody waits for
             wait_until(_somebody_waits, "the handler to wait for our lock")
             os.kill(first["pid"], signal.SIGKILL)
             worker.wait_for_output("still holds the lock")
-            other = _send_on_another_connection()
+            other = _send_on_another_connection({"do": "ok"})
             worker.wait_for("end", other)
         wait_until(lambda: stored(message).status == "y", "the second delivery to be acked")
         assert (stored(message).read_count, effects(message)) == (2, ["2"])
+
+    def test_a_row_that_a_dead_session_still_locks_holds_up_no_other_childs_messages(
+        start_worker: Callable[..., Any],
+    ) -> None:
+        Queue.objects.create(name="ours")
+        message = send({"do": "extend and wait", "name": "ours"})
+        worker = start_worker()
+        with transaction.atomic():
+            Queue.objects.filter(name="ours").update(paused_by="mine")
+            [first] = worker.wait_for("extended", message.pk)
+            wait_until(_somebody_waits, "the handler to wait for our lock")
+            os.kill(first["pid"], signal.SIGKILL)
+            worker.wait_for_output("still holds the lock")
+            other = _send_on_another_connection({"do": "die"})
+            worker.wait_for("begin", other, times=3)
+            assert "session gone" not in worker.output, "a guardian was faster than the supervisor"
+        wait_until(lambda: stored(message).status == "y", "the second delivery to be acked")
 
     def _somebody_waits() -> bool:
         with connection.cursor() as cursor:
@@ -176,11 +193,11 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer: nobody waits for
                 cursor.execute("SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
             return bool(cursor.fetchone()[0])
 
-    def _send_on_another_connection() -> int:
+    def _send_on_another_connection(what: dict[str, Any]) -> int:
         from tests.concurrency.steps import aside
 
         with aside() as other:
-            return int(other.do(lambda: Message.objects.enqueue({"do": "ok"}, queue="test")).pk)
+            return int(other.do(lambda: Message.objects.enqueue(what, queue="test")).pk)
 
     def test_a_lease_that_the_handler_extends_in_its_transaction_is_not_lost_while_it_runs(
         start_worker: Callable[..., Any],
