@@ -61,6 +61,13 @@ class Liveness(Words):
             (worker_id, beat_at, server),
         )
 
+    def silent_workers(self, seconds: float, limit: int) -> Statement:
+        """Read those that have not beaten for so long, wherever they are."""
+        return Statement(
+            f"SELECT id, beat_at, server FROM {self.worker} WHERE beat_at < {self.plus(self.now, '%s')} LIMIT %s",
+            (-seconds, limit),
+        )
+
     def delete_worker(self, worker_id: int) -> Statement:
         """Delete a worker's row."""
         return Statement(f"DELETE FROM {self.worker} WHERE id = %s", (worker_id,))

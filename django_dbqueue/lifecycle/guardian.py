@@ -185,6 +185,18 @@ class Guardian:
         return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
 
 
+def forget_workers(using: str, *, age: float) -> None:
+    """Delete rows of workers that have not beaten for so many seconds; one that somebody has locked stays.
+
+    Found by a look that locks nothing: who scans for what to delete waits for every row, those of the living too.
+    """
+    dialect = dialect_of(connections[using])
+    for worker_id, beat_at, server in fetch(using, dialect.silent_workers(age, AT_ONCE)):
+        with short_transaction(using):
+            if fetch(using, dialect.lock_worker(worker_id, beat_at, server)):
+                run(using, dialect.delete_worker(worker_id))
+
+
 def _unjudged(worker: Late) -> Late:
     """The worker as its row stands: only the time moves ``is_overdue``."""
     return worker._replace(is_overdue=False)

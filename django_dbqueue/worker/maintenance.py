@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from datetime import timedelta
 from typing import Any, Final
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import archive, rescue
-from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian
-from django_dbqueue.models import Queue, Schedule, Worker
-from django_dbqueue.models.fields import DbNow
+from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
+from django_dbqueue.models import Queue, Schedule
 
 RESCUE_EVERY: Final = 1.0
 LOOK_EVERY: Final = 0.5
@@ -21,11 +19,15 @@ ARCHIVE_AT_ONCE: Final = 5_000
 """Rows of a queue that are moved in one turn, and dead ones that are looked at."""
 ARCHIVE_SHARE: Final = 10
 """Where more is to be moved than that, the next turn comes sooner, for one part in so many of the worker's time."""
-WORKER_ROWS_KEPT: Final = timedelta(days=1)
+WORKER_ROWS_KEPT: Final = 86_400.0
+"""Seconds after which the row of a worker goes that nobody could judge."""
 
 
 class Maintenance:
-    """Runs what is due on the worker's own connection. Times are of the monotonic clock, in seconds."""
+    """Runs what is due on the worker's own connection. Times are of the monotonic clock, in seconds.
+
+    The next time of each is set before it is tried, so that one that fails for long keeps nothing else from its turn.
+    """
 
     def __init__(self, model: Any, using: str, queues: tuple[str, ...]) -> None:
         self._model = model
@@ -45,15 +47,16 @@ class Maintenance:
             self.paused = Queue.objects.using(self._using).paused_names()
             self._pauses_at = now + PAUSES_EVERY
         if now >= self._rescue_at:
-            rescue.rescue(self._model, self._using, list(self._queues))
             self._rescue_at = now + RESCUE_EVERY
+            rescue.rescue(self._model, self._using, list(self._queues))
         if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY
             self._guardian.look()
             self._look_at = now + (LOOK_AGAIN if self._guardian.suspects else LOOK_EVERY)
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:
-            began = time.monotonic()
+            self._tidy_at, began = now + TIDY_EVERY, time.monotonic()
             more = self._tidy()
             soon = max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))
             self._tidy_at = now + (min(soon, TIDY_EVERY) if more else TIDY_EVERY)
@@ -72,5 +75,5 @@ class Maintenance:
             if options.dead_retention is not None:
                 walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
         Schedule.objects.using(self._using).forget()
-        Worker.objects.using(self._using).filter(beat_at__lt=DbNow() - WORKER_ROWS_KEPT).delete()
+        forget_workers(self._using, age=WORKER_ROWS_KEPT)
         return more

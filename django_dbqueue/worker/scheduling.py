@@ -39,6 +39,7 @@ class Timetable:
     def run(self, now: float) -> None:
         """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
         if self._plans and now >= self._look_at:
+            self._look_at = now + LOOK_AGAIN  # in case it fails
             self._look_at = now + self._look()
 
     def _look(self) -> float:
