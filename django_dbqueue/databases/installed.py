@@ -10,16 +10,16 @@ from django_dbqueue.databases.words import Statement
 
 
 def standing_on_mysql(names: Sequence[str]) -> Statement:
-    """(kind, name, signature, comment) of what bears these names, or our mark; a view is ours if it reads our table."""
+    """(kind, name, signature, comment) of what bears these names, or our mark; a view has its comment in its text."""
     return Statement(
         "SELECT ROUTINE_TYPE, ROUTINE_NAME, ROUTINE_NAME, ROUTINE_COMMENT FROM information_schema.ROUTINES "
         "WHERE ROUTINE_SCHEMA = DATABASE() "
         f"AND (ROUTINE_NAME IN ({Dialect.holes(len(names))}) OR ROUTINE_COMMENT LIKE %s) "
         "UNION ALL SELECT CASE t.TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, t.TABLE_NAME, t.TABLE_NAME, "
-        "CASE WHEN v.VIEW_DEFINITION LIKE %s THEN %s ELSE '' END FROM information_schema.TABLES AS t "
+        "COALESCE(REGEXP_SUBSTR(v.VIEW_DEFINITION, %s), '') FROM information_schema.TABLES AS t "
         "LEFT JOIN information_schema.VIEWS AS v ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME "
         "WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME = %s",
-        (*names, f"{MARK} %", f"%`{Dialect.message}`%", MARK, VIEW),
+        (*names, f"{MARK} %", f"{MARK} [0-9a-f]{{16}}", VIEW),
     )
 
 
