@@ -169,8 +169,13 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         return archive.purge(self._write_alias, finished)
 
 
-class MessageManager(models.Manager.from_queryset(MessageQuerySet)):  # type: ignore[misc]
+_MessageManager = models.Manager.from_queryset(MessageQuerySet)
+
+
+class MessageManager(_MessageManager["Message"]):
     """``Message.objects``."""
+
+    _hints: dict[str, Any]
 
     def get_queryset(self) -> MessageQuerySet:
         """Messages where they are written."""
@@ -199,8 +204,13 @@ class QueueQuerySet(models.QuerySet[Any]):
         return set(self.filter(is_paused=True).values_list("name", flat=True))
 
 
-class QueueManager(models.Manager.from_queryset(QueueQuerySet)):  # type: ignore[misc]
+_QueueManager = models.Manager.from_queryset(QueueQuerySet)
+
+
+class QueueManager(_QueueManager[Any]):
     """``Queue.objects``."""
+
+    _hints: dict[str, Any]
 
     def get_queryset(self) -> QueueQuerySet:
         """Queues where their messages are."""

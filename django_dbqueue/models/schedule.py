@@ -103,8 +103,13 @@ def _definition(plan: Plan) -> dict[str, str]:
     return {"name": plan.name, "cron": plan.cron.expression, "timezone": plan.cron.timezone}
 
 
-class ScheduleManager(models.Manager.from_queryset(ScheduleQuerySet)):  # type: ignore[misc]
+_ScheduleManager = models.Manager.from_queryset(ScheduleQuerySet)
+
+
+class ScheduleManager(_ScheduleManager["Schedule"]):
     """``Schedule.objects``."""
+
+    _hints: dict[str, Any]
 
     def get_queryset(self) -> ScheduleQuerySet:
         """Schedules where their messages are."""

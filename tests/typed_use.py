@@ -1,0 +1,51 @@
+"""How a typed project uses the app. Only mypy reads this (``files`` in pyproject.toml); nothing of it runs.
+
+Without it, ``Message.objects`` could turn into Any unseen, and a user's mistakes would pass.
+"""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from django_dbqueue import Envelope, Retry, consumer
+from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
+from django_dbqueue.lifecycle.requeue import Changed
+from django_dbqueue.models import Message, Queue
+from django_dbqueue.models.querysets import MessageQuerySet
+
+
+@consumer("emails", lease=60, cron="0 3 * * *", timezone="Europe/Berlin", missed="skip")
+def send(message: Message) -> None:
+    raise Retry("busy", after=1)
+
+
+@consumer("letters")
+async def send_later(message: Message) -> None:
+    assert_type(await Message.objects.aenqueue(message.payload, queue="emails"), Message)
+
+
+def senders() -> None:
+    assert_type(Message.objects.enqueue({"to": "ann"}, queue="emails", on_conflict="update"), Message)
+    assert_type(Message.objects.enqueue_many([Envelope({"to": "bob"}, key="b"), "text"], queue="emails"), EnqueueReport)
+    assert_type(Message.objects.get_by_key("emails", "b"), Message | None)
+    assert_type(Message.objects.drop("emails", "b", reason="cancelled"), bool)
+    Message.objects.enqueue({}, on_conflict="nope")  # type: ignore[arg-type]
+    Message.objects.enqueue({}, "emails")  # type: ignore[call-arg]
+    Message.objects.claimed()  # type: ignore[attr-defined]
+
+
+def holders() -> None:
+    for message in Message.objects.claim(10, queue="emails", lease=60):
+        with message.transaction():
+            assert_type(message, Message)
+    assert_type(Message.objects.ack(Message.objects.using("other").claim()), list[Message])
+
+
+def operators() -> None:
+    assert_type(Message.objects.dead("emails"), MessageQuerySet)
+    assert_type(Message.objects.using("other").stuck(), MessageQuerySet)
+    assert_type(Message.objects.dead("emails").requeue(), Changed)
+    assert_type(Message.objects.peek("emails", state="done"), list[Message])
+    assert_type(Message.objects.archive("emails", older_than=0), int)
+    assert_type(Queue.objects.paused_names(), set[str])
+    Queue.objects.pause("emails", by=7)  # type: ignore[arg-type]
