@@ -37,7 +37,7 @@ BARREN: Final = 5
 STEADY: Final = 10.0
 """Seconds that a child must have lived for its death not to slow the next start."""
 LATE_CLAIM: Final = 5.0
-"""Seconds in which the server may commit a claim whose child died before it heard of it."""
+"""Seconds in which the server may commit a claim whose child ended before it heard of it."""
 LOOK_FOR_STRAYS: Final = 10.0
 """Seconds between looks for queues that no consumer serves."""
 
@@ -179,7 +179,7 @@ class Supervisor:
             logger.error("child %s died %s times before it started a message; giving it up", child.index, BARREN)
             child.is_finished = self._gave_up = True
         if not crashed and code == EXIT_OK:
-            self._take_over(board)
+            self._take_over(board, child.worker_id)
         else:
             self._aftermaths.append((board, child.worker_id, say_how(code), self._killed))
             if crashed and not self._killed:
@@ -202,10 +202,8 @@ class Supervisor:
                     self._options.database, worker_id, self._consumers, board, how=how, cut_off=cut_off
                 )
                 self._cut_off += running if cut_off else 0
-                self._take_over(board)
+                self._take_over(board, worker_id)
                 self._aftermaths.remove(entry)
-                if board.is_claiming:
-                    self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
             except Error as error:
                 logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
                 if not isinstance(error, StillLocked):
@@ -222,11 +220,13 @@ class Supervisor:
         except Error:
             discard(self._options.database)
 
-    def _take_over(self, board: Board) -> None:
-        """Keep what a board of the past has counted, and when its last retry is due."""
+    def _take_over(self, board: Board, worker_id: int) -> None:
+        """Keep what a board of the past has counted, when its last retry is due, and whose last claim is open."""
         for name in COUNTERS:
             self._totals[name] += board.counter(name)
         self._retry_due = max(self._retry_due, board.retry_due)
+        if board.is_claiming:
+            self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
 
     # -- stopping -----------------------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ OTHER = (987_654_321).to_bytes(4, "little")
 
 
 @contextmanager
-def relay(url: str) -> Iterator[str]:
-    """The URL of a relay to that server."""
+def relay(url: str, *, clients: list[socket.socket] | None = None) -> Iterator[str]:
+    """The URL of a relay to that server; ``clients`` gets each connection to it, for the test to cut."""
     address = urlsplit(url)
     assert address.hostname
     assert address.port
     rename = _rename_on_mysql if address.scheme == "mysql" else _rename_on_postgresql
-    clients: list[socket.socket] = []
+    clients = [] if clients is None else clients
     threads: list[threading.Thread] = []
 
     def accept() -> None:

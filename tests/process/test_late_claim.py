@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from django.db import connection
 
 from django_dbqueue.models import Message, Worker
 from tests.process.conftest import wait_until
+from tests.process.pooler import relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,3 +65,26 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
         row = Message.objects.get(pk=message.pk)
         assert (row.read_count, row.crashes) == (1, 0)
         assert row.conn_id != claimer[0]
+
+    def test_a_claim_whose_reply_a_stopping_child_did_not_get_is_given_back_uncharged(
+        start_worker: Callable[..., Any], commits_of_claims_wait: None
+    ) -> None:
+        run(f"SELECT pg_advisory_lock({GATE})")
+        message = Message.objects.enqueue({"do": "ok"}, queue="test", lease=600)
+        lines: list[socket.socket] = []
+        with relay(os.environ["DBQUEUE_TEST_URL"], clients=lines) as url:
+            worker = start_worker(DBQUEUE_TEST_URL=url, PGSSLMODE="disable", PGGSSENCMODE="disable")
+            wait_until(
+                lambda: run("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "the claim's commit"
+            )
+            worker.signal(signal.SIGTERM)
+            worker.wait_for_output("stopping")
+            for line in lines:
+                with suppress(OSError):  # it has gone by itself
+                    line.shutdown(socket.SHUT_RDWR)
+            worker.wait_for_output("database trouble")
+            run(f"SELECT pg_advisory_unlock({GATE})")
+            assert worker.ended() == 0, worker.output
+        row = Message.objects.get(pk=message.pk)
+        assert (row.status, row.read_count, row.crashes) == ("n", 0, 0)
+        assert worker.notes("begin") == []
