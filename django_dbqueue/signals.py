@@ -14,11 +14,28 @@ signal                    arguments besides ``sender`` (the message model)
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from django.dispatch import Signal
 
-message_done = Signal()
-message_failed = Signal()
-message_died = Signal()
-message_rescued = Signal()
-lease_lost = Signal()
-ack_undecided = Signal()
+logger = logging.getLogger(__name__)
+
+
+class Event(Signal):
+    """A signal of what happened: what a listener raises is logged, and stops nobody who tells of it."""
+
+    def send(self, sender: Any, **named: Any) -> list[tuple[Any, Any]]:
+        told = self.send_robust(sender, **named)
+        for receiver, error in told:
+            if isinstance(error, Exception):
+                logger.error("a listener of a signal failed: %s of %s", error, receiver, exc_info=error)
+        return told
+
+
+message_done = Event()
+message_failed = Event()
+message_died = Event()
+message_rescued = Event()
+lease_lost = Event()
+ack_undecided = Event()

@@ -1,0 +1,74 @@
+"""Who listens may fail; who tells has committed already, and must go on with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue import consumers, signals
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.models import Message
+from django_dbqueue.worker.heartbeat import extend
+from django_dbqueue.worker.holding import Delivery
+from tests.factories import QUEUE, held, stuck, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db
+
+
+def fail(*, signal: Any, **_: Any) -> None:
+    raise ValueError("a listener's own")
+
+
+@pytest.fixture
+def listeners_fail(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    events = [each for each in vars(signals).values() if isinstance(each, signals.Event)]
+    for event in events:
+        event.connect(fail)
+    yield
+    for event in events:
+        event.disconnect(fail)
+    said = [record.getMessage() for record in caplog.get_records("call") if record.name == signals.__name__]
+    assert said
+    assert all("a listener's own" in text for text in said)
+
+
+def taken_away() -> Message:
+    message = held()
+    Message.objects.filter(pk=message.pk).drop_all("unwanted")
+    return message
+
+
+@pytest.mark.usefixtures("listeners_fail")
+def test_a_holder_learns_that_the_claim_is_lost_whatever_a_listener_does() -> None:
+    with pytest.raises(LeaseLost):
+        taken_away().ack()
+    lost, kept = taken_away(), held()
+    assert Message.objects.ack([lost, kept]) == [lost]
+    assert kept.pk in Message.objects.done(QUEUE).values_list("pk", flat=True)
+
+
+@pytest.mark.usefixtures("listeners_fail")
+def test_a_rescue_goes_on_to_its_end_whatever_a_listener_does() -> None:
+    stuck(priority=1)
+    stuck(priority=2)
+    assert Message.objects.rescue(QUEUE) == 2
+
+
+@pytest.mark.usefixtures("listeners_fail")
+def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> None:
+    spent = waiting(max_reads=1)
+    Message.objects.filter(pk=spent.pk).update(read_count=1)
+    message = waiting()
+    assert [each.pk for each in Message.objects.claim(2, queue=QUEUE)] == [message.pk]
+
+
+@pytest.mark.usefixtures("listeners_fail")
+def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
+    consumer = consumers.Consumer(QUEUE, fail)
+    deliveries = [Delivery(taken_away(), consumer, consumer.resolved()) for _ in range(2)]
+    extend("default", deliveries)
+    assert [each.message.lease_lost for each in deliveries] == [True, True]
