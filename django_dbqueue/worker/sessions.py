@@ -9,6 +9,19 @@ from typing import Any
 from django.db import Error, connections
 
 
+def do_without_pools() -> None:
+    """Connect without Django's pools (PostgreSQL) from now on, in this process and in those that it forks.
+
+    A pool doesn't survive a fork: two children would talk on one socket. And each thread here keeps its connection.
+    """
+    for connection in connections.all():
+        options = connection.settings_dict.get("OPTIONS", {})
+        if options.get("pool"):
+            connection.close()
+            connection.close_pool()  # type: ignore[attr-defined]
+            del options["pool"]
+
+
 def leave_clean() -> None:
     """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone."""
     for connection in connections.all(initialized_only=True):

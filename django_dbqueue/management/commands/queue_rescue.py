@@ -20,7 +20,7 @@ from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, blind_spots
 from django_dbqueue.management.options import chosen_alias, seconds
 from django_dbqueue.models import Message
-from django_dbqueue.worker.sessions import discard, discard_all
+from django_dbqueue.worker.sessions import discard, discard_all, do_without_pools
 from django_dbqueue.worker.shutdown import StopSignals
 
 INTERVAL: Final = 0.5
@@ -63,6 +63,7 @@ class Command(BaseCommand):
         self._json, self._rescued = said["json"], 0
         self._spots: list[str] = []
         self._alias = chosen_alias(said["database"])
+        do_without_pools()
         self._guardian = Guardian(Message, self._alias)
         package = logging.getLogger("django_dbqueue")
         if not package.handlers:  # what is logged is printed here already

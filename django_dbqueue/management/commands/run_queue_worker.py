@@ -24,6 +24,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.sessions import do_without_pools
 from django_dbqueue.worker.supervisor import Supervisor
 
 logger = logging.getLogger("django_dbqueue.worker")
@@ -72,6 +73,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **said: Any) -> None:
         logs.set_up(said["log_format"], said["verbosity"])
         alias = chosen_alias(said["database"])
+        do_without_pools()
         self._check_database(alias)
         consumers.autodiscover()
         chosen = self._choose(said["queues"])
