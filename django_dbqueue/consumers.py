@@ -50,8 +50,9 @@ class Consumer:
 
     @property
     def name(self) -> str:
-        """The handler's dotted name."""
-        return f"{self.handler.__module__}.{self.handler.__qualname__}"
+        """The handler's dotted name; of an object that has none, what it says of itself."""
+        handler: Any = self.handler
+        return f"{handler.__module__}.{getattr(handler, '__qualname__', None) or repr(handler)}"
 
     def resolved(self) -> conf.QueueOptions:
         """The options in force: the decorator's word, then the settings."""
@@ -105,6 +106,7 @@ def consumer(
     schedule = _schedule_of(queue, cron, timezone, missed)
 
     def register(handler: Handler) -> Handler:
+        _refuse_what_cannot_run(queue, handler)
         new = Consumer(queue, handler, said, transactional, schedule)
         if new.transactional and new.is_async:
             raise ImproperlyConfigured(
@@ -122,6 +124,16 @@ def consumer(
         return handler
 
     return register
+
+
+def _refuse_what_cannot_run(queue: str, handler: Any) -> None:
+    if not callable(handler):
+        raise ImproperlyConfigured(f"The consumer of queue {queue!r} must be a function, not {handler!r}.")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise ImproperlyConfigured(
+            f"{handler!r}, the consumer of queue {queue!r}, has a yield: calling it makes a generator and runs "
+            "nothing of it, so that messages would be acked unprocessed. Take the yield out."
+        )
 
 
 def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str) -> dict[str, Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +23,35 @@ def handle(message: Any) -> None:
 
 async def handle_asynchronously(message: Any) -> None:
     pass
+
+
+def handle_nothing(message: Any) -> Iterator[None]:
+    yield
+
+
+async def handle_nothing_asynchronously(message: Any) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("wrong", [handle_nothing, handle_nothing_asynchronously])
+def test_a_handler_with_a_yield_is_refused_for_nothing_of_it_would_run(wrong: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"the consumer of queue 'q', has a yield"):
+        consumer("q")(wrong)
+    assert consumers.registered() == {}
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(ImproperlyConfigured, match="consumer of queue 'q' must be a function, not 5"):
+        consumer("q")(5)  # type: ignore[type-var]
+    assert consumers.registered() == {}
+
+
+def test_a_handler_without_a_name_is_called_by_what_it_says_of_itself() -> None:
+    handler = partial(handle)
+    consumer("q")(handler)
+    assert "handle" in consumers.registered()["q"].name
+    with pytest.raises(ImproperlyConfigured, match="Queue 'q' has two consumers"):
+        consumer("q")(partial(handle_asynchronously))
 
 
 def test_a_consumer_is_transactional_only_if_it_says_so() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
@@ -66,7 +67,7 @@ def _call(delivery: Delivery) -> Verdict:
     elif delivery.consumer.transactional:
         return _call_in_transaction(delivery)
     else:
-        delivery.consumer.handler(delivery.message)
+        _refuse_unawaited(delivery.consumer, delivery.consumer.handler(delivery.message))
     return ACK
 
 
@@ -81,7 +82,7 @@ def _call_in_transaction(delivery: Delivery) -> Verdict:
     def attempt() -> Verdict:
         with message.transaction():
             transaction.on_commit(lambda: commits.append(alias), using=alias)
-            delivery.consumer.handler(message)
+            _refuse_unawaited(delivery.consumer, delivery.consumer.handler(message))
             settled_by_itself = message.settlements_pending
         return NOTHING if settled_by_itself else ACKED
 
@@ -95,11 +96,23 @@ def _call_async(delivery: Delivery) -> None:
     async def run() -> None:
         try:
             async with asyncio.timeout(timeout) as scope:
-                await handler(delivery.message)
+                _refuse_unawaited(delivery.consumer, await handler(delivery.message))
         finally:
             delivery.timed_out = scope.expired()
 
     async_to_sync(run)()
+
+
+def _refuse_unawaited(consumer: Consumer, returned: Any) -> None:
+    """Raise TypeError for a handler that returned what somebody would have to await: its work was not done."""
+    if not inspect.isawaitable(returned):
+        return
+    if inspect.iscoroutine(returned):
+        returned.close()
+    raise TypeError(
+        f"{consumer.name} returned a {type(returned).__name__} that nobody awaited, so the message was not processed. "
+        "Write the consumer itself as async def, without a decorator that hides it, and let it await what it calls."
+    )
 
 
 def timed_out(consumer: Consumer, options: QueueOptions) -> str:

@@ -231,3 +231,23 @@ async def do_asynchronously(message: Message) -> None:
     await asyncio.sleep(message.payload["seconds"])
     assert await Message.objects.filter(pk=message.pk).aexists()
     note("end", message)
+
+
+async def _never_awaited(message: Message) -> None:
+    note("ran", message)
+
+
+@consumer("unawaited", max_reads=1)
+def forget_to_await(message: Message) -> Any:
+    return _never_awaited(message)
+
+
+@consumer("unawaited-transactional", max_reads=1, transactional=True)
+def forget_to_await_in_a_transaction(message: Message) -> Any:
+    Queue.objects.create(name=f"effect-{message.pk}")
+    return _never_awaited(message)
+
+
+@consumer("unawaited-async", max_reads=1)
+async def forget_to_await_asynchronously(message: Message) -> Any:
+    return _never_awaited(message)

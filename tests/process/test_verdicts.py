@@ -107,6 +107,19 @@ def test_async_consumers_run_and_are_cancelled_at_their_timeout(drain: Callable[
     assert worker.notes("end", slow.pk) == []
 
 
+def test_a_handler_that_returns_what_nobody_awaits_has_failed_and_is_not_taken_for_done(
+    drain: Callable[..., Any],
+) -> None:
+    sent = [send(queue) for queue in ("unawaited", "unawaited-transactional", "unawaited-async")]
+    worker = drain()
+    for message in sent:
+        row = Message.objects.get(pk=message.pk)
+        assert row.is_dead
+        assert "returned a coroutine that nobody awaited" in str(row.error)
+        assert not Queue.objects.filter(name=f"effect-{message.pk}").exists()
+    assert worker.notes("ran") == []
+
+
 def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Callable[..., Any]) -> None:
     slow = send("timed", do="sleep", seconds=30)
     ok = send("timed", do="ok")
