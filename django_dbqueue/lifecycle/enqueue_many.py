@@ -6,7 +6,7 @@ where a key is taken between our look and our INSERT, the look is repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,11 @@ def enqueue_many(
 ) -> EnqueueReport:
     """Store messages of envelopes or payloads in one transaction: all or nothing, in bounded memory."""
     check_on_conflict(on_conflict)
+    if isinstance(items, str | bytes | Mapping | Envelope):
+        raise InvalidMessage(
+            f"enqueue_many() takes an iterable of payloads or envelopes, not a single {type(items).__name__}, whose "
+            "parts would be messages: use enqueue(), or put it into a list. Nothing was enqueued."
+        )
     counts = {"created": 0, "updated": 0, "ignored": 0}
 
     def store() -> EnqueueReport:

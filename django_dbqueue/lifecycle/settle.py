@@ -33,7 +33,7 @@ def error_text(error: str | BaseException | None) -> str | None:
         head = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error)).strip()
         error = head if trace == head else f"{head}\n\n{trace}"
-    data = error.replace("\0", "\\0").encode("utf-8", "backslashreplace")
+    data = str(error).replace("\0", "\\0").encode("utf-8", "backslashreplace")
     return data[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
 

@@ -42,6 +42,13 @@ def test_nothing_is_a_good_iterable_too() -> None:
     assert enqueue_many([]) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("one", ["a text", b"bytes", {"to": "ann"}, Envelope({"to": "ann"})], ids=lambda one: type(one))
+def test_a_single_payload_is_refused_and_not_taken_apart_into_messages(one: Any) -> None:
+    with pytest.raises(InvalidMessage, match=rf"not a single {type(one).__name__}.* use enqueue\(\)"):
+        enqueue_many(one)
+    assert payloads() == []
+
+
 def test_an_envelope_says_what_enqueue_takes() -> None:
     envelope = Envelope("p", key="k", delay=60, priority=5, max_reads=2, lease=9, headers={"h": 1})
     assert enqueue_many([envelope]) == (1, 0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.utils.translation import gettext_lazy
 
 from django_dbqueue import DuplicateKey, InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import UndecodableMessage
@@ -254,7 +255,7 @@ def test_the_old_holder_of_a_message_that_an_operator_moved_has_lost_it() -> Non
         Message.objects.all().drop_all("clear")
 
 
-@pytest.mark.parametrize("reason", ["", None, "a\0b", "\ud800", "x" * 70_000])
+@pytest.mark.parametrize("reason", ["", None, "a\0b", "\ud800", "x" * 70_000, 404, gettext_lazy("late")])
 def test_any_reason_can_be_given_and_is_kept_as_far_as_it_can_be(reason: Any) -> None:
     dropped, rejected = waiting(), waiting()
     assert Message.objects.filter(pk=dropped.pk).drop_all(reason) == 1
