@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from django.apps import apps
@@ -44,7 +44,7 @@ def check_connection(connection: Any) -> list[checks.CheckMessage]:
         return [checks.Error(f"The queue can't live in the database {alias!r}.", hint=str(error), id="dbqueue.E011")]
     try:
         connection.ensure_connection()
-        return _BY_VENDOR[connection.vendor](connection)
+        return [*check_autocommit(connection), *_BY_VENDOR[connection.vendor](connection)]
     except DatabaseError as error:
         return [
             checks.Error(
@@ -54,6 +54,18 @@ def check_connection(connection: Any) -> list[checks.CheckMessage]:
                 id="dbqueue.E010",
             )
         ]
+
+
+def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
+    """Refuse connections that begin with autocommit off: there nobody commits what the queue does by itself."""
+    if not connection.settings_dict["AUTOCOMMIT"]:
+        yield checks.Error(
+            f"The database {connection.alias!r} has AUTOCOMMIT off: a worker's claims and acks would never be "
+            "committed, and each message would run again and again.",
+            hint=f"Leave AUTOCOMMIT out of DATABASES[{connection.alias!r}], or give the queue an alias of its own "
+            "without it (DBQUEUE['DATABASE']).",
+            id="dbqueue.E016",
+        )
 
 
 def _first_line(error: BaseException) -> str:

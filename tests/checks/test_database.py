@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.management import call_command
-from django.core.management.base import SystemCheckError
+from django.core.management.base import CommandError, SystemCheckError
 from django.db import connection, connections
 from django.test import override_settings
 
@@ -84,6 +84,16 @@ def test_a_database_that_does_not_answer_is_one_error_and_no_traceback(
     session.close()
     assert ids(messages) == ["E010"]
     assert "\n" not in messages[0].msg
+
+
+def test_connections_that_begin_with_autocommit_off_are_refused_by_all_who_commit_by_themselves(
+    session: BaseDatabaseWrapper, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(session.settings_dict, "AUTOCOMMIT", False)
+    assert ids(blocking_errors("default")) == ["E016"]
+    for command in (["run_queue_worker", "--drain"], ["queue_rescue"]):
+        with pytest.raises(CommandError, match="AUTOCOMMIT off"):
+            call_command(*command)
 
 
 def test_a_database_without_tables_is_fine(session: BaseDatabaseWrapper, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from multiprocessing.connection import wait
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error
+from django.db import Error, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
+from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, blind_spots
 from django_dbqueue.management.options import chosen_alias, seconds
@@ -90,6 +91,8 @@ class Command(BaseCommand):
     # -- looking ------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        for refusal in check_autocommit(connections[self._alias]):
+            raise CommandError(f"{refusal.msg}\n  {refusal.hint}")
         try:
             Message.objects.using(self._alias).order_by("pk").values_list("pk").first()
             self._name_blind_spots()
