@@ -90,7 +90,7 @@ class Feeder:
             self.empty_at = now
         if got < want:
             self._poll_at = time.monotonic() + self._backoff.next()
-        return self._holding.take_back() if self._suspects else []
+        return self._give_way() if self._suspects else []
 
     def until_next(self, now: float) -> float:
         """How many seconds nothing will be due here, if nothing comes in."""
@@ -106,6 +106,13 @@ class Feeder:
         self._suspects.clear()
         return waiting
 
+    def _give_way(self) -> list[Delivery]:
+        """Return what has not started, for a suspect to be alone; it doesn't count as one of our share."""
+        unstarted = self._holding.take_back()
+        if self._left is not None:
+            self._left += len(unstarted)
+        return unstarted
+
     def _want(self, now: float) -> int:
         ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
         target = max(self._options.threads, min(self._options.batch, ahead))
@@ -120,10 +127,10 @@ class Feeder:
         options = consumer.resolved()
         lease = options.lease if self._options.lease is None else self._options.lease
         messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads)
-        if self._left is not None:
-            self._left -= len(messages)
         if messages:
             self._before_begin(len(messages))
+        if self._left is not None:
+            self._left -= len(messages)
         for message in messages:
             delivery = Delivery(message, consumer, options)
             if message.crashes:

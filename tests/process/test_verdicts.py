@@ -155,6 +155,15 @@ def test_max_messages_bounds_the_deliveries_of_all_processes(drain: Callable[...
     assert Message.objects.ready("test").filter(read_count=0).count() == 13
 
 
+def test_what_gives_way_to_a_suspect_is_none_of_the_deliveries_of_max_messages(drain: Callable[..., Any]) -> None:
+    messages = [send(do="ok") for _ in range(4)]
+    Message.objects.filter(pk=messages[2].pk).update(crashes=1)
+    worker = drain("--max-messages", "3", "--threads", "4")
+    assert "2 given back" in worker.output
+    assert len(worker.notes("begin")) == 3
+    assert Message.objects.done("test").count() == 3
+
+
 def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
     start_worker: Callable[..., Any],
 ) -> None:
