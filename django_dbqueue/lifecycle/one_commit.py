@@ -29,10 +29,10 @@ def acked_with_its_rows(message: Any, using: str) -> Iterator[None]:
         )
     with transaction.atomic(using=using):
         earlier = message.settlements_pending
-        beginning = transaction.savepoint(using=using)
+        beginning: Any = connection.savepoint()
         yield
         try:
-            transaction.savepoint_commit(beginning, using=using)
+            connection.savepoint_commit(beginning)
         except DatabaseError as error:
             raise TransactionBroken(message.pk) from error
         if message.settlements_pending == earlier:
