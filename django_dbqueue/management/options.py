@@ -8,7 +8,8 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from django.core.management.base import CommandError
-from django.db import connections
+from django.db import Error, connections
+from django.utils.translation import gettext as _
 
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
@@ -44,3 +45,14 @@ def chosen_alias(said: str | None) -> str:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
     return alias
+
+
+def unreadable(alias: str, error: Error) -> CommandError:
+    """Return what a command ends with where it can't read the queue's tables."""
+    return CommandError(
+        _(
+            "The queue's tables in database %(alias)r can't be read: %(error)s\n"
+            "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
+        )
+        % {"alias": alias, "error": error}
+    )

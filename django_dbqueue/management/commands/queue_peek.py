@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage, UnsupportedDatabase
 from django_dbqueue.lifecycle.rescue import queues_in_use
-from django_dbqueue.management.options import chosen_alias, whole
+from django_dbqueue.management.options import chosen_alias, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
@@ -72,13 +72,7 @@ class Command(BaseCommand):
         except UnsupportedDatabase as error:
             raise CommandError(str(error)) from error
         except Error as error:
-            raise CommandError(
-                _(
-                    "The queue's tables in database %(alias)r can't be read: %(error)s\n"
-                    "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
-                )
-                % {"alias": alias, "error": error}
-            ) from error
+            raise unreadable(alias, error) from error
         for message in messages:
             show = _as_json if said["json"] else _as_text
             self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"]))

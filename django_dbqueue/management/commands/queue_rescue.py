@@ -19,7 +19,7 @@ from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, blind_spots
-from django_dbqueue.management.options import chosen_alias, seconds
+from django_dbqueue.management.options import chosen_alias, seconds, unreadable
 from django_dbqueue.models import Message
 from django_dbqueue.worker.sessions import discard, discard_all, do_without_pools
 from django_dbqueue.worker.shutdown import StopSignals
@@ -99,13 +99,7 @@ class Command(BaseCommand):
         except UnsupportedDatabase as error:
             raise CommandError(str(error)) from error
         except Error as error:
-            raise CommandError(
-                _(
-                    "The queue's tables in database %(alias)r can't be read: %(error)s\n"
-                    "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
-                )
-                % {"alias": self._alias, "error": error}
-            ) from error
+            raise unreadable(self._alias, error) from error
 
     def _look_once(self) -> None:
         """Look for as long as it takes to see who is dead by now."""

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.management.options import chosen_alias, seconds, whole
+from django_dbqueue.management.options import chosen_alias, seconds, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
@@ -117,10 +117,7 @@ class Command(BaseCommand):
         try:
             Message.objects.using(alias).order_by("pk").values_list("pk").first()
         except Error as error:
-            raise CommandError(
-                f"The queue's table in database {alias!r} can't be read: {error}\n"
-                f"  Is the server up, and did you run: manage.py migrate --database {alias}"
-            ) from error
+            raise unreadable(alias, error) from error
 
     def _choose(self, names: str | None) -> dict[str, consumers.Consumer]:
         registered = consumers.registered()
