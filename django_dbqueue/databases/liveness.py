@@ -72,12 +72,16 @@ class Liveness(Words):
         """Delete a worker's row."""
         return Statement(f"DELETE FROM {self.worker} WHERE id = %s", (worker_id,))
 
-    def elsewhere(self, server: str, seconds: float) -> Statement:
-        """Count workers that beat lately and can't be judged here: without a proven session, or on another server."""
+    def elsewhere(self, server: str, *, lately: float, settles: float) -> Statement:
+        """Count workers that beat lately and can't be judged here: without a proven session, or on another server.
+
+        Those that began less than ``settles`` seconds ago may be about to prove theirs.
+        """
         return Statement(
             f"SELECT SUM(CASE WHEN server = '' THEN 1 ELSE 0 END), SUM(CASE WHEN server <> '' THEN 1 ELSE 0 END) "
-            f"FROM {self.worker} WHERE server <> %s AND beat_at > {self.plus(self.now, '%s')}",
-            (server, -seconds),
+            f"FROM {self.worker} WHERE server <> %s AND beat_at > {self.plus(self.now, '%s')} "
+            f"AND started_at < {self.plus(self.now, '%s')}",
+            (server, -lately, -settles),
         )
 
     @property

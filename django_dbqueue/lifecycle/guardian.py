@@ -36,6 +36,8 @@ JUDGES_FOR: Final = 0.5
 """Seconds after which a look leaves the rest of the dead to the next one."""
 LATELY: Final = 60.0
 """Seconds since whose last beat a worker counts where blind spots are named."""
+SETTLES: Final = 3.0
+"""Seconds that a worker has, after its start or an outage, to prove its session before it is named as one."""
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +242,7 @@ def blind_spots(using: str) -> list[str]:
             raise
         spots.append(_blind_words())
     [(_conn_id, server)] = fetch(using, dialect.me())
-    [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, LATELY))
+    [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, lately=LATELY, settles=SETTLES))
     if unproven:
         spots.append(
             ngettext(

@@ -14,12 +14,12 @@ def do_without_pools() -> None:
 
     A pool doesn't survive a fork: two children would talk on one socket. And each thread here keeps its connection.
     """
-    for connection in connections.all():
-        options = connection.settings_dict.get("OPTIONS", {})
-        if options.get("pool"):
-            connection.close()
-            connection.close_pool()  # type: ignore[attr-defined]
-            del options["pool"]
+    for alias, said in connections.settings.items():
+        if said["OPTIONS"].get("pool"):
+            pooled: Any = connections[alias]
+            pooled.close()
+            pooled.close_pool()
+            del said["OPTIONS"]["pool"]
 
 
 def leave_clean() -> None:

@@ -267,6 +267,8 @@ else:
         silent_worker(session)
         assert blind_spots("default") == []
         Worker.objects.update(server="")
+        assert blind_spots("default") == [], "it has just begun, and may be about to prove its session"
+        Worker.objects.update(started_at=DbNow() - timedelta(seconds=4))
         [unproven] = blind_spots("default")
         assert "1 worker can't prove its session" in unproven
         Worker.objects.update(server="another since then")

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, blind_spots
+from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
 from django_dbqueue.management.options import chosen_alias, seconds, unreadable
 from django_dbqueue.models import Message
 from django_dbqueue.worker.sessions import discard, discard_all, do_without_pools
@@ -125,12 +125,13 @@ class Command(BaseCommand):
                     Message.objects.rescue(using=self._alias)
                     rescue_at = now + interval
                 self._guardian.look()
-                if now >= spots_at or is_down:
-                    self._name_blind_spots()
-                    spots_at = now + LOOKS_FOR_SPOTS
                 if is_down:
                     self._print("database back", _("The database answers again."))
-                is_down = False
+                    spots_at = now + SETTLES
+                    is_down = False
+                if now >= spots_at:
+                    self._name_blind_spots()
+                    spots_at = now + LOOKS_FOR_SPOTS
             except Error as error:
                 if not is_down:
                     text = _("Database trouble, trying on: %(error)s") % {"error": _one_line(error)}
