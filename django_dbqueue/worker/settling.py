@@ -34,7 +34,7 @@ class Settler:
         self.using = using
         self._holding = holding
         self._board = board
-        self._acks: dict[Change, list[tuple[Delivery, float]]] = {}
+        self._acks: dict[str, list[tuple[Delivery, float]]] = {}
         self._others: list[tuple[Delivery, Verdict]] = []
         self._unstarted: list[Delivery] = []
 
@@ -50,7 +50,7 @@ class Settler:
             if verdict.verb == "acked":
                 self._tell_done(delivery, seconds)
         elif verdict.verb == "ack":
-            self._acks.setdefault(ack_of(self.using, delivery.message.queue), []).append((delivery, seconds))
+            self._acks.setdefault(delivery.options.on_ack, []).append((delivery, seconds))
         else:
             self._others.append((delivery, verdict))
 
@@ -61,9 +61,9 @@ class Settler:
     def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
         dialect = dialect_of(connections[self.using])
-        for change, acks in self._acks.items():
+        for acks in self._acks.values():  # one list for each on_ack, so that its first queue speaks for all
             while acks:
-                self._flush_acks(change, acks)
+                self._flush_acks(ack_of(self.using, acks[0][0].message.queue), acks)
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(self.using, dialect.release(), [delivery.message.claim for delivery in unstarted])
