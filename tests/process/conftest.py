@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -99,32 +99,31 @@ class GuardianProcess(WorkerProcess):
     command = "queue_rescue"
 
 
+Process = TypeVar("Process", bound=WorkerProcess)
+
+
+def _started(kind: type[Process], worker_env: dict[str, str], directory: Path) -> Iterator[Callable[..., Process]]:
+    processes: list[Process] = []
+
+    def start(*arguments: str, **environment: str) -> Process:
+        processes.append(kind(worker_env | environment, directory, arguments))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.end()
+
+
 @pytest.fixture
 def start_guardian(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., GuardianProcess]]:
     """Start guardians on the test database, with more environment where it is said; all are ended with the test."""
-    guardians: list[GuardianProcess] = []
-
-    def start(*arguments: str, **environment: str) -> GuardianProcess:
-        guardians.append(GuardianProcess(worker_env | environment, tmp_path, arguments))
-        return guardians[-1]
-
-    yield start
-    for guardian in guardians:
-        guardian.end()
+    yield from _started(GuardianProcess, worker_env, tmp_path)
 
 
 @pytest.fixture
 def start_worker(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     """Start workers on the test database; all of them are ended with the test."""
-    workers: list[WorkerProcess] = []
-
-    def start(*arguments: str, **environment: str) -> WorkerProcess:
-        workers.append(WorkerProcess(worker_env | environment, tmp_path, arguments))
-        return workers[-1]
-
-    yield start
-    for worker in workers:
-        worker.end()
+    yield from _started(WorkerProcess, worker_env, tmp_path)
 
 
 @pytest.fixture

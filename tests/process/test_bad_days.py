@@ -227,16 +227,22 @@ def test_sessions_killed_again_and_again_lose_nothing_and_need_no_restart(
     start_worker: Callable[..., Any], database: str
 ) -> None:
     """On SQLite, which has no sessions to kill, the file is locked for a while instead."""
+    worker = hurt_while_it_works(start_worker, database)
+    wait_until(lambda: Message.objects.done("test").count() == 300, "300 done")
+    ended = [note["id"] for note in worker.notes("end")]
+    assert set(ended) == set(Message.objects.values_list("pk", flat=True))
+    assert worker.process.poll() is None
+
+
+def hurt_while_it_works(start_worker: Callable[..., Any], database: str) -> Any:
+    """Start a worker on 300 messages, and hurt it five times on the way."""
     Message.objects.enqueue_many([{"do": "sleep", "seconds": 0.01}] * 300, queue="test")
     worker = start_worker("--threads", "2", "--batch", "20")
     worker.wait_for("end", times=5)
     for round_ in range(1, 6):
         hurt(database)
         worker.wait_for("end", times=5 + 20 * round_)
-    wait_until(lambda: Message.objects.done("test").count() == 300, "300 done")
-    ended = [note["id"] for note in worker.notes("end")]
-    assert set(ended) == set(Message.objects.values_list("pk", flat=True))
-    assert worker.process.poll() is None
+    return worker
 
 
 def hurt(database: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message, Queue
 from tests.process.conftest import wait_until
-from tests.process.test_bad_days import hurt
+from tests.process.test_bad_days import hurt_while_it_works
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,12 +57,7 @@ def test_what_had_succeeded_when_its_child_was_killed_is_removed_and_the_poison_
 def test_sessions_killed_again_and_again_remove_each_message_once_and_nobody_is_called_a_loser(
     start_worker: Callable[..., Any], database: str
 ) -> None:
-    Message.objects.enqueue_many([{"do": "sleep", "seconds": 0.01}] * 300, queue="test")
-    worker = start_worker("--threads", "2", "--batch", "20")
-    worker.wait_for("end", times=5)
-    for round_ in range(1, 6):
-        hurt(database)
-        worker.wait_for("end", times=5 + 20 * round_)
+    worker = hurt_while_it_works(start_worker, database)
     wait_until(lambda: not Message.objects.exists(), "all removed")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0

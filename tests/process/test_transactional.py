@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from django_dbqueue.models import Message, Queue
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -153,6 +154,23 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer: nobody waits for
     def test_a_row_that_a_dead_session_still_locks_holds_up_none_but_its_message(
         start_worker: Callable[..., Any],
     ) -> None:
+        with _a_dead_session_that_locks_its_row(start_worker) as (message, worker):
+            other = _send_on_another_connection({"do": "ok"})
+            worker.wait_for("end", other)
+        wait_until(lambda: stored(message).status == "y", "the second delivery to be acked")
+        assert (stored(message).read_count, effects(message)) == (2, ["2"])
+
+    def test_a_row_that_a_dead_session_still_locks_holds_up_no_other_childs_messages(
+        start_worker: Callable[..., Any],
+    ) -> None:
+        with _a_dead_session_that_locks_its_row(start_worker) as (message, worker):
+            other = _send_on_another_connection({"do": "die"})
+            worker.wait_for("begin", other, times=3)
+            assert "session gone" not in worker.output, "a guardian was faster than the supervisor"
+        wait_until(lambda: stored(message).status == "y", "the second delivery to be acked")
+
+    @contextmanager
+    def _a_dead_session_that_locks_its_row(start_worker: Callable[..., Any]) -> Iterator[tuple[Message, Any]]:
         """The dead child's session waits for our lock, so that the server doesn't notice that nobody is there."""
         Queue.objects.create(name="ours")
         message = send({"do": "extend and wait", "name": "ours"})
@@ -163,27 +181,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer: nobody waits for
             wait_until(_somebody_waits, "the handler to wait for our lock")
             os.kill(first["pid"], signal.SIGKILL)
             worker.wait_for_output("still holds the lock")
-            other = _send_on_another_connection({"do": "ok"})
-            worker.wait_for("end", other)
-        wait_until(lambda: stored(message).status == "y", "the second delivery to be acked")
-        assert (stored(message).read_count, effects(message)) == (2, ["2"])
-
-    def test_a_row_that_a_dead_session_still_locks_holds_up_no_other_childs_messages(
-        start_worker: Callable[..., Any],
-    ) -> None:
-        Queue.objects.create(name="ours")
-        message = send({"do": "extend and wait", "name": "ours"})
-        worker = start_worker()
-        with transaction.atomic():
-            Queue.objects.filter(name="ours").update(paused_by="mine")
-            [first] = worker.wait_for("extended", message.pk)
-            wait_until(_somebody_waits, "the handler to wait for our lock")
-            os.kill(first["pid"], signal.SIGKILL)
-            worker.wait_for_output("still holds the lock")
-            other = _send_on_another_connection({"do": "die"})
-            worker.wait_for("begin", other, times=3)
-            assert "session gone" not in worker.output, "a guardian was faster than the supervisor"
-        wait_until(lambda: stored(message).status == "y", "the second delivery to be acked")
+            yield message, worker
 
     def _somebody_waits() -> bool:
         with connection.cursor() as cursor:
