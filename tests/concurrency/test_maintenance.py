@@ -16,7 +16,7 @@ from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.scheduling import Timetable
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, done
-from tests.schedules.test_timetable import plan
+from tests.schedules.timetables import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

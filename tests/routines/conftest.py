@@ -18,6 +18,7 @@ ON_SERVERS = [
     "test_conformance.py",
     "test_cost.py",
     "test_grants.py",
+    "test_input.py",
     "test_install.py",
     "test_many.py",
     "test_verbs.py",

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any
 
 import pytest
@@ -16,176 +15,13 @@ from django.utils import timezone
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message, Queue, Schedule
-from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.schedules import DUE_HEADER, NAME_HEADER, Plan, read
-from django_dbqueue.worker.scheduling import CATCH_UP, LOOK_AGAIN, LOOK_EVERY, Timetable
+from django_dbqueue.models.fields import clock
+from django_dbqueue.worker.scheduling import LOOK_AGAIN, LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
 from tests.factories import claim_one
+from tests.schedules.timetables import HOURLY, NEVER_NOW, Worker, hourly, last_look_was, plan, sent, stands
 
 pytestmark = pytest.mark.django_db
-FAR = (datetime.now(UTC) + timedelta(minutes=30)).minute
-"""A minute of the hour that does not come while these tests run."""
-AS_FAR = (FAR + 10) % 60
-HOURLY = f"{FAR} * * * *"
-ALSO_HOURLY = f"{AS_FAR} * * * *"
-NEVER_NOW = "0 0 29 2 *"
-"""Once in four years."""
-
-
-def plan(name: str = "s", **said: Any) -> Plan:
-    return read(name, {"queue": "tests", "cron": HOURLY, "timezone": "UTC", **said})
-
-
-_starts = count(1)
-
-
-class Worker:
-    """One worker's timetable, whose monotonic clock is this test's; each is started later than the one before."""
-
-    def __init__(self, *plans: Plan, declared_at: datetime | None = None) -> None:
-        self.timetable = Timetable(
-            "default", plans, declared_at or clock("default") + timedelta(microseconds=next(_starts))
-        )
-        self._now = 0.0
-
-    def look(self) -> None:
-        self._now += LOOK_EVERY
-        self.timetable.run(self._now)
-
-
-def stands(name: str = "s") -> Schedule:
-    return Schedule.objects.get(pk=name)
-
-
-def last_look_was(ago: timedelta, name: str = "s") -> datetime:
-    """As if no worker had looked for so long; return how far the schedule has come."""
-    last_due = clock("default") - ago
-    Schedule.objects.filter(pk=name).update(last_due=last_due)
-    return last_due
-
-
-def sent(name: str = "s") -> list[datetime]:
-    """The due times of this schedule's messages, in the order of their ids."""
-    headers = [message.headers for message in Message.objects.order_by("pk")]
-    return [datetime.fromisoformat(each[DUE_HEADER]) for each in headers if each.get(NAME_HEADER) == name]
-
-
-def hourly(after: datetime, until: datetime) -> list[datetime]:
-    moment = after.replace(minute=FAR, second=0, microsecond=0)
-    moments = []
-    while moment <= until:
-        moments += [moment] if moment > after else []
-        moment += timedelta(hours=1)
-    return moments
-
-
-# Beginning, changing, ending
-
-
-def test_a_new_schedule_begins_now_and_fires_nothing_of_the_past() -> None:
-    before = clock("default")
-    worker = Worker(plan())
-    for _ in range(3):
-        worker.look()
-    row = stands()
-    assert before <= row.last_due <= clock("default")
-    assert (row.queue, row.cron, row.timezone, row.last_message_id) == ("tests", HOURLY, "UTC", None)
-    assert sent() == []
-
-
-def test_of_two_workers_that_add_it_at_once_the_slower_one_changes_nothing() -> None:
-    Schedule.objects.begin(plan(), declared_at=clock("default"))
-    row = stands()
-    Schedule.objects.begin(plan(queue="other"), declared_at=clock("default"))
-    assert (stands().last_due, stands().queue) == (row.last_due, "tests")
-
-
-@pytest.mark.parametrize("change", [{"cron": ALSO_HOURLY}, {"timezone": "Asia/Kolkata"}])
-def test_a_changed_schedule_begins_anew_and_fires_nothing_of_the_past(change: dict[str, str]) -> None:
-    Worker(plan()).look()
-    last_look_was(timedelta(hours=5))
-    before = clock("default")
-    worker = Worker(plan(**change))
-    for _ in range(3):
-        worker.look()
-    row = stands()
-    assert (row.cron, row.timezone) == (change.get("cron", HOURLY), change.get("timezone", "UTC"))
-    assert before <= row.last_due <= clock("default")
-    assert sent() == []
-
-
-def test_another_queue_payload_or_policy_is_no_other_schedule() -> None:
-    Worker(plan()).look()
-    since = last_look_was(timedelta(hours=5))
-    Worker(plan(queue="other", payload={"new": 1}, missed="all")).look()
-    assert sent() == hourly(since, clock("default"))
-    assert {(message.queue, message.payload["new"]) for message in Message.objects.all()} == {("other", 1)}
-    assert stands().queue == "other"
-
-
-def test_of_two_versions_the_one_that_was_started_later_has_the_word() -> None:
-    older = Worker(plan())
-    older.look()
-    newer = Worker(plan(cron=ALSO_HOURLY))
-    newer.look()
-    begun = stands()
-    for _ in range(3):
-        older.look()
-        newer.look()
-    assert (stands().cron, stands().last_due) == (ALSO_HOURLY, begun.last_due)
-    last_look_was(timedelta(hours=3))
-    older.look()
-    assert sent() == []
-    newer.look()
-    [due] = sent()
-    assert due.minute == AS_FAR
-
-
-def test_the_older_version_has_the_word_again_when_the_newer_one_is_gone() -> None:
-    older, newer = Worker(plan()), Worker(plan(cron=ALSO_HOURLY), declared_at=clock("default") + timedelta(seconds=1))
-    newer.look()
-    older.look()
-    assert stands().cron == ALSO_HOURLY
-    Schedule.objects.update(seen_at=DbNow() - timedelta(seconds=181))
-    older.look()
-    assert stands().cron == HOURLY
-
-
-def test_whoever_declares_the_same_later_strengthens_it() -> None:
-    first = Worker(plan())
-    between = Worker(plan(cron=ALSO_HOURLY))
-    last = Worker(plan())
-    first.look()
-    last.look()
-    between.look()
-    assert stands().cron == HOURLY
-
-
-def test_a_living_schedule_is_confirmed_once_a_minute_by_all_workers_together() -> None:
-    worker, other = Worker(plan()), Worker(plan(), declared_at=clock("default") - timedelta(hours=1))
-    worker.look()
-    worker.look()
-    seen = stands().seen_at
-    other.look()
-    assert stands().seen_at == seen
-    Schedule.objects.update(seen_at=DbNow() - timedelta(seconds=61))
-    stale = stands().seen_at
-    other.look()
-    assert stands().seen_at > stale
-
-
-def test_a_schedule_that_nobody_declares_fires_no_more_and_is_forgotten_after_a_month() -> None:
-    Worker(plan(), plan("kept")).look()
-    for name in ("s", "kept"):
-        last_look_was(timedelta(hours=5), name)
-    worker = Worker(plan("kept"))
-    worker.look()
-    assert (len(sent("kept")), sent("s")) == (1, [])
-    Schedule.objects.forget()
-    assert Schedule.objects.count() == 2
-    Schedule.objects.filter(pk="s").update(seen_at=DbNow() - timedelta(days=31))
-    Schedule.objects.forget()
-    assert Schedule.objects.get().name == "kept"
 
 
 # Due
@@ -326,57 +162,6 @@ def test_a_database_clock_that_is_set_back_fires_nothing_twice() -> None:
     for _ in range(3):
         worker.look()
     assert (sent(), stands().last_due) == ([], ahead)
-
-
-# Missed
-
-
-def test_of_missed_times_the_latest_is_enqueued_once() -> None:
-    worker = Worker(plan())
-    worker.look()
-    since = last_look_was(timedelta(days=3))
-    worker.look()
-    worker.look()
-    assert sent() == [hourly(since, clock("default"))[-1]]
-
-
-def test_all_missed_times_are_enqueued_in_order_up_to_a_bound() -> None:
-    worker = Worker(plan(missed="all"))
-    worker.look()
-    since = last_look_was(timedelta(hours=50))
-    worker.look()
-    assert sent() == hourly(since, clock("default"))
-    Message.objects.all().drop_all("clear")
-    Message.objects.all().purge()
-    since = last_look_was(timedelta(days=365))
-    worker.look()
-    worker.look()
-    assert sent() == hourly(since, clock("default"))[-CATCH_UP:]
-
-
-def test_skipped_times_are_not_made_up_for_and_the_next_one_comes() -> None:
-    worker = Worker(plan(cron=NEVER_NOW, missed="skip"))
-    worker.look()
-    last_look_was(timedelta(days=5 * 366))
-    worker.look()
-    worker.look()
-    assert sent() == []
-    assert stands().last_due > clock("default") - timedelta(days=4 * 366)
-    minutely = Worker(plan("m", cron="* * * * *", missed="skip"))
-    minutely.look()
-    last_look_was(timedelta(hours=1), "m")
-    minutely.look()
-    [due] = sent("m")
-    assert timedelta(0) <= clock("default") - due < timedelta(seconds=120)
-
-
-def test_what_was_missed_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    worker = Worker(plan())
-    worker.look()
-    since = last_look_was(timedelta(hours=3))
-    worker.look()
-    first = hourly(since, clock("default"))[0]
-    assert f"schedule s missed due times from {first.isoformat()} on; 1 of them enqueued" in caplog.text
 
 
 # Both or none

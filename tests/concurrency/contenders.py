@@ -1,0 +1,36 @@
+"""Those who contend for a message, or for its key: what each does, to be run beside another."""
+
+from __future__ import annotations
+
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.models import Message
+from tests.factories import QUEUE, waiting
+
+
+def rescue() -> int:
+    return Message.objects.rescue(QUEUE)
+
+
+def update() -> Message:
+    return waiting(payload="new", key="k", on_conflict="update")
+
+
+def requeue() -> int:
+    return int(Message.objects.filter(key="k").requeue())
+
+
+def drop() -> int:
+    return int(Message.objects.filter(key="k").drop_all("by me"))
+
+
+def claim() -> list[Message]:
+    return Message.objects.claim(1, queue=QUEUE)
+
+
+def claim_in_transaction() -> list[Message]:
+    """What a claim does before it commits."""
+    return Claimer(Message, "default", QUEUE).claim(1, lease=60, max_reads=5)
+
+
+def drop_by_key() -> bool:
+    return Message.objects.drop(QUEUE, "k")

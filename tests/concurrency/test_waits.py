@@ -1,0 +1,159 @@
+"""Who waits for whom: producers of one key for each other, and nobody for rows that are none of theirs (P11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection
+
+from django_dbqueue import DuplicateKey, Envelope, LeaseLost
+from django_dbqueue.lifecycle import enqueue as enqueue_module
+from django_dbqueue.models import Message
+from tests.concurrency.contenders import requeue
+from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
+from tests.factories import QUEUE, dead, done, held, held_many, row, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# The same key at once
+
+
+@pytest.mark.parametrize("on_conflict", ["ignore", "update", "error"])
+@pytest.mark.parametrize("second_many", [False, True])
+@pytest.mark.parametrize("first_many", [False, True])
+def test_of_two_producers_of_one_key_the_second_waits_and_meets_the_first_ones_message(
+    first_many: bool, second_many: bool, on_conflict: Any
+) -> None:
+    met = meet(producer("first", many=first_many), producer("second", on_conflict, many=second_many), waits=True)
+    assert (met.first, Message.objects.count()) == ("created", 1)
+    if on_conflict == "error":
+        assert isinstance(met.second, DuplicateKey)
+    else:
+        assert met.second == {"ignore": "ignored", "update": "updated"}[on_conflict]
+    assert Message.objects.get().payload == {"update": "second"}.get(on_conflict, "first")
+
+
+@pytest.mark.parametrize("on_conflict", ["ignore", "update", "error"])
+@pytest.mark.parametrize("many", [False, True])
+def test_when_the_first_producer_rolls_back_the_second_ones_message_is_created(many: bool, on_conflict: Any) -> None:
+    met = meet(producer("first"), producer("second", on_conflict, many=many), then_roll_back=True, waits=True)
+    assert met.second == "created"
+    assert Message.objects.get().payload == "second"
+
+
+def test_producers_of_other_keys_do_not_wait() -> None:
+    met = meet(lambda: waiting(key="a"), lambda: waiting(key="A"), waits=False)
+    assert (met.first.outcome, met.second.outcome) == ("created", "created")
+
+
+def test_a_requeue_that_takes_the_key_back_makes_an_enqueue_wait_and_meet_it() -> None:
+    message = dead(payload="old", key="k")
+    met = meet(requeue, lambda: waiting(payload="new", key="k"), waits=True)
+    assert (met.first, met.second.outcome, met.second.pk) == (1, "ignored", message.pk)
+
+
+def test_an_enqueue_of_the_key_makes_a_requeue_wait_and_report_it() -> None:
+    message = dead(payload="old", key="k")
+    met = meet(lambda: waiting(payload="new", key="k"), Message.objects.filter(pk=message.pk).requeue, waits=True)
+    assert met.first.outcome == "created"
+    assert (met.second, [conflict.message_id for conflict in met.second.conflicts]) == (0, [message.pk])
+    assert row(message)["live"] is None
+
+
+def producer(payload: str, on_conflict: Any = "ignore", *, many: bool = False) -> Callable[[], str]:
+    """Enqueues the key "k" and says what became of it."""
+
+    def one() -> str:
+        return str(waiting(payload=payload, key="k", on_conflict=on_conflict).outcome)
+
+    def several() -> str:
+        items = [Envelope(payload, key="k")]
+        report = Message.objects.enqueue_many(items, queue=QUEUE, on_conflict=on_conflict)
+        return next(name for name in ("created", "updated", "ignored") if getattr(report, name))
+
+    return several if many else one
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_update_holds_the_message_that_it_met_until_it_has_written_it(
+    many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = held(payload="old", key="k")
+    compare = enqueue_module._says_the_same
+    with aside() as other:
+        acking: list[Future[Any]] = []
+
+        def compare_beside_an_ack(*said: Any) -> bool:
+            acking.append(other.begin(lambda: outcome(message.ack)))
+            if connection.vendor != "sqlite":
+                assert waits_for_a_lock(other.session, acking[0])
+            return compare(*said)
+
+        monkeypatch.setattr(enqueue_module, "_says_the_same", compare_beside_an_ack)
+        assert producer("new", "update", many=many)() == "updated"
+        assert isinstance(acking[0].result(60), LeaseLost)
+    assert (row(message)["status"], row(message)["body"]) == ("n", "new")
+
+
+# Batches and rows that are none of theirs
+
+
+def test_a_batch_does_not_wait_for_rows_that_are_not_in_it() -> None:
+    mine, yours = held_many(3), held_many(3)
+    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
+    assert (met.first, met.second) == ([], [])
+
+
+def test_a_batch_with_one_lost_does_not_wait_for_rows_that_are_not_in_it() -> None:
+    mine, yours = held_many(3), held_many(3)
+    Message.objects.get(pk=mine[1].pk).reject("taken away")
+    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
+    assert (met.first, met.second) == ([], [mine[1]])
+
+
+def test_an_enqueue_of_many_keys_does_not_wait_for_other_keys() -> None:
+    message = held(key="elsewhere")
+    keys = [f"k{number}" for number in range(20)]
+    items = [Envelope(key, key=key) for key in keys]
+    Message.objects.enqueue_many(items[:10], queue=QUEUE)
+    met = meet(message.ack, lambda: Message.objects.enqueue_many(items, queue=QUEUE), waits=False)
+    assert (met.second.created, met.second.ignored) == (10, 10)
+
+
+def test_the_archive_does_not_wait_for_rows_that_it_does_not_take() -> None:
+    holder = held(key="k")
+    for _ in range(3):
+        done()
+    met = meet(holder.extend, lambda: Message.objects.archive(QUEUE, older_than=0), waits=False)
+    assert met.second == 3
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_batch_of_nearly_all_rows_does_not_wait_for_the_others(lost: int) -> None:
+    """A server that reads a small table whole to find what the batch names runs into everybody's locks."""
+    mine, yours = held_many(60), held_many(2)
+    for message in mine[:lost]:
+        Message.objects.get(pk=message.pk).reject("taken away")
+    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
+    assert met.second == mine[:lost]
+
+
+def test_a_history_of_nearly_all_rows_does_not_wait_for_the_others() -> None:
+    mine, holder = held_many(60), held()
+    Message.objects.ack(mine)
+    met = meet(holder.extend, lambda: Message.objects.archive(QUEUE, older_than=0), waits=False)
+    assert met.second == 60
+
+
+def test_an_enqueue_of_keys_that_nearly_all_stand_does_not_wait_for_the_others() -> None:
+    holder = held(key="elsewhere")
+    items = [Envelope(number, key=str(number)) for number in range(60)]
+    Message.objects.enqueue_many(items, queue=QUEUE)
+    met = meet(holder.extend, lambda: Message.objects.enqueue_many(items, queue=QUEUE), waits=False)
+    assert met.second.ignored == 60
