@@ -65,6 +65,11 @@ def claim_one(queue: str = QUEUE, *, lease: float = 60) -> Message:
     return message
 
 
+def claimed(limit: int = 100, **options: Any) -> list[Any]:
+    """Claims, and gives the payloads only."""
+    return [message.payload for message in Message.objects.claim(limit, queue=QUEUE, **options)]
+
+
 def written_by_sql(body: str, content_type: str = "json", **columns: Any) -> Message:
     """A row that no ``enqueue`` has checked."""
     columns = {"queue": QUEUE} | columns

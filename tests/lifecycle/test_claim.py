@@ -1,4 +1,4 @@
-"""The claim: who gets what, in which order, how often, and what the row says of it (P4, P7, P10)."""
+"""The claim: who gets what, in which order, what the row says of it, and where it is refused (P4, P10)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,15 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.test import override_settings
 
 from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.fields import DbNow
-from tests.factories import (
-    QUEUE,
-    claim_one,
-    dead,
-    done,
-    held,
-    held_many,
-    let_pass,
-    row,
-    rows,
-    stuck,
-    waiting,
-)
+from tests.factories import QUEUE, claim_one, claimed, dead, done, held, held_many, let_pass, row, rows, waiting
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)
-
-
-def claimed(limit: int = 100, **options: Any) -> list[Any]:
-    return [message.payload for message in Message.objects.claim(limit, queue=QUEUE, **options)]
 
 
 def session_id(database: str) -> int:
@@ -114,6 +97,15 @@ def test_a_claim_takes_only_from_its_own_queue() -> None:
     assert [message.payload for message in Message.objects.claim(10, queue="a")] == ["a"]
 
 
+def test_who_reads_a_message_without_claiming_it_holds_nothing() -> None:
+    message = waiting()
+    for object_ in (message, Message.objects.get(pk=message.pk)):
+        before = row(message)
+        with pytest.raises(LeaseLost):
+            object_.ack()
+        assert row(message) == before
+
+
 # P10: priority, then due time, then id
 
 
@@ -161,214 +153,6 @@ def test_a_delayed_message_comes_when_its_time_has_come() -> None:
     assert claimed() == []
     let_pass(message, 1)
     assert claimed() == ["later"]
-
-
-# P7: at most max_reads deliveries
-
-
-def deliveries(*, give_up_after: int, end: Any) -> int:
-    """How often a message comes back, when each delivery ends like this."""
-    for number in range(give_up_after):
-        messages = Message.objects.claim(1, queue=QUEUE)
-        if not messages:
-            return number
-        assert messages[0].read_count == number + 1
-        end(messages[0])
-    return give_up_after
-
-
-def nack(message: Message) -> None:
-    message.nack(error="failed")
-
-
-def crash(message: Message) -> None:
-    let_pass(message, 61)
-    assert Message.objects.rescue(QUEUE) == 1
-
-
-@pytest.mark.parametrize("end", [nack, crash])
-@pytest.mark.parametrize("max_reads", [1, 3])
-def test_after_max_reads_deliveries_the_message_is_dead(max_reads: int, end: Any) -> None:
-    message = waiting(max_reads=max_reads, key="k")
-    assert deliveries(give_up_after=10, end=end) == max_reads
-    stored = row(message)
-    assert (stored["status"], stored["available_at"], stored["live"]) == ("n", None, None)
-    assert (stored["read_count"], stored["conn_id"], stored["worker_id"]) == (max_reads, None, None)
-    assert stored["finished_at"] >= stored["claimed_at"]
-    assert stored["error"]
-    assert Message.objects.dead(QUEUE).get().is_dead
-    assert claimed() == []
-
-
-@pytest.mark.parametrize("end", [nack, crash])
-def test_without_a_limit_a_message_comes_back_for_ever(end: Any) -> None:
-    message = waiting(max_reads=0)
-    assert deliveries(give_up_after=12, end=end) == 12
-    assert (row(message)["read_count"], row(message)["max_reads"]) == (12, 0)
-    assert Message.objects.dead(QUEUE).count() == 0
-
-
-@override_settings(DBQUEUE={"DEFAULTS": {"max_reads": 4}, "QUEUES": {QUEUE: {"max_reads": 2, "lease": 33}}})
-def test_a_limit_and_a_lease_that_were_not_said_are_taken_from_the_settings_and_written_down() -> None:
-    message = waiting()
-    other = waiting(queue="other")
-    claimed()
-    Message.objects.claim(1, queue="other")
-    assert (row(message)["max_reads"], row(message)["lease_seconds"]) == (2, 33)
-    assert (row(other)["max_reads"], row(other)["lease_seconds"]) == (4, 60)
-
-
-def test_a_release_is_not_charged() -> None:
-    message = waiting(max_reads=1)
-    for _ in range(5):
-        claim_one().release()
-    assert row(message)["read_count"] == 0
-    claim_one().nack()
-    assert Message.objects.dead(QUEUE).count() == 1
-
-
-def test_a_message_whose_reads_were_spent_already_goes_to_the_dead_instead() -> None:
-    spent = waiting(payload="spent", max_reads=2, key="k")
-    waiting(payload="good")
-    Message.objects.filter(pk=spent.pk).update(read_count=2)
-    assert claimed() == ["good"]
-    stored = row(spent)
-    assert (stored["status"], stored["available_at"], stored["read_count"], stored["live"]) == (
-        "n",
-        None,
-        2,
-        None,
-    )
-    assert "ReadsSpent" in stored["error"]
-
-
-def test_a_thousand_whose_reads_were_spent_hold_nobody_up() -> None:
-    Message.objects.enqueue_many(range(1000), queue=QUEUE)
-    Message.objects.update(read_count=5, max_reads=5)
-    waiting(payload="good")
-    assert claimed(1) == ["good"]
-    assert Message.objects.dead(QUEUE).count() == 1000
-
-
-# Rescue
-
-
-def test_a_rescue_gives_back_what_is_over_its_lease_charged_and_as_a_crash() -> None:
-    message = stuck(key="k")
-    due_at = row(message)["due_at"]
-    assert Message.objects.rescue() == 1
-    stored = row(message)
-    assert (stored["status"], stored["read_count"], stored["crashes"], stored["live"]) == ("n", 1, 1, 1)
-    assert (stored["conn_id"], stored["worker_id"], stored["finished_at"]) == (None, None, None)
-    assert stored["available_at"] == stored["due_at"] == due_at
-    assert stored["claim_token"] == message.claim_token
-    assert "LeaseOver" in stored["error"]
-    assert claim_one().pk == message.pk
-
-
-def test_a_rescue_leaves_what_is_within_its_lease() -> None:
-    message = held(lease=60)
-    let_pass(message, 59)
-    before = row(message)
-    assert Message.objects.rescue() == 0
-    assert row(message) == before
-
-
-def test_a_rescue_leaves_all_that_does_not_run() -> None:
-    for make in (waiting, done, dead):
-        message = make(queue=make.__name__)
-        let_pass(message, 1000)
-    before = rows()
-    assert Message.objects.rescue() == 0
-    assert rows() == before
-
-
-def test_a_rescue_is_of_one_queue_or_of_all() -> None:
-    for name in ("a", "b", "c"):
-        stuck(queue=name)
-    assert Message.objects.rescue("b") == 1
-    assert Message.objects.rescue() == 2
-    assert Message.objects.rescue() == 0
-
-
-def test_a_rescue_takes_more_than_one_batch_and_every_priority() -> None:
-    Message.objects.enqueue_many(range(1100), queue=QUEUE)
-    waiting(priority=5)
-    assert len(Message.objects.claim(1101, queue=QUEUE, lease=0)) == 1101
-    assert Message.objects.rescue() == 1101
-
-
-def test_a_claim_that_comes_back_short_rescues_and_asks_again() -> None:
-    message = stuck(payload="stuck")
-    waiting(payload="fresh")
-    assert sorted(claimed(2)) == ["fresh", "stuck"]
-    assert (row(message)["read_count"], row(message)["crashes"]) == (2, 1)
-
-
-def test_a_claim_that_comes_back_full_rescues_nothing() -> None:
-    message = stuck()
-    waiting(payload="fresh")
-    assert claimed(1) == ["fresh"]
-    assert row(message)["status"] == "run"
-
-
-def test_a_holder_that_settles_sets_the_crashes_to_zero() -> None:
-    for verb in ("ack", "nack", "reject"):
-        message = stuck(queue=verb)
-        Message.objects.rescue(verb)
-        again = claim_one(verb)
-        assert again.crashes == 1
-        getattr(again, verb)()
-        assert row(message)["crashes"] == 0
-    message = stuck(queue="release")
-    Message.objects.rescue("release")
-    claim_one("release").release()
-    assert row(message)["crashes"] == 1  # a suspect stays one
-
-
-# A lease of nothing
-
-
-def test_a_lease_of_zero_is_over_at_once_and_its_holder_may_still_be_first() -> None:
-    message = held(lease=0)
-    assert Message.objects.stuck(QUEUE).get() == message
-    message.ack()
-    assert row(message)["status"] == "y"
-
-
-def test_a_claim_with_a_lease_of_zero_does_not_take_its_own_messages_twice() -> None:
-    Message.objects.enqueue_many(range(3), queue=QUEUE)
-    messages = Message.objects.claim(10, queue=QUEUE, lease=0)
-    assert [(message.payload, message.read_count) for message in messages] == [(0, 1), (1, 1), (2, 1)]
-
-
-def test_a_lease_is_extended_from_now_and_by_its_own_length_when_none_is_said() -> None:
-    message = held(lease=30)
-    let_pass(message, 29)
-    message.extend(100)
-    assert 99 < (row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 29 < 110
-    let_pass(message, 10)
-    message.extend()
-    assert 29 < (row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 39 < 40
-    assert row(message)["status"] == "run"
-    message.ack()
-
-
-def test_a_lease_that_is_over_may_be_extended_until_somebody_rescues() -> None:
-    message = stuck()
-    message.extend(60)
-    assert Message.objects.rescue() == 0
-    message.ack()
-
-
-# The messages own lease
-
-
-def test_a_messages_own_lease_goes_before_the_claims() -> None:
-    waiting(lease=500)
-    message = claim_one(lease=5)
-    assert message.lease_seconds == row(message)["lease_seconds"] == 500
-    assert abs((row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 500) < 0.002
 
 
 # Where and when a claim is refused
@@ -479,12 +263,3 @@ def test_a_paused_queue_takes_messages_and_lets_what_runs_finish() -> None:
 def test_a_pause_of_a_bad_name_is_refused() -> None:
     with pytest.raises(InvalidMessage):
         Queue.objects.pause("no good")
-
-
-def test_who_reads_a_message_without_claiming_it_holds_nothing() -> None:
-    message = waiting()
-    for object_ in (message, Message.objects.get(pk=message.pk)):
-        before = row(message)
-        with pytest.raises(LeaseLost):
-            object_.ack()
-        assert row(message) == before

@@ -1,30 +1,20 @@
-"""At most one live message for each (queue, key), compared byte by byte on every database (P11)."""
+"""At most one live message for each (queue, key), compared byte by byte on every database (P11).
+
+A second one: ``test_on_conflict.py``; looks and drops: ``test_by_key.py``.
+"""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from django_dbqueue import DuplicateKey, Envelope, InvalidMessage, LeaseLost
-from django_dbqueue.models import ArchivedMessage, Message
-from tests.factories import (
-    QUEUE,
-    claim_one,
-    dead,
-    done,
-    held,
-    let_pass,
-    row,
-    rows,
-    stuck,
-    waiting,
-)
-from tests.lifecycle.rollback import rolled_back
+from django_dbqueue import DuplicateKey, Envelope
+from django_dbqueue.models import Message
+from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, row, stuck, waiting
 
 pytestmark = pytest.mark.django_db
+
 
 ALIKE = [
     "a",
@@ -160,212 +150,6 @@ def test_many_finished_messages_share_a_key() -> None:
         done(key="k")
         dead(key="k")
     assert Message.objects.with_key(QUEUE, "k").count() == 6
-
-
-# By key: look, and take back what was sent
-
-
-def test_get_by_key_gives_the_live_message_and_not_those_that_are_over() -> None:
-    assert Message.objects.get_by_key(QUEUE, "k") is None
-    for end in (done, dead):
-        over = end(key="k")
-        assert Message.objects.get_by_key(QUEUE, "k") is None
-        assert over in Message.objects.with_key(QUEUE, "k")
-    for make, options in ((waiting, {}), (waiting, {"delay": 60}), (held, {}), (stuck, {})):
-        message = make(key="k", payload=make.__name__, **options)
-        found = Message.objects.get_by_key(QUEUE, "k")
-        assert (found, found.payload) == (message, make.__name__)
-        assert Message.objects.get_by_key(QUEUE, "K") is None
-        assert Message.objects.get_by_key("other", "k") is None
-        assert Message.objects.drop(QUEUE, "k") is True
-
-
-@pytest.mark.parametrize("make", [waiting, held, stuck])
-def test_drop_marks_the_live_message_done_says_why_and_frees_the_key(make: Any) -> None:
-    message, other = make(key="k"), waiting(key="other", queue="elsewhere")
-    others = [row(end(key="k", queue="ended")) for end in (done, dead)] + [row(other)]
-    assert Message.objects.drop(QUEUE, "k", reason="the order was cancelled") is True
-    stored = row(message)
-    assert (stored["status"], stored["live"], stored["error"]) == ("y", None, "the order was cancelled")
-    assert (stored["conn_id"], stored["worker_id"]) == (None, None)
-    assert stored["available_at"] == stored["finished_at"]
-    assert [standing for standing in rows() if standing["id"] != message.pk] == sorted(others, key=lambda r: r["id"])
-    assert waiting(key="k").outcome == "created"
-
-
-def test_who_held_a_message_that_was_dropped_by_key_has_lost_it() -> None:
-    holder = held(key="k")
-    assert Message.objects.drop(QUEUE, "k") is True
-    after = row(holder)
-    assert after["error"] == "dropped by its key"
-    for verb in ("ack", "nack", "reject", "release", "extend"):
-        with pytest.raises(LeaseLost):
-            getattr(holder, verb)(*([5] if verb == "extend" else []))
-    assert row(holder) == after
-    Message.objects.archive(QUEUE, older_than=0)
-    assert ArchivedMessage.objects.get().outcome == "dropped"
-
-
-@pytest.mark.parametrize("make", [None, done, dead])
-def test_drop_of_a_key_that_no_live_message_has_says_so_and_changes_nothing(make: Any) -> None:
-    if make is not None:
-        make(key="k")
-    before = rows()
-    assert Message.objects.drop(QUEUE, "k") is False
-    assert rows() == before
-
-
-def test_a_drop_that_is_rolled_back_leaves_the_message_to_its_holder() -> None:
-    holder = held(key="k")
-    with rolled_back():
-        assert Message.objects.drop(QUEUE, "k") is True
-    holder.ack()
-
-
-@pytest.mark.parametrize("verb", ["get_by_key", "drop", "with_key"])
-@pytest.mark.parametrize(
-    ("queue", "key", "complaint"),
-    [
-        ("no queue", "k", "'no queue' is no queue name"),
-        (None, "k", "None is no queue name"),
-        (QUEUE, None, "give the key that it was enqueued with"),
-        (QUEUE, 7, "The key must be a string or None, not int: 7"),
-        (QUEUE, "", "The key has 0 characters"),
-        (QUEUE, "k" * 201, "The key has 201 characters"),
-        (QUEUE, "\0", "NUL"),
-        (QUEUE, "\ud800", "key"),
-    ],
-)
-def test_what_can_be_no_key_is_refused_with_a_sentence(verb: str, queue: Any, key: Any, complaint: str) -> None:
-    with pytest.raises(InvalidMessage, match=re.escape(complaint)):
-        getattr(Message.objects, verb)(queue, key)
-
-
-# on_conflict
-
-
-def test_ignore_returns_the_message_that_stands_there_as_it_stands() -> None:
-    message = held(payload="old", key="k")
-    before = row(message)
-    standing = waiting(payload="new", key="k", priority=50, delay=60)
-    assert (standing.outcome, standing.status, standing.payload) == ("ignored", "run", "old")
-    assert row(message) == before
-    message.ack()
-
-
-def test_error_names_queue_and_key_and_changes_nothing() -> None:
-    waiting(payload="old", key="k")
-    before = rows()
-    with pytest.raises(DuplicateKey, match=f"queue '{QUEUE}' already has a live message with key 'k'") as refused:
-        waiting(payload="new", key="k", on_conflict="error")
-    assert (refused.value.queue, refused.value.key) == (QUEUE, "k")
-    assert rows() == before
-    assert waiting(payload="new", key="other", on_conflict="error").outcome == "created"
-
-
-def test_update_gives_a_waiting_message_the_new_content() -> None:
-    first = waiting(payload="old", key="k", headers={"a": 1}, max_reads=9, delay=1000)
-    second = waiting(payload=b"new", key="k", priority=5, lease=7, on_conflict="update")
-    assert (second.outcome, second.pk) == ("updated", first.pk)
-    stored = row(first)
-    for name, value in stored.items():
-        assert getattr(second, name) == value, name
-    assert (stored["body"], stored["content_type"], stored["headers_text"]) == ("bmV3", "bytes", None)
-    assert (stored["priority"], stored["max_reads"], stored["lease_seconds"]) == (5, None, 7)
-    assert claim_one().payload == b"new"
-
-
-def test_update_outlives_the_running_claim_whose_ack_is_lost() -> None:
-    holder = held(payload="old", key="k")
-    assert waiting(payload="new", key="k", on_conflict="update").outcome == "updated"
-    after = row(holder)
-    assert (after["status"], after["conn_id"], after["worker_id"]) == ("n", None, None)
-    for verb in ("ack", "nack", "reject", "release", "extend"):
-        with pytest.raises(LeaseLost):
-            getattr(holder, verb)(*([5] if verb == "extend" else []))
-    assert row(holder) == after
-    beside = claim_one()
-    assert (beside.payload, beside.read_count) == ("new", 1)
-    with pytest.raises(LeaseLost):
-        holder.ack()
-    beside.ack()
-
-
-def test_update_resets_counts_and_error() -> None:
-    message = held(payload="old", key="k", max_reads=3)
-    message.nack(error="failed once")
-    let_pass(claim_one(), 61)
-    Message.objects.rescue(QUEUE)
-    before = row(message)
-    assert (before["read_count"], before["crashes"], bool(before["error"])) == (2, 1, True)
-    waiting(payload="new", key="k", on_conflict="update")
-    after = row(message)
-    assert (after["read_count"], after["crashes"], after["error"]) == (0, 0, None)
-    assert (after["max_reads"], after["live"]) == (None, 1)
-
-
-@pytest.mark.parametrize("make", [waiting, held])
-def test_an_identical_update_changes_nothing(make: Any) -> None:
-    same = {"payload": {"a": [1, "ü"]}, "key": "k", "priority": 3, "headers": {"h": 1}}
-    message = make(**same)
-    before = row(message)
-    assert waiting(**same, on_conflict="update").outcome == "ignored"
-    assert row(message) == before
-
-
-def test_an_identical_update_for_the_same_moment_changes_nothing() -> None:
-    same = {"payload": 1, "key": "k", "at": datetime(2998, 1, 1, 0, 0, 0, 123457, tzinfo=UTC)}
-    message = waiting(**same)
-    before = row(message)
-    assert waiting(**same, on_conflict="update").outcome == "ignored"
-    assert row(message) == before
-
-
-@pytest.mark.parametrize("make", [waiting, held])
-def test_an_identical_update_for_a_moment_that_is_past_changes_nothing_of_what_is_due(make: Any) -> None:
-    same = {"payload": 1, "key": "k", "at": datetime(2022, 10, 22, 10, tzinfo=UTC)}
-    message = make(**same)
-    before = row(message)
-    assert waiting(**same, on_conflict="update").outcome == "ignored"
-    assert row(message) == before
-
-
-def test_a_moment_that_is_past_brings_forward_what_is_delayed() -> None:
-    message = waiting(payload=1, key="k", delay=3600)
-    again = waiting(payload=1, key="k", at=datetime(2022, 10, 22, 10, tzinfo=UTC), on_conflict="update")
-    assert (again.outcome, claim_one()) == ("updated", message)
-
-
-DIFFERENT: list[dict[str, Any]] = [
-    {"payload": [1]},
-    {"payload": "1"},
-    {"priority": 1},
-    {"max_reads": 8},
-    {"lease": 8},
-    {"headers": {"h": 2}},
-    {"delay": 5},
-    {"at": datetime(2998, 1, 1, tzinfo=UTC)},
-]
-
-
-@pytest.mark.parametrize("change", DIFFERENT, ids=str)
-def test_an_update_that_differs_in_one_thing_is_an_update(change: dict[str, Any]) -> None:
-    waiting(payload=1, key="k")
-    assert waiting(**({"payload": 1, "key": "k", "on_conflict": "update"} | change)).outcome == "updated"
-
-
-def test_update_says_anew_when_the_message_is_due() -> None:
-    message = waiting(payload=1, key="k", delay=1000)
-    let_pass(message, 600)
-    assert waiting(payload=2, key="k", delay=1000, on_conflict="update").outcome == "updated"
-    stored = row(message)
-    assert stored["due_at"] == stored["available_at"]
-    assert abs(stored["due_at"] - stored["created_at"] - timedelta(seconds=1600)) < timedelta(seconds=60)
-
-
-def test_update_of_a_message_that_is_over_creates_a_new_one() -> None:
-    done(payload="old", key="k")
-    assert waiting(payload="new", key="k", on_conflict="update").outcome == "created"
 
 
 # A requeue takes the key back

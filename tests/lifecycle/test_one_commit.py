@@ -1,6 +1,6 @@
 """``message.transaction()`` commits the block's rows with the message's settlement, or nothing (P15).
 
-More of it, by losers of a claim: ``test_settle.py``.
+More of it, by losers of a claim: ``test_settle_in_atomic.py``.
 """
 
 from __future__ import annotations
