@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from django_dbqueue.models import Message, Queue
+from tests.concurrency.steps import aside, somebody_waits_for_us
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -178,22 +179,12 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer: nobody waits for
         with transaction.atomic():
             Queue.objects.filter(name="ours").update(paused_by="mine")
             [first] = worker.wait_for("extended", message.pk)
-            wait_until(_somebody_waits, "the handler to wait for our lock")
+            wait_until(somebody_waits_for_us, "the handler to wait for our lock")
             os.kill(first["pid"], signal.SIGKILL)
             worker.wait_for_output("still holds the lock")
             yield message, worker
 
-    def _somebody_waits() -> bool:
-        with connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            else:
-                cursor.execute("SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
-            return bool(cursor.fetchone()[0])
-
     def _send_on_another_connection(what: dict[str, Any]) -> int:
-        from tests.concurrency.steps import aside
-
         with aside() as other:
             return int(other.do(lambda: Message.objects.enqueue(what, queue="test")).pk)
 
