@@ -9,7 +9,7 @@ from django.contrib.admin.sites import site
 from django_dbqueue.admin.display import NOTHING
 from django_dbqueue.admin.schedules import ScheduleAdmin
 from django_dbqueue.models import Schedule
-from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan, read
 from tests.admin.conftest import url
 
@@ -42,7 +42,7 @@ def test_a_schedule_is_listed_with_what_is_next(browser: Client, nightly: Plan) 
 
 
 def test_nothing_is_next_where_no_worker_declares_it_any_more(nightly: Plan) -> None:
-    Schedule.objects.update(seen_at=DbNow() - timedelta(minutes=4))
+    Schedule.objects.update(seen_at=clock("default") - timedelta(minutes=4))
     assert next_due() == NOTHING
 
 

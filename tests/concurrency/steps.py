@@ -23,6 +23,13 @@ LOOK_AGAIN = {"postgresql": 0.01, "mysql": 0.12}
 a tenth of a second. Others may look too, in step with us, so that after the first look the time is drawn: up to
 ``DRAWN`` times as long."""
 DRAWN = 5
+_MYSQL_WAITS = (
+    "SELECT COUNT(*) FROM performance_schema.data_lock_waits WHERE {}_engine_transaction_id IN (SELECT "
+    "l.engine_transaction_id FROM performance_schema.data_locks AS l JOIN performance_schema.threads AS t "
+    "USING (thread_id) WHERE l.lock_type = 'TABLE' AND t.processlist_id = {})"
+)
+"""By transaction: a record's lock that the purge has moved to another page bears the purge's thread, not its owner's.
+MySQL's innodb_trx would do, but fails with 3854 while any session's statement has a character of four bytes."""
 
 
 class Aside:
@@ -124,11 +131,8 @@ def _is_blocked(session: int) -> bool:
             "SELECT COUNT(*) FROM information_schema.innodb_trx "
             "WHERE trx_mysql_thread_id = %s AND trx_state = 'LOCK WAIT'"
         )
-    else:  # MySQL's innodb_trx fails with 3854 while any session's statement has a character of four bytes
-        question = (
-            "SELECT COUNT(*) FROM performance_schema.data_lock_waits AS w JOIN performance_schema.threads AS t "
-            "ON t.thread_id = w.requesting_thread_id WHERE t.processlist_id = %s"
-        )
+    else:
+        question = _MYSQL_WAITS.format("requesting", "%s")
     with connection.cursor() as cursor:
         cursor.execute(question, [session])
         return bool(cursor.fetchone()[0])
@@ -144,10 +148,7 @@ def somebody_waits_for_us() -> bool:
             "ON b.trx_id = w.blocking_trx_id WHERE b.trx_mysql_thread_id = CONNECTION_ID()"
         )
     else:
-        question = (
-            "SELECT COUNT(*) FROM performance_schema.data_lock_waits AS w JOIN performance_schema.threads AS t "
-            "ON t.thread_id = w.blocking_thread_id WHERE t.processlist_id = CONNECTION_ID()"
-        )
+        question = _MYSQL_WAITS.format("blocking", "CONNECTION_ID()")
     with connection.cursor() as cursor:
         cursor.execute(question)
         return bool(cursor.fetchone()[0])

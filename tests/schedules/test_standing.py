@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from django_dbqueue.models import Message, Schedule
-from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.scheduling import CATCH_UP
 from tests.schedules.timetables import (
     ALSO_HOURLY,
@@ -92,7 +92,7 @@ def test_the_older_version_has_the_word_again_when_the_newer_one_is_gone() -> No
     newer.look()
     older.look()
     assert stands().cron == ALSO_HOURLY
-    Schedule.objects.update(seen_at=DbNow() - timedelta(seconds=181))
+    Schedule.objects.update(seen_at=clock("default") - timedelta(seconds=181))
     older.look()
     assert stands().cron == HOURLY
 
@@ -114,7 +114,7 @@ def test_a_living_schedule_is_confirmed_once_a_minute_by_all_workers_together() 
     seen = stands().seen_at
     other.look()
     assert stands().seen_at == seen
-    Schedule.objects.update(seen_at=DbNow() - timedelta(seconds=61))
+    Schedule.objects.update(seen_at=clock("default") - timedelta(seconds=61))
     stale = stands().seen_at
     other.look()
     assert stands().seen_at > stale
@@ -129,7 +129,7 @@ def test_a_schedule_that_nobody_declares_fires_no_more_and_is_forgotten_after_a_
     assert (len(sent("kept")), sent("s")) == (1, [])
     Schedule.objects.forget()
     assert Schedule.objects.count() == 2
-    Schedule.objects.filter(pk="s").update(seen_at=DbNow() - timedelta(days=31))
+    Schedule.objects.filter(pk="s").update(seen_at=clock("default") - timedelta(days=31))
     Schedule.objects.forget()
     assert Schedule.objects.get().name == "kept"
 
