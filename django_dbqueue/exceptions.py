@@ -74,3 +74,11 @@ class SchedulesNotInstalled(DBQueueError, ImportError):
 
     def __init__(self) -> None:
         super().__init__("Schedules need the package cronsim: pip install 'django-dbqueue[schedules]'.")
+
+
+class InvalidPipeline(DBQueueError, ValueError):
+    """A job, stream, reader or writer on Spark can't be as it was asked for. The text says what, why, and what to do."""
+
+
+class StreamBusy(DBQueueError, RuntimeError):
+    """Another query runs under this stream's name. The text says whose it is, and what to do."""

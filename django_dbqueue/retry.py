@@ -13,12 +13,11 @@ from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError
 
+from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING
+
 Result = TypeVar("Result")
 
 ATTEMPTS: Final = 8
-_MYSQL_PASSING: Final = {1020, 1205, 1213, 1317, 3572}
-"""Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
-_SQLSTATE_PASSING: Final = {"40001", "40P01", "55P03", "57014"}
 _MYSQL_VICTIM: Final = {1020, 1213}
 _SQLSTATE_VICTIM: Final = {"40001", "40P01"}
 
@@ -27,10 +26,10 @@ def is_passing(error: BaseException) -> bool:
     """Tell whether the same transaction, begun anew, is likely to succeed at once."""
     if not isinstance(error, DatabaseError):
         return False
-    known = _is_one_of(error, _MYSQL_PASSING, _SQLSTATE_PASSING)
+    known = _is_one_of(error, MYSQL_PASSING, SQLSTATE_PASSING)
     if known is not None:
         return known
-    return "database is locked" in str(error) or "database table is locked" in str(error)
+    return any(words in str(error) for words in SQLITE_PASSING)
 
 
 def is_victim(error: BaseException) -> bool:

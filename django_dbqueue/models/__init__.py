@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from django_dbqueue.models.archived_message import ArchivedMessage
+from django_dbqueue.models.history import ExportBatch, HistoryReader
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.mutex import Mutex
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.schedule import Schedule
+from django_dbqueue.models.staging import PublishedJob, StagedMessage
+from django_dbqueue.models.statistic import QueueStatistic
+from django_dbqueue.models.stream import Stream, StreamClaim
 from django_dbqueue.models.worker import Worker
 
-__all__ = ["ArchivedMessage", "Message", "Mutex", "Queue", "Schedule", "Worker"]
+__all__ = [
+    "ArchivedMessage",
+    "ExportBatch",
+    "HistoryReader",
+    "Message",
+    "Mutex",
+    "PublishedJob",
+    "Queue",
+    "QueueStatistic",
+    "Schedule",
+    "StagedMessage",
+    "Stream",
+    "StreamClaim",
+    "Worker",
+]

@@ -1,0 +1,11 @@
+"""Errors of servers that pass by themselves: the same transaction, begun anew, is likely to succeed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MYSQL_PASSING: Final = frozenset({1020, 1205, 1213, 1317, 3572})
+"""Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
+SQLSTATE_PASSING: Final = frozenset({"40001", "40P01", "55P03", "57014"})
+"""Serialisation failure, deadlock, lock not available, cancelled statement."""
+SQLITE_PASSING: Final = ("database is locked", "database table is locked")

@@ -1,0 +1,53 @@
+"""What a job on Spark has written and not yet published, and the names of the jobs that are published."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
+
+
+class StagedMessage(models.Model):
+    """A message that nobody sees until its job is published. ``attempt`` is drawn by each try of a task."""
+
+    id = models.BigAutoField(primary_key=True)
+    job = AsciiField(_("job"), max_length=200)
+    run = models.BigIntegerField(_("run"))
+    attempt = models.BigIntegerField(_("attempt"))
+    queue = AsciiField(_("queue"), max_length=64)
+    key = KeyField(_("key"), max_length=200, null=True)
+    key_hash = AsciiField(max_length=64, null=True)
+    body = ExactTextField(_("body"))
+    content_type = AsciiField(_("content type"), max_length=16)
+    headers_text = ExactTextField(_("headers"), null=True, db_column="headers")
+    priority = models.SmallIntegerField(_("priority"))
+    max_reads = models.PositiveIntegerField(_("reads allowed"), null=True)
+    lease_seconds = models.FloatField(_("lease in seconds"), null=True)
+    delay_seconds = models.FloatField(_("delay in seconds"))
+    due_at = UTCDateTimeField(_("due at"), null=True)
+    staged_at = UTCDateTimeField(_("staged at"), db_default=DbNow())
+
+    class Meta:
+        default_permissions = ()
+        indexes = (models.Index(fields=("job", "run", "attempt"), name="dbqueue_staged_job"),)
+
+    def __str__(self) -> str:
+        return f"{self.job}: {self.queue}"
+
+
+class PublishedJob(models.Model):
+    """A job whose messages are in the queue; its name adds nothing a second time."""
+
+    name = AsciiField(_("job"), max_length=200, primary_key=True)
+    created = models.BigIntegerField(_("messages created"))
+    ignored = models.BigIntegerField(_("messages ignored for their key"))
+    published_at = UTCDateTimeField(_("published at"), db_default=DbNow())
+
+    class Meta:
+        verbose_name = _("published job")
+        verbose_name_plural = _("published jobs")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return str(self.name)

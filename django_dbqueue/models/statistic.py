@@ -1,0 +1,36 @@
+"""Roll-ups per queue and hour, which charts read."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
+
+
+class QueueStatistic(models.Model):
+    """What finished in one queue within one hour (UTC). Times are in seconds; NULL where nothing was measured."""
+
+    id = models.BigAutoField(primary_key=True)
+    queue = AsciiField(_("queue"), max_length=64)
+    hour = UTCDateTimeField(_("hour"))
+    messages = models.BigIntegerField(_("messages"))
+    failures = models.BigIntegerField(_("failed deliveries"))
+    retries = models.BigIntegerField(_("retries"))
+    dead = models.BigIntegerField(_("dead"))
+    wait_p50 = models.FloatField(_("median wait"), null=True)
+    wait_p95 = models.FloatField(_("wait, 95th percentile"), null=True)
+    wait_p99 = models.FloatField(_("wait, 99th percentile"), null=True)
+    run_p50 = models.FloatField(_("median run time"), null=True)
+    run_p95 = models.FloatField(_("run time, 95th percentile"), null=True)
+    run_p99 = models.FloatField(_("run time, 99th percentile"), null=True)
+    computed_at = UTCDateTimeField(_("computed at"), db_default=DbNow())
+
+    class Meta:
+        verbose_name = _("statistic")
+        verbose_name_plural = _("statistics")
+        default_permissions = ("view",)
+        constraints = (models.UniqueConstraint(fields=("queue", "hour"), name="dbqueue_queue_hour"),)
+
+    def __str__(self) -> str:
+        return f"{self.queue} {self.hour}"

@@ -1,0 +1,59 @@
+"""Consuming streams on Spark and their claims: the ledger that makes claims a stream's offsets."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+
+
+class Stream(models.Model):
+    """A name under which one query at a time consumes a queue, and who runs it."""
+
+    name = AsciiField(_("name"), max_length=64, primary_key=True)
+    queue = AsciiField(_("queue"), max_length=64)
+    on_expired = AsciiField(_("when its lease is over"), max_length=8)
+    lease_seconds = models.FloatField(_("lease in seconds"))
+    run = models.BigIntegerField(_("run"), null=True)
+    runner = models.CharField(_("runner"), max_length=200, default="", db_default="")
+    conn_id = models.BigIntegerField(_("database session"), null=True)
+    last_number = models.BigIntegerField(_("last claim"), default=0, db_default=0)
+    begun_at = UTCDateTimeField(_("begun at"), db_default=DbNow())
+    beat_at = UTCDateTimeField(_("last beat"), db_default=DbNow())
+
+    class Meta:
+        verbose_name = _("stream")
+        verbose_name_plural = _("streams")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class StreamClaim(models.Model):
+    """One numbered claim of a stream: its token is on the messages, its ids are here, to be read again alike."""
+
+    id = models.BigAutoField(primary_key=True)
+    stream = AsciiField(_("stream"), max_length=64)
+    number = models.BigIntegerField(_("number"))
+    queue = AsciiField(_("queue"), max_length=64)
+    claim_token = models.BigIntegerField(_("claim token"), db_index=True)
+    state = AsciiField(_("state"), max_length=8)
+    ids = ExactTextField(_("ids"))
+    messages = models.PositiveIntegerField(_("messages"))
+    attempts = models.PositiveIntegerField(_("attempts"), default=0, db_default=0)
+    run = models.BigIntegerField(_("run that read it last"), null=True)
+    lease_until = UTCDateTimeField(_("lease until"))
+    claimed_at = UTCDateTimeField(_("claimed at"), db_default=DbNow())
+    ended_at = UTCDateTimeField(_("ended at"), null=True)
+
+    class Meta:
+        verbose_name = _("claim of a stream")
+        verbose_name_plural = _("claims of streams")
+        default_permissions = ("view",)
+        constraints = (models.UniqueConstraint(fields=("stream", "number"), name="dbqueue_stream_claim"),)
+        indexes = (models.Index(fields=("state", "lease_until"), name="dbqueue_claim_lease"),)
+
+    def __str__(self) -> str:
+        return f"{self.stream} #{self.number}"

@@ -1,0 +1,175 @@
+"""A plain connection to the queue's database, without Django: statements, transactions, retries.
+
+Every session speaks UTC, READ COMMITTED and strict SQL, whatever the server's defaults are.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote
+
+from django_dbqueue.databases import Dialect, Statement, dialect_of
+from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.spark.credentials import Credentials
+
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 8
+CONNECT_SECONDS: Final = 10
+SQLITE_SECONDS: Final = 20.0
+"""How long a writer waits for the other one."""
+_MYSQL_SESSION: Final = (
+    "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
+
+
+class Connection:
+    """One database session. Not shared between threads, and not pickled: make one where it is used."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.vendor = credentials.vendor
+        self.dialect: Dialect = dialect_of(self)
+        self.in_transaction = False
+        self.raw: Any = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor](credentials)
+
+    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+        """Run a statement that gives rows."""
+        cursor = self._execute(statement)
+        try:
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
+
+    def run(self, statement: Statement) -> int:
+        """Run a statement and return how many rows it matched."""
+        cursor = self._execute(statement)
+        try:
+            return int(cursor.rowcount)
+        finally:
+            cursor.close()
+
+    def _execute(self, statement: Statement) -> Any:
+        cursor = self.raw.cursor()
+        if self.vendor == "sqlite":  # its placeholder is ?, and %% stands for one %
+            cursor.execute(statement.sql % (("?",) * len(statement.params)), statement.params)
+        else:
+            cursor.execute(statement.sql, statement.params)
+        return cursor
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run a READ COMMITTED transaction that takes SQLite's write lock at once."""
+        self.run(Statement("BEGIN IMMEDIATE" if self.vendor == "sqlite" else "BEGIN", ()))
+        self.in_transaction = True
+        try:
+            yield
+        except BaseException:
+            self.in_transaction = False
+            self.raw.rollback()
+            raise
+        self.in_transaction = False
+        self.raw.commit()
+
+    def outermost(self, work: Callable[[], Result]) -> Result:
+        """Run ``work``, again with jitter while errors pass; once only inside a transaction."""
+        if self.in_transaction:
+            return work()
+        for attempt in range(ATTEMPTS):
+            try:
+                return work()
+            except Exception as error:
+                if attempt == ATTEMPTS - 1 or not self.is_passing(error):
+                    raise
+            time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    def is_passing(self, error: Exception) -> bool:
+        """Tell whether the same transaction, begun anew, is likely to succeed at once."""
+        if self.vendor == "mysql":
+            return bool(error.args) and error.args[0] in MYSQL_PASSING
+        if self.vendor == "postgresql":
+            return getattr(error, "sqlstate", None) in SQLSTATE_PASSING
+        return any(words in str(error) for words in SQLITE_PASSING)
+
+    def clock(self) -> datetime:
+        """Return what the database's clock says now, in UTC."""
+        return to_utc(self.fetch(self.dialect.clock())[0][0])
+
+    def close(self) -> None:
+        """End the session; what it had not committed is rolled back."""
+        self.raw.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def to_utc(value: Any) -> datetime:
+    """Return a moment as a cursor gave it as an aware datetime in UTC."""
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    assert isinstance(moment, datetime)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def to_column(moment: datetime, vendor: str) -> Any:
+    """Return an aware moment as a parameter for the queue's columns."""
+    if vendor == "postgresql":
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+
+
+def _mysql(credentials: Credentials) -> Any:
+    try:
+        import MySQLdb
+    except ImportError as error:
+        raise InvalidPipeline(
+            f"MySQL and MariaDB need mysqlclient wherever Spark runs Python: {error}. Install 'django-dbqueue[mysql]' "
+            "there, or ship an environment that has it."
+        ) from error
+    where = {"host": credentials.host, "port": credentials.port, "user": credentials.user}
+    raw = MySQLdb.connect(
+        database=credentials.name,
+        password=credentials.password,
+        charset="utf8mb4",
+        autocommit=True,
+        **{name: value for name, value in where.items() if value},
+        **{"connect_timeout": CONNECT_SECONDS, **credentials.options},
+    )
+    cursor = raw.cursor()
+    for sql in _MYSQL_SESSION:
+        cursor.execute(sql)
+    cursor.close()
+    return raw
+
+
+def _postgresql(credentials: Credentials) -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise InvalidPipeline(
+            f"PostgreSQL needs psycopg wherever Spark runs Python: {error}. Install 'django-dbqueue[postgres]' there, "
+            "or ship an environment that has it."
+        ) from error
+    where = {"host": credentials.host, "port": credentials.port, "user": credentials.user}
+    said: dict[str, Any] = {name: value for name, value in where.items() if value}
+    said |= {"connect_timeout": CONNECT_SECONDS, **credentials.options}
+    raw = psycopg.connect(dbname=credentials.name, password=credentials.password or None, autocommit=True, **said)
+    raw.execute("SET TIME ZONE 'UTC'")
+    raw.execute("SET default_transaction_isolation = 'read committed'")
+    return raw
+
+
+def _sqlite(credentials: Credentials) -> Any:
+    import sqlite3
+
+    where = f"file:{quote(credentials.name)}?mode=rw"  # never makes a file: an empty one would have no tables
+    return sqlite3.connect(where, uri=True, isolation_level=None, timeout=SQLITE_SECONDS)

@@ -1,0 +1,54 @@
+"""A session that fits the queue, and the data source in a session that is there already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # A queue named 12 is text, also where its name is a directory's
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL_SETTINGS = {
+    # Looks up no host name, opens no port to others, keeps no Hive metastore
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+def build_session(app: str, *, master: str | None = None, settings: dict[str, str] | None = None) -> SparkSession:
+    """Return a session with the data source registered, UTC, filters pushed, and this very Python for its workers.
+
+    ``master`` is Spark's; None leaves it to ``spark-submit``, or means ``local[*]`` where that has not said it.
+    ``settings`` go before the ones chosen here.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    chosen = master or (None if submitted else "local[*]")
+    builder = SparkSession.builder.appName(app)
+    if chosen is not None:
+        builder = builder.master(chosen)
+    local = _LOCAL_SETTINGS if (chosen or "").startswith("local") else {}
+    for name, value in {**_SETTINGS, **local, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("dbqueue")`` known to a session that did not find it by itself at its start."""
+    from django_dbqueue.spark.source import DbQueueDataSource
+
+    spark.dataSource.register(DbQueueDataSource)

@@ -1,0 +1,53 @@
+"""``format("dbqueue")``: a session's options in, the module that answers them out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+
+
+class DbQueueDataSource(DataSource):
+    """The queue as a source and as a sink; its options stand in ``docs/spark.md``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dbqueue"
+
+    def schema(self) -> StructType:
+        from django_dbqueue.spark import reading
+
+        return reading.schema_of(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from django_dbqueue.spark import reading
+
+        return reading.reader_of(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from django_dbqueue.spark import writing
+
+        return writing.writer_of(self.options, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        if self.options.get("source", "messages") == "history":
+            from django_dbqueue.spark import following
+
+            return following.reader_of(self.options, schema)
+        from django_dbqueue.spark import consuming
+
+        return consuming.reader_of(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        from django_dbqueue.spark import writing
+
+        return writing.stream_writer_of(self.options, schema, overwrite=overwrite)
