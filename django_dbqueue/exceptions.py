@@ -77,7 +77,7 @@ class SchedulesNotInstalled(DBQueueError, ImportError):
 
 
 class InvalidPipeline(DBQueueError, ValueError):
-    """A job, stream, reader or writer on Spark can't be as it was asked for. The text says what, why, and what to do."""
+    """Something on Spark can't be as it was asked for. The text says what, why, and what to do."""
 
 
 class StreamBusy(DBQueueError, RuntimeError):

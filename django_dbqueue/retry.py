@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError
@@ -37,7 +37,7 @@ def is_victim(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and bool(_is_one_of(error, _MYSQL_VICTIM, _SQLSTATE_VICTIM))
 
 
-def _is_one_of(error: DatabaseError, codes: set[int], states: set[str]) -> bool | None:
+def _is_one_of(error: DatabaseError, codes: Set[int], states: Set[str]) -> bool | None:
     """Look for the server's code or SQLSTATE; None where the driver tells neither."""
     cause = error.__cause__
     code = cause.args[0] if cause is not None and cause.args else None

@@ -24,30 +24,30 @@ class DbQueueDataSource(DataSource):
         return "dbqueue"
 
     def schema(self) -> StructType:
-        from django_dbqueue.spark import reading
+        from django_dbqueue.spark.reading import schema_of
 
-        return reading.schema_of(self.options)
+        return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from django_dbqueue.spark import reading
+        from django_dbqueue.spark.reading import reader_of
 
-        return reading.reader_of(self.options, schema)
+        return reader_of(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from django_dbqueue.spark import writing
+        from django_dbqueue.spark.writing import writer_of
 
-        return writing.writer_of(self.options, schema, overwrite=overwrite)
+        return writer_of(self.options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         if self.options.get("source", "messages") == "history":
-            from django_dbqueue.spark import following
+            from django_dbqueue.spark.following import reader_of
 
-            return following.reader_of(self.options, schema)
-        from django_dbqueue.spark import consuming
+            return reader_of(self.options, schema)
+        from django_dbqueue.spark.consuming import reader_of
 
-        return consuming.reader_of(self.options, schema)
+        return reader_of(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        from django_dbqueue.spark import writing
+        from django_dbqueue.spark.writing import stream_writer_of
 
-        return writing.stream_writer_of(self.options, schema, overwrite=overwrite)
+        return stream_writer_of(self.options, schema, overwrite=overwrite)

@@ -1,0 +1,49 @@
+"""Django's database settings, as the code on Spark wants to be told them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.spark.credentials import Credentials
+
+_PASSED_ON = {
+    "mysql": (
+        "unix_socket",
+        "ssl",
+        "ssl_mode",
+        "connect_timeout",
+        "read_timeout",
+        "write_timeout",
+        "read_default_file",
+    ),
+    "postgresql": ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "service", "passfile", "options"),
+    "sqlite": (),
+}
+"""Of ``OPTIONS``, what says how to get to the server; the rest says how Django talks to it."""
+
+
+def credentials_of(using: str) -> Credentials:
+    """Return the credentials of one of Django's databases; UnsupportedDatabase where the queue can't be."""
+    connection: Any = connections[using]
+    if connection.vendor not in _PASSED_ON:
+        raise UnsupportedDatabase(f"the queue can't be on {connection.vendor!r}, which the database {using!r} is")
+    said = connection.settings_dict
+    options = {name: said["OPTIONS"][name] for name in _PASSED_ON[connection.vendor] if name in said["OPTIONS"]}
+    host = said["HOST"] or ""
+    if connection.vendor == "mysql" and host.startswith("/"):
+        options["unix_socket"], host = host, ""
+    name = str(said["NAME"])
+    return Credentials(
+        vendor=connection.vendor,
+        name=os.fspath(Path(name).resolve()) if connection.vendor == "sqlite" else name,
+        host=host,
+        port=int(said["PORT"]) if said["PORT"] else None,
+        user=said["USER"] or "",
+        password=said["PASSWORD"] or "",
+        options=options,
+    )
