@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import connection
 
 from django_dbqueue.management.pipeline import credentials_of
 
