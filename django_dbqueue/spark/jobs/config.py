@@ -1,0 +1,337 @@
+"""What each job takes, declared once: a frozen dataclass a job, of which its command line is made.
+
+``manage.py queue_pipeline`` and ``python -m django_dbqueue.spark`` both build their parsers from here. Nothing here
+needs PySpark or Java, so that ``--help`` and a wrong option are answered without them.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import UTC, date, datetime
+from typing import Any, Final, TypeVar
+
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
+
+Progress = Callable[[str, int, int | None], None]
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)\Z")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
+
+Config = TypeVar("Config", bound="JobConfig")
+
+
+def quiet(_what: str, _done: int, _total: int | None) -> None:
+    """Show no progress."""
+
+
+# -- how one word of a command line is read ---------------------------------------------------------------------------
+
+
+def duration(text: str) -> float:
+    """Read seconds, or a number with a unit: 90, 90s, 15m, 12h, 7d, 2w."""
+    match = _DURATION.match(text)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is no length of time: write seconds, or 15m, 12h, 7d, 2w")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return what reads a whole number within these bounds."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not low <= int(text[:19]) <= high:
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
+        return int(text)
+
+    return read
+
+
+def rate(text: str) -> float:
+    """Read a number of messages per second."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.001 <= number <= 1_000_000:
+        raise ArgumentTypeError(f"{text!r} is not a number of messages per second from 0.001 to 1,000,000")
+    return number
+
+
+def queue_name(text: str) -> str:
+    """Read a queue's name."""
+    try:
+        return check_queue(text)
+    except InvalidMessage as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def job_name(text: str) -> str:
+    """Read the name by which an interrupted run is repeated."""
+    if _NAME.match(text) is None:
+        raise ArgumentTypeError(
+            f"{text!r} is no name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit"
+        )
+    return text
+
+
+def day(text: str) -> date:
+    """Read a day, YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no day: write YYYY-MM-DD") from None
+
+
+def moment(text: str) -> datetime:
+    """Read a moment, ISO 8601; UTC where it says no zone."""
+    try:
+        said = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no moment: write 2026-01-31 or 2026-01-31T15:00 (UTC)") from None
+    return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"{text!r} should be NAME=VALUE")
+    return name, value
+
+
+# -- a field of a config that is an argument of a command line --------------------------------------------------------
+
+
+def argument(
+    text: str,
+    *,
+    read: Callable[[str], Any] = str,
+    default: Any = MISSING,
+    metavar: str | None = None,
+    choices: tuple[str, ...] | None = None,
+    flag: bool = False,
+    repeated: bool = False,
+) -> Any:
+    """Declare a field as ``--its-name``; required where it has no default. A repeated one is a tuple."""
+    said: dict[str, Any] = {"help": text.replace("%", "%%")}
+    if flag:
+        said["action"] = "store_true"
+    else:
+        said |= {"type": read, "choices": choices, "metavar": metavar}
+        if repeated:
+            said["action"] = "append"
+    if repeated and default is MISSING:
+        default = ()
+    return field(default=False if flag else default, metadata={"argument": said})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobConfig:
+    """What every job is told: where the database's credentials stand, never the credentials."""
+
+    credentials_file: str | None = None
+    credentials_env: str | None = None
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The data source's options that say where the credentials stand."""
+        said = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def load_credentials(self) -> Credentials:
+        """Read them, for a connection of the driver's own."""
+        return Credentials.load(self.credentials)
+
+
+def arguments_of(config: type[JobConfig]) -> list[Field[Any]]:
+    """Return the fields of a config that are arguments of a command line."""
+    return [each for each in fields(config) if "argument" in each.metadata]
+
+
+def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
+    """Declare a config's arguments to a parser."""
+    for each in arguments_of(config):
+        said = dict(each.metadata["argument"])
+        flag = "--" + each.name.rstrip("_").replace("_", "-")
+        parser.add_argument(flag, dest=each.name, required=each.default is MISSING, default=_unsaid(each), **said)
+
+
+def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, str]) -> Config:
+    """Make a config of what a parser read; InvalidPipeline where its values don't go together."""
+    values = vars(said) if isinstance(said, Namespace) else said
+    given = {each.name: values[each.name] for each in arguments_of(config)}
+    return config(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}, **credentials
+    )
+
+
+def _unsaid(each: Field[Any]) -> Any:
+    """Return a field's default as argparse wants it, which appends to a copy of a list only."""
+    if each.default is MISSING:
+        return None
+    return list(each.default) if isinstance(each.default, tuple) else each.default
+
+
+# -- the jobs ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportConfig(JobConfig):
+    """Archive rows into a lake of Parquet files; purged here once their manifest was verified."""
+
+    lake: str = argument("root of the lake: a directory, or a URL that Hadoop's file systems know", metavar="ROOT")
+    older_than: float = argument(
+        "rows that were archived that long ago or earlier: seconds, or 15m, 12h, 7d (default: 1h)",
+        read=duration,
+        default=3_600.0,
+        metavar="TIME",
+    )
+    batch_rows: int = argument(
+        "rows of one batch, at most (default: 500,000)", read=whole(1, 100_000_000), default=500_000, metavar="N"
+    )
+    max_batches: int | None = argument("end after so many batches", read=whole(1, 10**9), default=None, metavar="N")
+    keep: bool = argument("purge nothing from the archive", flag=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestConfig(JobConfig):
+    """Any source that Spark reads into a queue, by a mapping of columns."""
+
+    source: str | None = argument("path or URL of what is read (not for kafka)", default=None, metavar="PATH")
+    format: str = argument("csv, json, parquet, or another that Spark knows (default: csv)", default="csv")
+    option: tuple[tuple[str, str], ...] = argument(
+        "an option of the source, such as header=true; may be repeated", read=pair, repeated=True, metavar="NAME=VALUE"
+    )
+    queue: str = argument("the queue they go to", read=queue_name)
+    job_id: str = argument("name of this ingest; the same name again adds nothing a second time", read=job_name)
+    column: tuple[tuple[str, str], ...] = argument(
+        "a column of the message as a SQL expression over the source's columns: payload, json, key, delay, at, "
+        "priority, max_reads, lease, headers; may be repeated (default: the payload is the whole row)",
+        read=pair,
+        repeated=True,
+        metavar="NAME=EXPRESSION",
+    )
+    where: str | None = argument("only where this SQL condition about the source's columns holds", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsConfig(JobConfig):
+    """Roll-ups per queue and hour, from the lakes, the archive and the live table together."""
+
+    lake: tuple[str, ...] = argument(
+        "root of a lake that export has written to; once for each lake that rows were purged into",
+        metavar="ROOT",
+        repeated=True,
+    )
+    since: datetime | None = argument(
+        "recompute from this hour on (default: two hours before the last one that was computed)",
+        read=moment,
+        default=None,
+        metavar="MOMENT",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayConfig(JobConfig):
+    """Messages of the lake into the queue again, each exactly once per job id."""
+
+    lake: str = argument("root of the lake that export has written to", metavar="ROOT")
+    job_id: str | None = argument(
+        "name of this replay; the same name again adds nothing a second time (default: drawn, and printed)",
+        read=job_name,
+        default=None,
+        metavar="NAME",
+    )
+    queue: tuple[str, ...] = argument("only this queue; may be repeated", read=queue_name, repeated=True)
+    from_: date | None = argument(
+        "only messages that ended on this day (UTC) or later", read=day, default=None, metavar="DAY"
+    )
+    to: date | None = argument(
+        "only messages that ended on this day (UTC) or earlier", read=day, default=None, metavar="DAY"
+    )
+    key: str | None = argument("only keys of this pattern: * is any text, ? one character", default=None)
+    only: str | None = argument(
+        "dead: only dead letters; failed: all with a failed delivery, the dead among them",
+        choices=("dead", "failed"),
+        default=None,
+    )
+    where: str | None = argument("only where this SQL condition about the lake's columns holds", default=None)
+    limit: int | None = argument(
+        "the first so many of them, by archive id", read=whole(1, 10**12), default=None, metavar="N"
+    )
+    rate: float | None = argument(
+        "spread what is due over time: so many messages per second", read=rate, default=None, metavar="N"
+    )
+    to_queue: str | None = argument(
+        "the queue they go to (default: each to its own)", read=queue_name, default=None, metavar="QUEUE"
+    )
+    keys: str = argument(
+        "keep: with their keys, and ignored where one is live; drop: without keys",
+        choices=("keep", "drop"),
+        default="keep",
+    )
+    dry_run: bool = argument("count per queue and day, and enqueue nothing", flag=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsConfig(JobConfig):
+    """The consuming streams, who runs them, and what they hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseConfig(JobConfig):
+    """A stream's claims back into the queue, by hand."""
+
+    stream: str = argument("the stream whose claims are freed", read=job_name, metavar="NAME")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadersConfig(JobConfig):
+    """The readers of the history, and how far they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetConfig(JobConfig):
+    """A reader of the history that will not come back; export waits for it no more."""
+
+    reader: str = argument("the reader's name", read=job_name, metavar="NAME")
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job's name, the module beside this one whose ``run(spark, config)`` does it, and what it takes.
+
+    ``run`` returns what ``str()`` makes fit for people, and takes ``progress``, a function of (what it is at, how many
+    of it are done, how many there are or None).
+    """
+
+    name: str
+    module: str
+    config: type[JobConfig]
+    help: str
+    needs_spark: bool = True
+
+
+JOBS: Final = {
+    job.name: job
+    for job in (
+        Job("export", "export", ExportConfig, "Write the archive into a lake of Parquet files, and purge it."),
+        Job("statistics", "statistics", StatisticsConfig, "Compute the roll-ups per queue and hour."),
+        Job("replay", "replay", ReplayConfig, "Enqueue messages of the lake again, each exactly once."),
+        Job("ingest", "ingest", IngestConfig, "Enqueue what Spark can read: CSV, JSON, Parquet and more."),
+        Job("release", "release", ReleaseConfig, "Free the claims of a consuming stream.", needs_spark=False),
+        Job("streams", "streams", StreamsConfig, "List the consuming streams.", needs_spark=False),
+        Job("readers", "readers", ReadersConfig, "List the readers of the history.", needs_spark=False),
+        Job("forget", "forget", ForgetConfig, "Forget a reader of the history.", needs_spark=False),
+    )
+}
+"""A job that needs no Spark gets None for it."""
