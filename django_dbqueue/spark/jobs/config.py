@@ -165,10 +165,9 @@ def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
 def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, str]) -> Config:
     """Make a config of what a parser read; InvalidPipeline where its values don't go together."""
     values = vars(said) if isinstance(said, Namespace) else said
-    given = {each.name: values[each.name] for each in arguments_of(config)}
-    return config(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}, **credentials
-    )
+    given: dict[str, Any] = {each.name: values[each.name] for each in arguments_of(config)}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return config(**given, **credentials)
 
 
 def _unsaid(each: Field[Any]) -> Any:
