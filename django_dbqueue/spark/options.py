@@ -1,0 +1,109 @@
+"""What a read or a write is told by options: text under names in any case, read by the rules of whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Final, Self
+
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, REFUSED
+
+_EVERYWHERE: Final = (FILE_OPTION, ENVIRONMENT_OPTION, "source")
+_OF_SPARK: Final = ("checkpointLocation", "queryName")
+"""What Spark hands to a sink of a stream as well."""
+_YES_AND_NO: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one read or write, by lower-case name; every method raises InvalidPipeline for a bad value."""
+
+    said: Mapping[str, str]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], known: Iterable[str]) -> Self:
+        """Take the options where all are known; those that name the database and the source always are.
+
+        A secret is left for ``Credentials.load`` to refuse, which says more about it.
+        """
+        said = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in (*known, *_EVERYWHERE)}
+        for name in sorted(set(said) - set(names) - {name.lower() for name in _OF_SPARK} - set(REFUSED)):
+            close = get_close_matches(name, names, 1)
+            meant = f"Did you mean {names[close[0]]!r}? " if close else ""
+            raise InvalidPipeline(f"There is no option {name!r} here. {meant}There are {_listed(names.values())}.")
+        return cls(said)
+
+    def text(self, name: str) -> str | None:
+        """Return the text, or None where the option was not said; it can't be empty."""
+        value = self.said.get(name.lower())
+        if value is not None and not value.strip():
+            raise InvalidPipeline(f"The option {name!r} is empty: give it a value, or leave it out.")
+        return value
+
+    def required(self, name: str, why: str) -> str:
+        """Return the text of an option that must be said; ``why`` ends the sentence for those who left it out."""
+        value = self.text(name)
+        if value is None:
+            raise InvalidPipeline(f"The option {name!r} is missing: {why}")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return what a comma separates, each once; () where the option was not said."""
+        each = tuple(dict.fromkeys(part.strip() for part in (self.text(name) or "").split(",")))
+        if each == ("",):
+            return ()
+        if "" in each:
+            raise InvalidPipeline(f"The option {name!r} has a comma with nothing beside it: {self.text(name)!r}.")
+        return each
+
+    def whole(self, name: str, default: int | None = None, *, least: int = 1, most: int = 2**63 - 1) -> int | None:
+        """Return a whole number, or the default where the option was not said."""
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            number = int(value)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise InvalidPipeline(
+                f"The option {name!r} is {value!r}; it must be a whole number from {least:,} to {most:,}."
+            )
+        return number
+
+    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
+        """Return one of the choices, in any case of letters."""
+        value, allowed = (self.text(name) or default).lower(), tuple(choices)
+        if value not in allowed:
+            close = get_close_matches(value, allowed, 1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            raise InvalidPipeline(f"The option {name!r} is {value!r}; it can be {_listed(allowed)}.{meant}")
+        return value
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false."""
+        return _YES_AND_NO[self.choice(name, _YES_AND_NO, str(default).lower())]
+
+    def moment(self, name: str) -> datetime | None:
+        """Return a moment in UTC, said in ISO 8601 with its offset; None where the option was not said."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise InvalidPipeline(
+                f"The option {name!r} is {value!r}; it must be a moment with its offset, such as "
+                "2026-03-01T00:00:00+00:00 or 2026-03-01T00:00:00Z."
+            )
+        return moment.astimezone(UTC)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
