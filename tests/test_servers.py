@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
 from tests.servers.directory import own_directory
+from tests.servers.suite import Selection
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -61,3 +62,14 @@ def test_the_directory_of_a_server_is_gone_even_when_its_block_fails() -> None:
     with pytest.raises(RuntimeError, match="stop"):
         fail_inside()
     assert not seen[0].exists()
+
+
+def test_the_tests_on_spark_run_one_by_one_in_a_pass_of_their_own() -> None:
+    others, on_spark = Selection().passes()
+    assert others.arguments == ("-m", "not nightly and not spark")
+    assert on_spark.arguments == ("-m", "not nightly and spark", "-n", "0")
+
+
+def test_what_is_left_out_is_left_out_of_every_pass_beside_the_markers_that_the_caller_chose() -> None:
+    (only,) = Selection("slow or spark", slow=False, spark=False, nightly=True).passes()
+    assert only.arguments == ("-m", "(slow or spark) and not slow and not spark")

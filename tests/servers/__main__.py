@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from tests.servers.private import ServerError
-from tests.servers.suite import DATABASES, run_suite, server_url
+from tests.servers.suite import DATABASES, Selection, run_suite, server_url
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -43,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("--only", type=_databases, default=list(DATABASES), metavar="DB[,DB]")
     suite.add_argument("--require-mysql", action="store_true")
     suite.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True)
+    suite.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
+    suite.add_argument("--nightly", action="store_true")
+    suite.add_argument("-m", dest="marks", default="", metavar="MARKS")
     suite.set_defaults(run=_suite)
     return parser
 
@@ -64,9 +67,8 @@ def _serve(options: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _suite(options: argparse.Namespace, rest: list[str]) -> int:
-    if not options.slow:
-        rest = ["-m", "not slow", *rest]
-    return run_suite(options.only, rest, require_mysql=options.require_mysql)
+    selection = Selection(options.marks, slow=options.slow, spark=options.spark, nightly=options.nightly)
+    return run_suite(options.only, selection, rest, require_mysql=options.require_mysql)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

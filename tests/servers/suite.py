@@ -29,6 +29,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 # Past this something hangs; pytest has said where by then (faulthandler_timeout).
 _LIMIT_SECONDS = 20 * 60
 _NO_TEST_RAN = 5
+_NO_TEST = "no test ran"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,31 @@ class Result:
         return bool(self.failed or self.problem)
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which tests run, by their markers. `marks` is what the caller said by pytest's own -m."""
+
+    marks: str = ""
+    slow: bool = True
+    spark: bool = True
+    nightly: bool = False
+
+    def passes(self) -> list[Pass]:
+        """The tests on Spark come last and by themselves: one after the other, all in one session."""
+        wanted = [f"({self.marks})"] if self.marks else []
+        wanted += [] if self.slow else ["not slow"]
+        wanted += [] if self.nightly else ["not nightly"]
+        without = Pass("testing", ("-m", " and ".join([*wanted, "not spark"])))
+        on_spark = Pass("testing on Spark", ("-m", " and ".join([*wanted, "spark"]), "-n", "0"))
+        return [without, on_spark] if self.spark else [without]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    title: str
+    arguments: tuple[str, ...]
+
+
 @contextmanager
 def server_url(database: str) -> Iterator[str]:
     if database == "sqlite":
@@ -61,27 +87,49 @@ def server_url(database: str) -> Iterator[str]:
             yield server.url
 
 
-def run_suite(databases: Sequence[str], pytest_arguments: Sequence[str], *, require_mysql: bool) -> int:
+def run_suite(
+    databases: Sequence[str], selection: Selection, pytest_arguments: Sequence[str], *, require_mysql: bool
+) -> int:
     """The exit code: 0 only if every database that was asked for passed."""
-    results = [_run(database, pytest_arguments, mysql_may_miss=not require_mysql) for database in databases]
+    results = [_run(database, selection, pytest_arguments, mysql_may_miss=not require_mysql) for database in databases]
     _summarise(results)
     _keep_totals(results)
     return int(any(result.bad for result in results) or not any(result.tested for result in results))
 
 
-def _run(database: str, pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
+def _run(database: str, selection: Selection, pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
     print(f"\n=== {database}: starting", flush=True)
-    start = time.monotonic()
     try:
-        with server_url(database) as url, own_directory("report") as report:
+        with server_url(database) as url:
             version = server_version(url)
-            print(f"=== {database} {version}: testing", flush=True)
-            code = _pytest(database, url, [*pytest_arguments, f"--junitxml={report}/report.xml"])
-            return _counted(report / "report.xml", code, database, version, time.monotonic() - start)
+            passes = [_run_pass(each, database, version, url, pytest_arguments) for each in selection.passes()]
+            return _together(passes)
     except ServerError as error:
         print(f"=== {database}: NOT TESTED: {error}", flush=True)
         missing = database == "mysql" and mysql_may_miss and isinstance(error, NoServer)
         return Result(database, tested=False, problem="" if missing else str(error))
+
+
+def _run_pass(which: Pass, database: str, version: str, url: str, pytest_arguments: Sequence[str]) -> Result:
+    start = time.monotonic()
+    print(f"=== {database} {version}: {which.title}", flush=True)
+    with own_directory("report") as report:
+        code = _pytest(database, url, [*pytest_arguments, *which.arguments, f"--junitxml={report}/report.xml"])
+        return _counted(report / "report.xml", code, database, version, time.monotonic() - start)
+
+
+def _together(passes: Sequence[Result]) -> Result:
+    """A selection of the caller's may leave one of the passes without a test."""
+    ran = [each for each in passes if each.problem != _NO_TEST] or passes[:1]
+    return Result(
+        ran[0].database,
+        ran[0].version,
+        sum(each.passed for each in ran),
+        sum(each.failed for each in ran),
+        sum(each.skipped for each in ran),
+        sum(each.seconds for each in passes),
+        "; ".join(each.problem for each in ran if each.problem),
+    )
 
 
 def _pytest(database: str, url: str, arguments: list[str]) -> int:
@@ -130,7 +178,7 @@ def _counted(report: Path, code: int, database: str, version: str, seconds: floa
     failed = failures + errors
     problem = ""
     if code == _NO_TEST_RAN:
-        problem = "no test ran"
+        problem = _NO_TEST
     elif code and not failed:
         problem = f"pytest ended with exit code {code}"
     return Result(database, version, total - failed - skipped, failed, skipped, seconds, problem)
