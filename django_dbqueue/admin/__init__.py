@@ -10,6 +10,14 @@ from django_dbqueue.admin.archive import ArchivedMessageAdmin
 from django_dbqueue.admin.messages import MessageAdmin
 from django_dbqueue.admin.queues import QueueAdmin
 from django_dbqueue.admin.schedules import ScheduleAdmin
+from django_dbqueue.admin.statistics import QueueStatisticAdmin
 from django_dbqueue.admin.workers import WorkerAdmin
 
-__all__ = ["ArchivedMessageAdmin", "MessageAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]
+__all__ = [
+    "ArchivedMessageAdmin",
+    "MessageAdmin",
+    "QueueAdmin",
+    "QueueStatisticAdmin",
+    "ScheduleAdmin",
+    "WorkerAdmin",
+]

@@ -31,6 +31,7 @@ class QueueStatistic(models.Model):
         verbose_name_plural = _("statistics")
         default_permissions = ("view",)
         constraints = (models.UniqueConstraint(fields=("queue", "hour"), name="dbqueue_queue_hour"),)
+        indexes = (models.Index(fields=("hour",), name="dbqueue_statistic_hour"),)
 
     def __str__(self) -> str:
         return f"{self.queue} {self.hour}"

@@ -20,7 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from django_dbqueue.models import Message, Queue, Worker
+from django_dbqueue.models import Message, Queue, QueueStatistic, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 
 if TYPE_CHECKING:
@@ -153,6 +153,15 @@ def fill() -> dict[str, Message]:
     )
     rows["delayed"] = Message.objects.enqueue({"to": "c"}, queue="emails", delay=5400, priority=5)
     Message.objects.enqueue_many(range(60), queue="reports.nightly")
+    newest = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    times = {"wait_p50": 0.4, "wait_p95": 2.5, "wait_p99": 9.0, "run_p50": 0.05, "run_p95": 0.2, "run_p99": 1.5}
+    QueueStatistic.objects.bulk_create(
+        QueueStatistic(
+            queue="emails", hour=newest - timedelta(hours=hours), messages=300 - 5 * hours, failures=hours, retries=hours,
+            dead=hours, **times,
+        )
+        for hours in range(50)
+    )  # fmt: skip
     return rows
 
 
@@ -207,6 +216,9 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.shot("queue_paused")
     page.open(url("changelist", model="worker"))
     page.shot("workers")
+    page.open(url("changelist", model="queuestatistic"))
+    page.shot("statistics")
+    assert page.find("rect.dbqueue-bar").size["height"] > 0
     assert not [line for line in page.complaints() if "Content Security Policy" in line or "SEVERE" in line]
 
 

@@ -1,0 +1,93 @@
+"""Statistics: what finished per queue and hour, as the pipeline's job has counted it, with a chart of two days."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import Any, Final
+
+from django.contrib import admin
+from django.db.models import Max, QuerySet, Sum
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_dbqueue.admin import display
+from django_dbqueue.admin.charts import Bar, bars
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.models import QueueStatistic
+
+CHARTED_HOURS: Final = 48
+
+
+@admin.register(QueueStatistic)
+class QueueStatisticAdmin(ReadOnlyAdmin):
+    """The newest hours first; hours are in UTC, and times in seconds."""
+
+    list_display = ("of_hour", "queue", "messages", "failures", "retries", "dead", "wait", "run_time")
+    list_display_links = ("of_hour",)
+    list_per_page = 50
+    ordering = ("-hour", "queue")
+    search_fields = ("queue",)  # shows the box; get_search_results does the search
+    search_help_text = gettext_lazy("The whole name of a queue.")
+    fields = ("of_hour", "queue", "messages", "failures", "retries", "dead", "wait", "run_time", "computed_at")
+    readonly_fields = fields
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        queryset: QuerySet[Any],
+        search_term: str,
+    ) -> tuple[QuerySet[Any], bool]:
+        name = search_term.strip()
+        return (queryset.filter(queue=name) if name else queryset), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        response = super().changelist_view(request, extra_context)
+        if isinstance(response, TemplateResponse) and response.context_data and "cl" in response.context_data:
+            response.context_data["chart"] = _chart(response.context_data["cl"].queryset)
+        return response
+
+    @admin.display(description=gettext_lazy("hour (UTC)"))
+    def of_hour(self, obj: Any) -> str:
+        return _hour(obj.hour)
+
+    @admin.display(description=gettext_lazy("wait in s (50 %, 95 %, 99 %)"))
+    def wait(self, obj: Any) -> str:
+        return _three(obj.wait_p50, obj.wait_p95, obj.wait_p99)
+
+    @admin.display(description=gettext_lazy("run time in s (50 %, 95 %, 99 %)"))
+    def run_time(self, obj: Any) -> str:
+        return _three(obj.run_p50, obj.run_p95, obj.run_p99)
+
+
+def _hour(moment: Any) -> str:
+    return str(moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M"))
+
+
+def _three(*seconds: float | None) -> str:
+    """Return percentiles to three digits after the point, or a dash where nothing was measured."""
+    return " · ".join(display.NOTHING if each is None else f"{each:.3f}" for each in seconds)
+
+
+def _chart(rows: QuerySet[Any]) -> SafeString | str:
+    """Return the chart of the two days up to the newest of these rows; nothing where there are none."""
+    newest = rows.order_by().aggregate(newest=Max("hour"))["newest"]
+    if newest is None:
+        return ""
+    hours = [newest - timedelta(hours=back) for back in reversed(range(CHARTED_HOURS))]
+    counted = rows.filter(hour__gte=hours[0]).order_by().values_list("hour").annotate(Sum("messages"), Sum("dead"))
+    found = {hour: (messages, dead) for hour, messages, dead in counted}
+    caption = _("Messages finished per hour, %(first)s to %(last)s UTC; the lower part of a bar are the dead ones") % {
+        "first": _hour(hours[0]),
+        "last": _hour(hours[-1]),
+    }
+    return bars([_bar(hour, *found.get(hour, (0, 0))) for hour in hours], caption=caption)
+
+
+def _bar(hour: Any, messages: int, dead: int) -> Bar:
+    words = ngettext(
+        "%(hour)s: %(messages)s message, %(dead)s dead", "%(hour)s: %(messages)s messages, %(dead)s dead", messages
+    ) % {"hour": _hour(hour), "messages": f"{messages:,}", "dead": f"{dead:,}"}
+    return Bar(messages, dead, words)
