@@ -79,7 +79,10 @@ def _chart(rows: QuerySet[Any]) -> SafeString | str:
     hours = [newest - timedelta(hours=back) for back in reversed(range(CHARTED_HOURS))]
     counted = rows.filter(hour__gte=hours[0]).order_by().values_list("hour").annotate(Sum("messages"), Sum("dead"))
     found = {hour: (messages, dead) for hour, messages, dead in counted}
-    caption = _("Messages finished per hour, %(first)s to %(last)s UTC; the lower part of a bar are the dead ones") % {
+    caption = _(
+        "Messages finished per hour, %(first)s to %(last)s UTC, at most %(most)s; a bar's lower part are the dead ones"
+    ) % {
+        "most": f"{max(messages for messages, _dead in found.values()):,}",
         "first": _hour(hours[0]),
         "last": _hour(hours[-1]),
     }

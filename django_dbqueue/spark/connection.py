@@ -31,13 +31,24 @@ _MYSQL_SESSION: Final = (
 
 
 class Connection:
-    """One database session. Not shared between threads, and not pickled: make one where it is used."""
+    """One database session. Not shared between threads, and not pickled: make one where it is used.
+
+    InvalidPipeline says which database can't be reached, and why.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
         self.vendor = credentials.vendor
         self.dialect: Dialect = dialect_of(self)
         self.in_transaction = False
-        self.raw: Any = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor](credentials)
+        connect = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor]
+        try:
+            self.raw: Any = connect(credentials)
+        except InvalidPipeline:
+            raise
+        except Exception as error:
+            raise InvalidPipeline(
+                f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {error}"
+            ) from error
 
     def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
         """Run a statement that gives rows."""
@@ -125,6 +136,14 @@ def to_column(moment: datetime, vendor: str) -> Any:
     if vendor == "postgresql":
         return moment
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+
+
+def _place(credentials: Credentials) -> str:
+    """Say where it is, and as whom it is asked, without the password."""
+    if credentials.vendor == "sqlite":
+        return "a file"
+    host = credentials.host or credentials.options.get("unix_socket") or "the driver's default host"
+    return f"{credentials.vendor} at {host}, port {credentials.port or 'by default'}, as {credentials.user or 'nobody'}"
 
 
 def _mysql(credentials: Credentials) -> Any:

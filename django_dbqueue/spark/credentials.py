@@ -73,17 +73,20 @@ class Credentials:
     def parse(cls, text: str, *, where: str) -> Credentials:
         """Read a URL, or JSON as ``to_json`` writes it; no error repeats the text, which may be a secret."""
         text = text.strip()
-        if text.startswith("{"):
+        if text.startswith(("{", "[")):
             return cls._from_json(text, where)
-        parts = urlsplit(text)
         try:
+            parts = urlsplit(text)
             vendor, port = _VENDORS[parts.scheme], parts.port
+            path = unquote(parts.path)
+            if not path.strip("/") or parts.fragment or (vendor != "sqlite" and "/" in path[1:]):
+                raise ValueError("no database, or a secret that was not escaped")
         except (KeyError, ValueError):
             raise InvalidPipeline(
-                f"{where.capitalize()} holds neither JSON nor a URL that begins with mysql://, postgres:// or "
-                "sqlite:// (and a port that is a number): see docs/spark.md."
+                f"{_sentence(where)} holds neither JSON nor a URL like mysql://account:secret@host:3306/name, which "
+                "begins with mysql://, postgres:// or sqlite://, has a number for a port, names a database, and has "
+                "its reserved characters escaped (%40 for @)."
             ) from None
-        path = unquote(parts.path)
         return cls(
             vendor=vendor,
             name=path if vendor == "sqlite" else path.lstrip("/"),
@@ -99,19 +102,36 @@ class Credentials:
         known = [each.name for each in fields(cls)]
         try:
             said = json.loads(text)
-            unknown = sorted(set(said) - set(known))
-        except (ValueError, TypeError):
-            raise InvalidPipeline(f"{where.capitalize()} holds broken JSON: write an object of {known}.") from None
-        if unknown or said.get("vendor") not in _VENDORS.values() or not said.get("name"):
+        except ValueError:
+            raise InvalidPipeline(f"{_sentence(where)} holds broken JSON: write an object of {known}.") from None
+        if not isinstance(said, dict) or set(said) - set(known) or not cls._is_well_typed(said):
             raise InvalidPipeline(
-                f"{where.capitalize()} must be a JSON object of {known}, with vendor one of "
-                f"{sorted(set(_VENDORS.values()))} and a name" + (f", not {unknown[0]!r}." if unknown else ".")
+                f"{_sentence(where)} must hold a JSON object of {known}: vendor is one of "
+                f"{sorted(set(_VENDORS.values()))}, name the database, port a number or null, options an object, and "
+                "the others are strings."
             )
         return cls(**said)
+
+    @staticmethod
+    def _is_well_typed(said: dict[str, Any]) -> bool:
+        texts = [said.get(name, "") for name in ("host", "user", "password")]
+        return (
+            isinstance(said.get("vendor"), str)
+            and said["vendor"] in _VENDORS.values()
+            and isinstance(said.get("name"), str)
+            and said["name"] != ""
+            and all(isinstance(text, str) for text in texts)
+            and isinstance(said.get("port"), int | None)
+            and isinstance(said.get("options", {}), dict)
+        )
 
     def to_json(self) -> str:
         """Return the text that ``parse`` reads; it holds the password."""
         return json.dumps(asdict(self))
+
+
+def _sentence(where: str) -> str:
+    return where[0].upper() + where[1:]
 
 
 def _text_of(file: str) -> str:

@@ -157,8 +157,8 @@ def fill() -> dict[str, Message]:
     times = {"wait_p50": 0.4, "wait_p95": 2.5, "wait_p99": 9.0, "run_p50": 0.05, "run_p95": 0.2, "run_p99": 1.5}
     QueueStatistic.objects.bulk_create(
         QueueStatistic(
-            queue="emails", hour=newest - timedelta(hours=hours), messages=300 - 5 * hours, failures=hours, retries=hours,
-            dead=hours, **times,
+            queue="emails", hour=newest - timedelta(hours=hours), messages=300 - 5 * hours, failures=hours,
+            retries=hours, dead=hours, **times,
         )
         for hours in range(50)
     )  # fmt: skip
