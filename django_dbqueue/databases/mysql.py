@@ -24,6 +24,9 @@ class MySQLDialect(MySQLLiveness, Dialect):
     """MariaDB knows that a column that IS NULL needs no sorting, and sorts if it is named all the same."""
     updates_return_rows = False
     ignore_duplicate = ""
+    keep_standing = " ON DUPLICATE KEY UPDATE django_dbqueue_message.id = django_dbqueue_message.id"
+    """Not INSERT IGNORE, which hides every other error of a row too."""
+    use_staged_run = " FORCE INDEX (dbqueue_staged_run)"
     sorted_beyond_null = True  # MariaDB sorts all dead rows of a queue where both are named (5,011 rows read for 10)
     ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
 

@@ -9,3 +9,7 @@ MYSQL_PASSING: Final = frozenset({1020, 1205, 1213, 1317, 3572})
 SQLSTATE_PASSING: Final = frozenset({"40001", "40P01", "55P03", "57014"})
 """Serialisation failure, deadlock, lock not available, cancelled statement."""
 SQLITE_PASSING: Final = ("database is locked", "database table is locked")
+MYSQL_LOST: Final = frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
+"""Shutdown, killed (MariaDB), can't connect, gone, lost, ended for its idleness: did a commit arrive?"""
+SQLSTATE_LOST: Final = ("08", "57P")
+"""Beginnings: connection exceptions, and a server that ends sessions."""

@@ -103,6 +103,8 @@ class Words:
     """UPDATE … RETURNING exists, so that one statement claims or settles and tells which rows."""
     ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
     """Ends an INSERT so that a taken key writes nothing; '' where the error is caught instead."""
+    keep_standing = " ON CONFLICT (key_hash, live) DO NOTHING"
+    """The same without an error anywhere, row by row: a row whose key is taken is left out, and not counted."""
     ignore_same_name = " ON CONFLICT (name) DO NOTHING"
     """The same for a mutex."""
     notifies = False

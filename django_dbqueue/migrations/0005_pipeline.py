@@ -49,6 +49,7 @@ class Migration(migrations.Migration):
                         max_length=200, primary_key=True, serialize=False, verbose_name="job"
                     ),
                 ),
+                ("run", models.BigIntegerField(verbose_name="run")),
                 ("created", models.BigIntegerField(verbose_name="messages created")),
                 ("ignored", models.BigIntegerField(verbose_name="messages ignored for their key")),
                 (
@@ -189,7 +190,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "default_permissions": (),
-                "indexes": [models.Index(fields=["job", "run", "attempt"], name="dbqueue_staged_job")],
+                "indexes": [models.Index(fields=["run", "attempt", "id"], name="dbqueue_staged_run")],
             },
         ),
         migrations.CreateModel(

@@ -9,7 +9,10 @@ from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyF
 
 
 class StagedMessage(models.Model):
-    """A message that nobody sees until its job is published. ``attempt`` is drawn by each try of a task."""
+    """A message that nobody sees until its job is published.
+
+    ``run`` is drawn by each run of a job, ``attempt`` by each try of a task.
+    """
 
     id = models.BigAutoField(primary_key=True)
     job = AsciiField(_("job"), max_length=200)
@@ -30,16 +33,17 @@ class StagedMessage(models.Model):
 
     class Meta:
         default_permissions = ()
-        indexes = (models.Index(fields=("job", "run", "attempt"), name="dbqueue_staged_job"),)
+        indexes = (models.Index(fields=("run", "attempt", "id"), name="dbqueue_staged_run"),)
 
     def __str__(self) -> str:
         return f"{self.job}: {self.queue}"
 
 
 class PublishedJob(models.Model):
-    """A job whose messages are in the queue; its name adds nothing a second time."""
+    """A job whose messages are in the queue, by which of its runs; its name adds nothing a second time."""
 
     name = AsciiField(_("job"), max_length=200, primary_key=True)
+    run = models.BigIntegerField(_("run"))
     created = models.BigIntegerField(_("messages created"))
     ignored = models.BigIntegerField(_("messages ignored for their key"))
     published_at = UTCDateTimeField(_("published at"), db_default=DbNow())

@@ -14,7 +14,13 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Dialect, Statement, dialect_of
-from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING
+from django_dbqueue.databases.passing import (
+    MYSQL_LOST,
+    MYSQL_PASSING,
+    SQLITE_PASSING,
+    SQLSTATE_LOST,
+    SQLSTATE_PASSING,
+)
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.credentials import Credentials
 
@@ -122,6 +128,16 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_lost(error: Exception, vendor: str) -> bool:
+    """Tell whether the session ended, or never began; then nobody knows whether its last commit arrived."""
+    if vendor == "mysql":
+        return bool(error.args) and error.args[0] in MYSQL_LOST
+    if vendor == "postgresql":
+        state = getattr(error, "sqlstate", "")  # psycopg gives None where there was no server left to say one
+        return (state is None and type(error).__name__ == "OperationalError") or (state or "").startswith(SQLSTATE_LOST)
+    return False
 
 
 def to_utc(value: Any) -> datetime:

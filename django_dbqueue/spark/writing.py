@@ -1,16 +1,252 @@
-"""To be built."""
+"""Data frames into the queue: staged and published at once, exactly once for each name of a job; or directly.
+
+A writer is made on the driver, pickled to the tasks, and asked to commit on the driver again. What a stream's driver
+asks to commit is another one, so that all it knows of the tasks' one is what their messages say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import random
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
-from pyspark.sql.types import StructType
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.rows import Sealing, chunks, row_of
+from django_dbqueue.spark.staging import Attempt, drop, find_published, publish, purge_forsaken
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+OPTIONS: Final = ("queue", "job_id", "direct", "priority", "batchSize", "max_payload_bytes", "notify", "run")
+BATCH_ROWS: Final = 1_000
+MAX_PAYLOAD_BYTES: Final = 1024 * 1024
+_JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/=+-]{0,179}\Z")
+_LARGEST: Final = 2**62
+
+logger = logging.getLogger("django_dbqueue.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the tasks of a write are told."""
+
+    options: Mapping[str, str]
+    sealing: Sealing
+    job: str
+    run: int
+    batch_rows: int
+    notify: bool
+
+    @property
+    def credentials(self) -> Credentials:
+        """The credentials, read where they are needed; they travel nowhere."""
+        return Credentials.load(self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged(WriterCommitMessage):
+    """A task's successful try: whose it is, and how much it has staged."""
+
+    run: int
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """How many messages a task created and how many it left out, in its successful try."""
+
+    created: int
+    ignored: int
 
 
 def writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceWriter:
-    raise NotImplementedError
+    """Return the writer of a batch; InvalidPipeline refuses what no row could make good."""
+    said = _options(options, overwrite=overwrite)
+    if said.flag("direct"):
+        if said.text("job_id") is not None:
+            raise InvalidPipeline(
+                "direct=true publishes row by row and remembers no job, so that job_id would promise what it doesn't "
+                "keep: leave out one of them."
+            )
+        return DirectWriter(_task(said, schema, job=""))
+    job = said.text("job_id") or f"write-{secrets.token_hex(8)}"
+    task = _task(said, schema, job=_checked_job(job))
+    with Connection(task.credentials) as connection:
+        return StagedWriter(task, again=find_published(connection, job, run=task.run) is not None)
 
 
 def stream_writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceStreamWriter:
-    raise NotImplementedError
+    """Return the writer of a stream; InvalidPipeline refuses what no row could make good."""
+    said = _options(options, overwrite=overwrite)
+    if said.flag("direct"):
+        raise InvalidPipeline("A stream is always staged: leave out direct, or write directly in foreachBatch.")
+    job = said.required(
+        "job_id",
+        "it names the stream's batches, so that a repeated one adds nothing. Never change "
+        "it under a checkpoint, and never keep it for a new one.",
+    )
+    return StreamWriter(_task(said, schema, job=_checked_job(job)))
+
+
+def _options(options: Mapping[str, str], *, overwrite: bool) -> Options:
+    said = Options.of(options, OPTIONS)
+    if overwrite:
+        raise InvalidPipeline("Messages can't be overwritten: a queue takes mode('append') only. Nothing was written.")
+    return said
+
+
+def _checked_job(job: str) -> str:
+    if _JOB.match(job) is None:
+        raise InvalidPipeline(
+            f"The option 'job_id' is {job!r}; it must be 1 to 180 of A-Z a-z 0-9 _ . : / = + -, beginning with a "
+            "letter or a digit."
+        )
+    return job
+
+
+def _task(said: Options, schema: StructType, *, job: str) -> Task:
+    queue = said.text("queue")
+    try:
+        sealing = Sealing(
+            schema=schema,
+            queue=None if queue is None else check_queue(queue),
+            priority=said.whole("priority", 0, least=-100, most=100) or 0,
+            max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES) or MAX_PAYLOAD_BYTES,
+        )
+    except InvalidMessage as error:
+        raise InvalidPipeline(f"The option 'queue': {error}") from error
+    sealing.check()
+    Credentials.load(said.said)
+    return Task(
+        options=dict(said.said),
+        sealing=sealing,
+        job=job,
+        run=said.whole("run", most=_LARGEST) or random.randint(1, _LARGEST),
+        batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000) or BATCH_ROWS,
+        notify=said.flag("notify", default=True),
+    )
+
+
+def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
+    """Stage a task's rows under a number of this try's own; a try that fails takes its rows along."""
+    number, rows = random.randint(1, _LARGEST), 0
+    with Connection(task.credentials) as connection:
+        dialect = connection.dialect
+        try:
+            for chunk in chunks(task.sealing.sealed(batches, partition=_partition()), rows=task.batch_rows):
+                statement = dialect.stage(
+                    task.job, task.run, number, [row_of(item, connection.vendor) for item in chunk]
+                )
+                connection.outermost(lambda: connection.run(statement))  # noqa: B023 - called at once
+                rows += len(chunk)
+        except InvalidMessage:
+            connection.outermost(lambda: connection.run(dialect.drop_staged(task.run, number)))
+            raise
+    return Staged(task.run, Attempt(number, rows))
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _publish(task: Task, job: str, run: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+    attempts = [message.attempt for message in messages if isinstance(message, Staged)]
+    credentials = task.credentials
+    published = publish(credentials, job=job, run=run, attempts=attempts, notify=task.notify)
+    logger.log(logging.WARNING if published.again else logging.INFO, "%s", published)
+    try:
+        purge_forsaken(credentials)
+    except Exception:
+        logger.warning("What killed drivers had staged could not be purged now; the next job tries.", exc_info=True)
+
+
+class StagedWriter(DataSourceArrowWriter):
+    """Exactly once for each job_id: tasks stage, the commit publishes."""
+
+    def __init__(self, task: Task, *, again: bool) -> None:
+        self.task = task
+        self.again = again
+        """The job was published before: there is nothing to stage."""
+
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
+        if self.again:
+            return Staged(self.task.run, Attempt(0, 0))
+        return _stage(self.task, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _publish(self.task, self.task.job, self.task.run, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's name
+        drop(self.task.credentials, run=self.task.run)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The same for each batch of a stream, under the name ``<job_id>:<batch id>``."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
+        return _stage(self.task, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        runs = self._runs(messages)
+        _publish(self.task, f"{self.task.job}:{batchId}", runs[0] if runs else self.task.run, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        for run in self._runs(messages):
+            drop(self.task.credentials, run=run)
+
+    @staticmethod
+    def _runs(messages: Sequence[WriterCommitMessage | None]) -> list[int]:
+        return sorted({message.run for message in messages if isinstance(message, Staged)})
+
+
+class DirectWriter(DataSourceArrowWriter):
+    """At least once: rows are in the queue as soon as they are written, and a task that is tried again repeats them."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
+        task, created, rows = self.task, 0, 0
+        with Connection(task.credentials) as connection:
+            dialect = connection.dialect
+            for chunk in chunks(task.sealing.sealed(iterator, partition=_partition()), rows=task.batch_rows):
+                statement = dialect.insert_directly([row_of(item, connection.vendor) for item in chunk])
+                created += connection.outermost(lambda: connection.run(statement))  # noqa: B023 - called at once
+                rows += len(chunk)
+                if task.notify and dialect.notifies:
+                    for queue in sorted({item.queue for item in chunk}):
+                        connection.fetch(dialect.notify(queue))
+        return Written(created, rows - created)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        done = [message for message in messages if isinstance(message, Written)]
+        logger.info(
+            "Written directly: %s messages created, %s ignored because their keys were taken.",
+            f"{sum(message.created for message in done):,}",
+            f"{sum(message.ignored for message in done):,}",
+        )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's name
+        logger.warning("The write failed under way. What was written directly stays in the queue.")

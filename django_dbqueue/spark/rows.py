@@ -1,0 +1,128 @@
+"""A frame's rows as the queue's: every row passes ``envelope.seal``, and one that doesn't is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
+
+from django_dbqueue import codecs
+from django_dbqueue.envelope import Envelope, Sealed, seal
+from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
+from django_dbqueue.spark.columns import BODIES, check_columns, value_of
+from django_dbqueue.spark.connection import to_column
+
+if TYPE_CHECKING:
+    from pyarrow import Array, RecordBatch
+    from pyspark.sql.types import StructField, StructType
+
+CHUNK_SIZE: Final = 2 * 1024 * 1024
+"""Characters in one INSERT, about: under every packet limit."""
+_SHOWN: Final = 120
+"""Characters of a bad row's payload in its error."""
+_SAID: Final = ("content_type", "queue", "key", "delay", "at", "priority", "max_reads", "lease", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """What all rows of a frame share: its columns, and what holds for a message that doesn't say it."""
+
+    schema: StructType
+    queue: str | None
+    priority: int
+    max_bytes: int
+
+    def check(self) -> None:
+        """Refuse, by InvalidPipeline, what no row could make good."""
+        check_columns(self.schema, queue=self.queue)
+
+    def sealed(self, batches: Iterable[RecordBatch], *, partition: int) -> Iterator[Sealed]:
+        """Seal every row; InvalidMessage says which one can't be a message, and why."""
+        fields = {field.name: (place, field) for place, field in enumerate(self.schema)}
+        [how] = [name for name in BODIES if name in fields]
+        number = 0
+        for batch in batches:
+            said = [_values(batch, *fields[name]) if name in fields else repeat(None) for name in (how, *_SAID)]
+            for content, *others in zip(*said, strict=False):
+                number += 1
+                try:
+                    yield self._seal(how, content, *others)
+                except (InvalidMessage, UndecodableMessage) as error:
+                    raise _refusal(error, number, partition, content, key=others[_SAID.index("key")]) from None
+
+    def _seal(
+        self, how: str, content: Any, kind: Any, queue: Any, key: Any, delay: Any, at: Any, *others: Any
+    ) -> Sealed:
+        priority, max_reads, lease, headers = others
+        name: Any = self.queue if queue is None else queue
+        payload = content if how == "payload" else _payload(how, content, kind)
+        if isinstance(headers, str):
+            headers = codecs.decode_headers(headers)
+        return seal(
+            Envelope(payload, key, delay, at, priority, max_reads, lease, headers),
+            queue=name,
+            priority=self.priority,
+            max_bytes=self.max_bytes,
+        )
+
+
+def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
+    convert, column = value_of(field), batch.column(place)
+    values: list[Any] = _moments(column) if field.name == "at" else column.to_pylist()
+    if convert is None:
+        return values
+    return [None if value is None else convert(value) for value in values]
+
+
+def _moments(column: Array) -> list[Any]:
+    import pyarrow as pa
+
+    return list(column.cast(pa.timestamp("us", "UTC")).to_pylist())  # no zone but UTC to look up, row by row
+
+
+def _payload(how: str, text: str | None, kind: str | None) -> Any:
+    """Read the payload of JSON text, or of a body as it stands in the queue."""
+    if text is None:
+        raise InvalidMessage(f"The column {how!r} is NULL, which is no text: write 'null' for JSON's null.")
+    if how == "json":
+        return codecs.decode_json(text)
+    return codecs.decode(text, kind or "")
+
+
+def _refusal(error: Exception, number: int, partition: int, content: Any, *, key: Any) -> InvalidMessage:
+    shown = repr(content[: _SHOWN + 1] if isinstance(content, str | bytes) else content)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    named = "" if key is None else f" (key {str(key)[:_SHOWN]!r})"
+    return InvalidMessage(f"Row {number:,} of partition {partition}{named} can't be a message: {error} It is {shown}.")
+
+
+def row_of(item: Sealed, vendor: str) -> tuple[Any, ...]:
+    """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
+    return (
+        item.queue,
+        item.key,
+        item.key_hash,
+        item.body,
+        item.content_type,
+        item.headers,
+        item.priority,
+        item.max_reads,
+        item.lease_seconds,
+        item.delay,
+        None if item.at is None else to_column(item.at, vendor),
+    )
+
+
+def chunks(items: Iterable[Sealed], *, rows: int) -> Iterator[Sequence[Sealed]]:
+    """Cut into INSERTs of at most so many rows and about CHUNK_SIZE characters."""
+    chunk: list[Sealed] = []
+    size = 0
+    for item in items:
+        if chunk and (len(chunk) >= rows or size + item.size > CHUNK_SIZE):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += item.size
+    if chunk:
+        yield chunk

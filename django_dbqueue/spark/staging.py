@@ -1,0 +1,151 @@
+"""Publishing what a run of a job has staged: one transaction, once for each name of a job.
+
+Its first statement writes the job's name, so that of two runs one waits for the other and then finds the name there;
+its last deletes the stage. Whoever lost the server between the commit and its reply asks again, and finds its own run
+beside the name.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.spark.connection import Connection, is_lost
+from django_dbqueue.spark.credentials import Credentials
+
+RECONNECT_SECONDS: Final = 60.0
+"""How long a publication looks for a server that went away."""
+FORSAKEN_SECONDS: Final = 7 * 86_400.0
+"""After how long without a new row a run's stage belongs to nobody."""
+_BEING_PUBLISHED: Final = -1
+"""What the publishing transaction itself reads as the number of messages; nobody else ever sees it."""
+
+logger = logging.getLogger("django_dbqueue.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A task's successful try, and how many rows it has staged."""
+
+    number: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the job of this name added to the queue; ``again``: it was another run that did, and this one nothing."""
+
+    job: str
+    created: int
+    ignored: int
+    again: bool
+
+    def __str__(self) -> str:
+        if self.again:
+            return f"The job {self.job!r} was published before: nothing was added (then: {self._counts()})."
+        return f"The job {self.job!r} is published: {self._counts()}."
+
+    def _counts(self) -> str:
+        return f"{self.created:,} messages created, {self.ignored:,} ignored because their keys were taken"
+
+
+def find_published(connection: Connection, job: str, *, run: int) -> Published | None:
+    """Return what came of a job, as this run sees it; None where it isn't published."""
+    rows = connection.fetch(connection.dialect.published_job(job))
+    if not rows:
+        return None
+    by, created, ignored = rows[0]
+    return Published(job, int(created), int(ignored), again=by != run)
+
+
+def publish(
+    credentials: Credentials, *, job: str, run: int, attempts: Sequence[Attempt], notify: bool = True
+) -> Published:
+    """Publish these attempts of a run in their order, unless the job is published; DBQueueError if rows are missing."""
+    end, pause = time.monotonic() + RECONNECT_SECONDS, 0.1
+    while True:
+        try:
+            with Connection(credentials) as connection:
+                return connection.outermost(lambda: _publish(connection, job, run, attempts, notify=notify))
+        except Exception as error:
+            if not is_lost(error, credentials.vendor) or time.monotonic() > end:
+                raise
+            logger.warning("The server went away while job %r was published (%s); trying again.", job, error)
+        time.sleep(pause)
+        pause = min(2 * pause, 5.0)
+
+
+def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Attempt], *, notify: bool) -> Published:
+    dialect = connection.dialect
+    with connection.transaction():
+        connection.run(dialect.name_job(job, run, _BEING_PUBLISHED))
+        found = find_published(connection, job, run=run)
+        assert found is not None
+        if found.again or found.created != _BEING_PUBLISHED:
+            connection.run(dialect.drop_staged(run))
+            return found
+        _refuse_missing_rows(connection, job, run, attempts)
+        created = sum(connection.run(dialect.publish(run, attempt.number)) for attempt in attempts if attempt.rows)
+        ignored = sum(attempt.rows for attempt in attempts) - created
+        connection.run(dialect.count_published(job, created, ignored))
+        if notify and created and dialect.notifies:
+            for (queue,) in connection.fetch(dialect.staged_queues(run)):
+                connection.fetch(dialect.notify(queue))
+        connection.run(dialect.drop_staged(run))
+    return Published(job, created, ignored, again=False)
+
+
+def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: Sequence[Attempt]) -> None:
+    staged = {int(number): int(rows) for number, rows in connection.fetch(connection.dialect.count_staged(run))}
+    for attempt in attempts:
+        if (found := staged.get(attempt.number, 0)) != attempt.rows:
+            raise DBQueueError(
+                f"Job {job!r} was not published: a task staged {attempt.rows:,} messages and {found:,} are there. "
+                f"Somebody deleted from the stage, or it was purged after {FORSAKEN_SECONDS / 86_400:g} days without "
+                "a new row. Nothing was added; run the job again."
+            )
+
+
+def drop(credentials: Credentials, *, run: int) -> None:
+    """Delete what a run has staged; what stays for want of a server is purged by its age."""
+    with Connection(credentials) as connection:
+        connection.outermost(lambda: connection.run(connection.dialect.drop_staged(run)))
+
+
+def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECONDS) -> int:
+    """Delete the stages of runs that staged nothing for so long, killed drivers' mostly; return how many rows.
+
+    A run that still works keeps everything, however old its first rows are. Should one be silent for longer and then
+    publish, it finds rows missing, and adds nothing.
+    """
+    deleted = 0
+    with Connection(credentials) as connection:
+        dialect, forsaken, here = connection.dialect, list[tuple[int, int]](), (0, 0)
+        while rows := connection.fetch(dialect.next_attempt(*here)):
+            run, attempt = (int(rows[0][0]), int(rows[0][1]))
+            if run != here[0]:
+                deleted += _drop_attempts(connection, forsaken)
+                forsaken = []
+            here = (run, attempt)
+            if _is_forsaken(connection, run, attempt, seconds):
+                forsaken.append(here)
+            else:
+                forsaken, here = [], (run, 2**63 - 1)
+        return deleted + _drop_attempts(connection, forsaken)
+
+
+def _is_forsaken(connection: Connection, run: int, attempt: int, seconds: float) -> bool:
+    rows = connection.fetch(connection.dialect.is_forsaken(run, attempt, seconds))
+    return not rows or bool(rows[0][0])
+
+
+def _drop_attempts(connection: Connection, attempts: Sequence[tuple[int, int]]) -> int:
+    deleted = 0
+    for run, attempt in attempts:
+        statement = connection.dialect.drop_staged(run, attempt)
+        deleted += connection.outermost(lambda: connection.run(statement))  # noqa: B023 - called at once
+    return deleted
