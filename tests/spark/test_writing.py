@@ -38,17 +38,10 @@ def test_rows_arrive_as_enqueue_would_have_stored_them(spark: SparkSession, cred
         {"payload": None},
         {"payload": "x" * 70_000, "key": "ключ"},
     ]
+    names = ("payload", "key", "delay", "at", "priority", "max_reads", "lease", "headers")
     schema = "payload string, key string, delay double, at timestamp, priority int, max_reads long, lease double, "
-    frame = spark.createDataFrame(
-        [
-            tuple(
-                each.get(name)
-                for name in ("payload", "key", "delay", "at", "priority", "max_reads", "lease", "headers")
-            )
-            for each in said
-        ],
-        schema + "headers map<string, string>",
-    )
+    values = [tuple(each.get(name) for name in names) for each in said]
+    frame = spark.createDataFrame(values, schema + "headers map<string, string>")
     write(frame.coalesce(1), credentials_file, direct=direct)
     written = rows()
     for each in said:
@@ -104,12 +97,13 @@ def test_json_text_and_bodies_are_read_as_their_values(spark: SparkSession, cred
     bodies = [("aGk=", "bytes"), ("plain", "text"), ('{"x": 1}', "json")]
     write(spark.createDataFrame(bodies, "body string, content_type string").coalesce(1), credentials_file)
     assert payloads() == [{"b": [1, 2.5], "a": "é"}, b"hi", "plain", {"x": 1}]
-    assert [row["body"] for row in rows()][0] == '{"b":[1,2.5],"a":"é"}'
+    assert rows()[0]["body"] == '{"b":[1,2.5],"a":"é"}'
 
 
 def test_intervals_are_lengths_of_time_and_headers_may_be_json(spark: SparkSession, credentials_file: str) -> None:
     frame = spark.sql(
-        "select 1 as payload, interval 90 minutes as delay, 30.5bd as lease, '{\"a\": [1]}' as headers, 'other' as queue"
+        "select 1 as payload, interval 90 minutes as delay, 30.5bd as lease, "
+        "'{\"a\": [1]}' as headers, 'other' as queue"
     )
     write(frame, credentials_file)
     [row] = rows()
