@@ -7,8 +7,17 @@ from django_dbqueue.databases.claiming import Claiming
 from django_dbqueue.databases.enqueueing import Enqueueing
 from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
+from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.staging import Staging
 
 
-class Dialect(Claiming, Moving, Enqueueing, Archiving, Staging, Liveness):
+class Dialect(
+    Claiming,
+    Moving,
+    Enqueueing,
+    Archiving,
+    Staging,
+    Scanning,
+    Liveness,
+):
     """Builds every statement about messages and workers; knows no connection and keeps no state."""

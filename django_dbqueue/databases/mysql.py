@@ -29,6 +29,7 @@ class MySQLDialect(MySQLLiveness, Dialect):
     use_staged_run = " FORCE INDEX (dbqueue_staged_run)"
     sorted_beyond_null = True  # MariaDB sorts all dead rows of a queue where both are named (5,011 rows read for 10)
     ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
+    padded_text = True
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"

@@ -12,6 +12,7 @@ class PostgreSQLDialect(PostgreSQLLiveness, Dialect):
     now = "statement_timestamp()"
     session_id = "pg_backend_pid()"
     notifies = True
+    order_of_few = "id + 0"
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"({moment}::timestamptz + make_interval(secs => ({seconds})::double precision))"

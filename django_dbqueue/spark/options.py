@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Final, Self
+from typing import Final, Self, overload
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, REFUSED
@@ -59,6 +59,12 @@ class Options:
         if "" in each:
             raise InvalidPipeline(f"The option {name!r} has a comma with nothing beside it: {self.text(name)!r}.")
         return each
+
+    @overload
+    def whole(self, name: str, default: int, *, least: int = ..., most: int = ...) -> int: ...
+
+    @overload
+    def whole(self, name: str, default: None = None, *, least: int = ..., most: int = ...) -> int | None: ...
 
     def whole(self, name: str, default: int | None = None, *, least: int = 1, most: int = 2**63 - 1) -> int | None:
         """Return a whole number, or the default where the option was not said."""

@@ -1,0 +1,140 @@
+"""The two tables that can be read, and Spark's types of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pyspark.sql.types import (
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from django_dbqueue.databases.words import Words
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.spark.options import Options
+
+WIDE: Final = ("body", "headers", "error")
+"""Columns whose values can be long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table, its columns in their order, and which moment ``since`` and ``until`` speak of."""
+
+    name: str
+    table: str
+    columns: Mapping[str, DataType]
+    optional: frozenset[str]
+    """Columns that can be NULL."""
+    moment: str
+
+    @property
+    def schema(self) -> StructType:
+        """All columns."""
+        return StructType([StructField(name, kind) for name, kind in self.columns.items()])
+
+    def checked(self, schema: StructType) -> StructType:
+        """Return a schema that asks for columns of this source; InvalidPipeline says which it doesn't have."""
+        if not schema.fields:
+            raise InvalidPipeline(f"The schema names no column. {self._there_are()}")
+        for field in schema.fields:
+            name = field.name.lower()
+            if name not in self.columns:
+                close = get_close_matches(name, self.columns, 1)
+                meant = f"Did you mean {close[0]!r}? " if close else ""
+                raise InvalidPipeline(f"{self.name} have no column {field.name!r}. {meant}{self._there_are()}")
+            kind = self.columns[name]
+            if field.dataType != kind:
+                raise InvalidPipeline(
+                    f"The column {field.name!r} of the {self.name} is {kind.simpleString()}, not "
+                    f"{field.dataType.simpleString()}: say {name + ' ' + kind.simpleString()!r} in the schema, and "
+                    "cast afterwards."
+                )
+            if not field.nullable and name in self.optional:
+                raise InvalidPipeline(
+                    f"The column {field.name!r} of the {self.name} can be NULL: leave NOT NULL out of the schema."
+                )
+        return schema
+
+    def _there_are(self) -> str:
+        return "There are " + ", ".join(f"{name} {kind.simpleString()}" for name, kind in self.columns.items()) + "."
+
+
+_LONG, _INT, _TEXT, _MOMENT = LongType(), IntegerType(), StringType(), TimestampType()
+_SHARED: Final[dict[str, DataType]] = {
+    "due_at": _MOMENT,
+    "priority": ShortType(),
+    "read_count": _INT,
+    "max_reads": _INT,
+    "crashes": _INT,
+}
+_CONTENT: Final[dict[str, DataType]] = {
+    "body": _TEXT,
+    "content_type": _TEXT,
+    "headers": _TEXT,
+    "created_at": _MOMENT,
+    "claimed_at": _MOMENT,
+    "finished_at": _MOMENT,
+    "error": _TEXT,
+}
+_OPTIONAL: Final = frozenset({"key", "claim_token", "max_reads", "headers", "claimed_at", "error"})
+
+MESSAGES: Final = Source(
+    name="messages",
+    table=Words.message,
+    columns={
+        "id": _LONG,
+        "queue": _TEXT,
+        "key": _TEXT,
+        "status": _TEXT,
+        "conn_id": _LONG,
+        "worker_id": _LONG,
+        "claim_token": _LONG,
+        "available_at": _MOMENT,
+        **_SHARED,
+        "lease_seconds": DoubleType(),
+        **_CONTENT,
+    },
+    optional=_OPTIONAL | {"conn_id", "worker_id", "available_at", "lease_seconds", "finished_at"},
+    moment="created_at",
+)
+HISTORY: Final = Source(
+    name="history",
+    table=Words.archived,
+    columns={
+        "id": _LONG,
+        "message_id": _LONG,
+        "outcome": _TEXT,
+        "queue": _TEXT,
+        "key": _TEXT,
+        "claim_token": _LONG,
+        **_SHARED,
+        **_CONTENT,
+        "archived_at": _MOMENT,
+    },
+    optional=_OPTIONAL,
+    moment="finished_at",
+)
+SOURCES: Final = {source.name: source for source in (MESSAGES, HISTORY)}
+
+
+def source_of(options: Options) -> Source:
+    """Return what the option ``source`` names: the messages, where it was not said."""
+    return SOURCES[options.choice("source", SOURCES, MESSAGES.name)]
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """Return the schema of Arrow batches that Spark takes for this one as they are."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
