@@ -82,3 +82,15 @@ class InvalidPipeline(DBQueueError, ValueError):
 
 class StreamBusy(DBQueueError, RuntimeError):
     """Another query runs under this stream's name. The text says whose it is, and what to do."""
+
+
+class ExportBusy(DBQueueError, RuntimeError):
+    """Another export works on this archive. The text says whose it is."""
+
+
+class ExportStopped(DBQueueError, RuntimeError):
+    """An export ended before its end, and purged nothing of the batch that the text is about."""
+
+
+class LakeDamaged(DBQueueError, RuntimeError):
+    """Files of a lake are not what its manifests say. The text says which, and what to do."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_dbqueue.spark.credentials import Credentials as Credentials
     from django_dbqueue.spark.enqueueing import enqueue_dataframe as enqueue_dataframe
+    from django_dbqueue.spark.lake import read_lake as read_lake
     from django_dbqueue.spark.session import build_session as build_session
     from django_dbqueue.spark.session import register as register
 
@@ -18,6 +19,7 @@ _HOMES = {
     "Credentials": "credentials",
     "build_session": "session",
     "enqueue_dataframe": "enqueueing",
+    "read_lake": "lake",
     "register": "session",
 }
 __all__ = [*_HOMES]

@@ -1,0 +1,173 @@
+"""A lake: finished messages as Parquet files below one root, of which only those count that manifests name.
+
+``root/queue=Q/day=YYYY-MM-DD/batch=N/*.parquet`` holds the rows, ``root/_manifests/`` a manifest for each batch, and
+``root/_lake.json`` the lake's name, by which the database knows it wherever its root is moved to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from django_dbqueue.exceptions import LakeDamaged
+from django_dbqueue.spark.files import Files
+from django_dbqueue.spark.manifest import FOLDER, FORMAT, LakeFile, Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+COLUMNS: Final = (
+    ("id", "bigint"),
+    ("message_id", "bigint"),
+    ("outcome", "string"),
+    ("queue", "string"),
+    ("key", "string"),
+    ("claim_token", "bigint"),
+    ("due_at", "timestamp"),
+    ("priority", "smallint"),
+    ("read_count", "int"),
+    ("max_reads", "int"),
+    ("crashes", "int"),
+    ("body", "string"),
+    ("content_type", "string"),
+    ("headers", "string"),
+    ("created_at", "timestamp"),
+    ("claimed_at", "timestamp"),
+    ("finished_at", "timestamp"),
+    ("error", "string"),
+    ("archived_at", "timestamp"),
+    ("day", "date"),
+)
+"""What each row of a lake says: the history's columns, and the day (UTC) on which the message was finished."""
+PARTITIONED_BY: Final = ("queue", "day", "batch")
+PREFIX: Final = "lake:"
+IDENTITY: Final = "_lake.json"
+
+
+def read_lake(spark: SparkSession, root: str) -> DataFrame:
+    """Return the rows of all batches whose manifests are whole: the columns of ``COLUMNS``, and ``batch``.
+
+    A lake that nothing was exported to is empty. LakeDamaged where a manifest is no longer what was written.
+    """
+    files = Files(spark, root)
+    return _frame(spark, files, [each.path for manifest in manifests(files) for each in manifest.files])
+
+
+def manifests(files: Files) -> list[Manifest]:
+    """Return the manifests by their ids; LakeDamaged where one can't be what export has written."""
+    return [read_manifest(files, name) for name in manifest_names(files)]
+
+
+def manifest_names(files: Files) -> list[str]:
+    """Return the names of the manifests, in the order of their ids."""
+    return [name for name in files.names(FOLDER) if name.endswith(".json") and not name.startswith(".")]
+
+
+def read_manifest(files: Files, name: str) -> Manifest:
+    """Read one; its name must be the one that its content has."""
+    relative = f"{FOLDER}/{name}"
+    try:
+        text = files.read(relative)
+    except Exception as error:
+        raise LakeDamaged(f"The manifest {files.url(relative)} can't be read: {first_line(error)}") from error
+    manifest = Manifest.parse(text, where=files.url(relative))
+    if manifest.name != name:
+        raise LakeDamaged(f"The manifest {files.url(relative)} belongs to the file name {manifest.name}: rename it.")
+    return manifest
+
+
+def verify(spark: SparkSession, files: Files, manifest: Manifest) -> None:
+    """Read the files of a batch back; LakeDamaged unless they are there and hold what the manifest says."""
+    for each in manifest.files:
+        length = files.length(each.path)
+        if length != each.bytes:
+            found = "is missing" if length is None else f"has {length:,} bytes instead of {each.bytes:,}"
+            raise LakeDamaged(f"{files.url(each.path)} {found}. {_what_now(manifest)}")
+    try:
+        rows, checksum = summary(_frame(spark, files, [each.path for each in manifest.files]), manifest.columns)
+    except Exception as error:
+        raise LakeDamaged(
+            f"The files of {files.url(FOLDER)}/{manifest.name} can't be read: {first_line(error)}. "
+            f"{_what_now(manifest)}"
+        ) from error
+    if (rows, checksum) != (manifest.rows, manifest.checksum):
+        raise LakeDamaged(
+            f"The files of {files.url(FOLDER)}/{manifest.name} hold {rows:,} rows with the checksum {checksum}, the "
+            f"manifest says {manifest.rows:,} and {manifest.checksum}. {_what_now(manifest)}"
+        )
+
+
+def summary(frame: DataFrame, columns: Iterable[tuple[str, str]] = COLUMNS) -> tuple[int, str]:
+    """Return how many rows there are, and what their hashes add up to."""
+    rows, checksum = frame.agg(*summing(columns)).collect()[0]
+    return int(rows), hexadecimal(checksum)
+
+
+def summing(columns: Iterable[tuple[str, str]] = COLUMNS) -> tuple[Column, Column]:
+    """Return the aggregates ``rows`` and ``checksum``, which don't depend on the order of the rows."""
+    from pyspark.sql import functions as sql
+
+    hashed = sql.xxhash64(*(sql.col(name) for name, _ in columns))
+    return sql.count(sql.lit(1)).alias("rows"), sql.bit_xor(hashed).alias("checksum")
+
+
+def hexadecimal(checksum: int | None) -> str:
+    """Write a checksum as manifests do; no row at all adds up to zero."""
+    return f"{(checksum or 0) % 2**64:016x}"
+
+
+def identity(files: Files, *, make: bool) -> str | None:
+    """Return the lake's name; where it has none, make one, or return None."""
+    if files.length(IDENTITY) is None:
+        if manifest_names(files):
+            raise LakeDamaged(
+                f"{files.root} has manifests but no {IDENTITY}, which says the lake's name. Restore the file: the "
+                "manifests say the name as well, under 'lake'."
+            )
+        if not make:
+            return None
+        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", files.root.rsplit("/", 1)[-1])[:40].strip("-")
+        name = f"{PREFIX}{slug or 'root'}:{secrets.token_hex(4)}"
+        files.publish(IDENTITY, json.dumps({"format": FORMAT, "lake": name}) + "\n")
+    try:
+        said: Any = json.loads(files.read(IDENTITY))["lake"]
+    except Exception as error:
+        raise LakeDamaged(f"{files.url(IDENTITY)} doesn't say the lake's name: {first_line(error)}") from error
+    if not isinstance(said, str) or not said.startswith(PREFIX):
+        raise LakeDamaged(f"{files.url(IDENTITY)} says {said!r}, which is no lake's name.")
+    return said
+
+
+def written_files(files: Files, batch: int) -> tuple[LakeFile, ...]:
+    """List what was written for a batch."""
+    found = files.find(f"queue=*/day=*/batch={batch}/*.parquet")
+    return tuple(LakeFile(path, length) for path, length in sorted(found.items()))
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error of Spark or Java says, without its stack."""
+    java: Any = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    text = str(java.toString() if java is not None else error) or type(error).__name__
+    return text.strip().splitlines()[0]
+
+
+def _frame(spark: SparkSession, files: Files, paths: list[str]) -> DataFrame:
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in (*COLUMNS, ("batch", "bigint")))
+    names = [name for name, _ in COLUMNS] + ["batch"]
+    if not paths:
+        return spark.createDataFrame([], columns).select(*names)
+    reader = spark.read.schema(columns).option("basePath", files.root)
+    return reader.parquet(*(files.url(path) for path in paths)).select(*names)
+
+
+def _what_now(manifest: Manifest) -> str:
+    return (
+        f"Restore it from a backup of the lake. Nothing of the archive's rows {manifest.first_id:,} to "
+        f"{manifest.last_id:,} was purged by this run."
+    )
