@@ -94,3 +94,7 @@ class ExportStopped(DBQueueError, RuntimeError):
 
 class LakeDamaged(DBQueueError, RuntimeError):
     """Files of a lake are not what its manifests say. The text says which, and what to do."""
+
+
+class StreamLost(DBQueueError, RuntimeError):
+    """Another query has taken this stream over; nothing was changed. The text says what to do."""

@@ -33,6 +33,7 @@ from django_dbqueue.admin.operate import Outcome, Pin, operate
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import stage_of, state_of
 from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.models import StreamClaim
 
 PIN = "message"
 FILTERS = "_changelist_filters"
@@ -93,6 +94,8 @@ class Confirmation:
         """Show the page for these messages."""
         if not self.allowed(request, verb):
             raise PermissionDenied
+        rows = list(rows)
+        StreamClaim.objects.using(self.admin.alias).join(rows)
         entries = [self._entry(verb, row) for row in rows]
         can = [entry for entry in entries if entry["can"]]
         count = ngettext("%(n)d message", "%(n)d messages", len(can)) % {"n": len(can)}

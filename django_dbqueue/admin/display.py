@@ -83,8 +83,8 @@ def what_next(message: Any, state: State, now: datetime) -> str:
     if state.name in {"done", "dead"}:
         return ago(now - message.finished_at)
     if state.name == "stuck":
-        return _("lease over since %(span)s") % {"span": span(now - message.available_at)}
-    left = span(message.available_at - now)
+        return _("lease over since %(span)s") % {"span": span(now - message.lease_until)}
+    left = span((message.lease_until or message.available_at) - now)
     if state.name == "running":
         return _("lease ends in %(span)s") % {"span": left}
     if state.name == "delayed":

@@ -23,7 +23,7 @@ from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeL
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.states import STATES, TAKEN, stage_of, state_of
 from django_dbqueue.admin.verbs import VERBS, Verb
-from django_dbqueue.models import Message, Worker
+from django_dbqueue.models import Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
 
@@ -90,7 +90,7 @@ class MessageAdmin(ReadOnlyAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
         changelist.title = _("Messages found") if changelist.state is None else changelist.state.title
-        self._join_workers(request, changelist.result_list)
+        self._join_owners(request, changelist.result_list)
         return changelist
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -112,9 +112,10 @@ class MessageAdmin(ReadOnlyAdmin):
             return None
         return Confirmation(self).ask(request, verb, rows, filters=request.GET.urlencode())
 
-    def _join_workers(self, _request: HttpRequest, rows: list[Any]) -> None:
+    def _join_owners(self, _request: HttpRequest, rows: list[Any]) -> None:
         ids = {row.worker_id for row in rows if row.worker_id is not None}
         workers = Worker.objects.using(self.alias).in_bulk(ids)
+        StreamClaim.objects.using(self.alias).join(rows)
         for row in rows:
             row.worker = workers.get(row.worker_id)
 
@@ -126,7 +127,7 @@ class MessageAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
-            self._join_workers(request, [row])
+            self._join_owners(request, [row])
         return row
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
@@ -200,6 +201,11 @@ class MessageAdmin(ReadOnlyAdmin):
             return display.NOTHING
         if obj.worker is not None:
             return format_html("{} {}", obj.worker, display.beat_badge(obj.worker.beat_at, obj.db_now))
+        if obj.stream_claim is not None:
+            return _("stream %(name)s, claim %(number)s") % {
+                "name": obj.stream_claim.stream,
+                "number": obj.stream_claim.number,
+            }
         session = _("session %(id)s") % {"id": obj.conn_id}
         if obj.worker_id is None:
             return session

@@ -109,9 +109,9 @@ def state_of(message: Any, now: datetime) -> State:
         return STATES["done"]
     if message.is_dead:
         return STATES["dead"]
-    due = message.available_at is not None and message.available_at <= now
     if message.status == RUNNING:
-        return STATES["stuck" if due else "running"]
+        return STATES["stuck" if message.lease_until <= now else "running"]
+    due = message.available_at is not None and message.available_at <= now
     return STATES["ready" if due else "delayed"]
 
 

@@ -9,6 +9,7 @@ from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.staging import Staging
+from django_dbqueue.databases.streaming import Streaming
 
 
 class Dialect(
@@ -19,5 +20,6 @@ class Dialect(
     Staging,
     Scanning,
     Liveness,
+    Streaming,
 ):
-    """Builds every statement about messages and workers; knows no connection and keeps no state."""
+    """Builds every statement about messages, workers and streams; knows no connection and keeps no state."""

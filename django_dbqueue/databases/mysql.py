@@ -17,6 +17,7 @@ class MySQLDialect(MySQLLiveness, Dialect):
     quote = "`"
     now = "UTC_TIMESTAMP(6)"
     session_id = "CONNECTION_ID()"
+    database = "DATABASE()"
     use_claim_index = f" FORCE INDEX ({CLAIM_INDEX})"
     use_primary_key = " FORCE INDEX (PRIMARY)"
     use_live_key = f" FORCE INDEX ({LIVE_KEY})"

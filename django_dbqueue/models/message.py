@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any, ClassVar, Literal
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from django.db import connections, models, transaction
 from django.db.models import Q
@@ -27,6 +27,9 @@ from django_dbqueue.models.fields import (
 )
 from django_dbqueue.models.querysets import MessageManager
 from django_dbqueue.statuses import DONE, NEW, RUNNING, STATUSES
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.stream import StreamClaim
 
 Outcome = Literal["created", "updated", "ignored"]
 
@@ -70,6 +73,8 @@ class Message(models.Model):
     """Whether the worker found that this claim is no longer the message's; what it writes by the fence is refused."""
     settled: bool = False
     """Whether a settlement by this object was committed."""
+    stream_claim: StreamClaim | None = None
+    """The claim of a consuming stream that holds it, where ``StreamClaim.objects.join`` has looked for it."""
     held_token: int | None = None
     """The token that this object was claimed by; a later refresh_from_db() must not pick up another holder's."""
 
@@ -126,6 +131,11 @@ class Message(models.Model):
     def is_dead(self) -> bool:
         """Whether the row is out of reads, rejected or undecodable."""
         return self.status == NEW and self.available_at is None
+
+    @property
+    def lease_until(self) -> datetime | None:
+        """When the lease of a running message ends: of one that a stream holds, its claim's, where that was joined."""
+        return self.available_at if self.stream_claim is None else self.stream_claim.lease_until
 
     @property
     def _alias(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from django.db import connections, models
@@ -11,7 +12,7 @@ from django_dbqueue.codecs import decode_headers
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, requeue
+from django_dbqueue.lifecycle import archive, requeue, streams
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.requeue import Changed
 from django_dbqueue.models.aliases import db_alias
@@ -33,6 +34,8 @@ PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "done": (DONE, _LATEST),
 }
 """States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
+PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
+"""``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
 SENT_AGAIN_FROM = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one that it repeats."""
 
@@ -58,12 +61,20 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         return self.in_queue(queue).filter(status=NEW, available_at__gt=DbNow())
 
     def running(self, queue: str | None = None) -> Self:
-        """Taken, the lease not over."""
-        return self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
+        """Taken, the lease not over. Which leases of streams are over is asked when this is called."""
+        rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
+        overdue = streams.overdue_tokens(self.db)
+        return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
 
     def stuck(self, queue: str | None = None) -> Self:
-        """Taken, and the lease is over: waiting for a rescue."""
-        return self.in_queue(queue).filter(status=RUNNING, available_at__lte=DbNow())
+        """Taken, and the lease is over: waiting for a rescue, or, if a stream holds it, for its query or a release.
+
+        Which leases of streams are over is asked when this is called.
+        """
+        is_over = models.Q(available_at__lte=DbNow())
+        if overdue := streams.overdue_tokens(self.db):
+            is_over |= models.Q(available_at=PARKED, claim_token__in=overdue)
+        return self.in_queue(queue).filter(is_over, status=RUNNING)
 
     def done(self, queue: str | None = None) -> Self:
         """Finished."""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.databases.streaming import FREEING, OPEN
+from django_dbqueue.ledger.ids import from_text, holds
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+from django_dbqueue.models.querysets import PARKED
+from django_dbqueue.statuses import RUNNING
+
+UNFINISHED = (OPEN, FREEING)
 
 
 class Stream(models.Model):
@@ -31,6 +40,22 @@ class Stream(models.Model):
         return str(self.name)
 
 
+class StreamClaimQuerySet(models.QuerySet[Any]):
+    """``StreamClaim.objects``."""
+
+    def join(self, messages: Iterable[Any]) -> None:
+        """Give each message that a stream holds its ``stream_claim``: one statement for all."""
+        parked = [message for message in messages if message.status == RUNNING and message.available_at == PARKED]
+        if not parked:
+            return
+        claims = self.filter(claim_token__in={message.claim_token for message in parked}, state__in=UNFINISHED)
+        held = [(claim, from_text(claim.ids)) for claim in claims]
+        for message in parked:
+            for claim, ranges in held:  # several have its token where a claim was split
+                if claim.claim_token == message.claim_token and holds(ranges, message.pk):
+                    message.stream_claim = claim
+
+
 class StreamClaim(models.Model):
     """One numbered claim of a stream: its token is on the messages, its ids are here, to be read again alike."""
 
@@ -47,6 +72,8 @@ class StreamClaim(models.Model):
     lease_until = UTCDateTimeField(_("lease until"))
     claimed_at = UTCDateTimeField(_("claimed at"), db_default=DbNow())
     ended_at = UTCDateTimeField(_("ended at"), null=True)
+
+    objects: ClassVar[Any] = StreamClaimQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("claim of a stream")

@@ -16,7 +16,7 @@ from django.db import connections
 
 from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole, hash_of_key
-from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, requeue, rescue, settle
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, requeue, rescue, settle, streams
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
@@ -167,9 +167,14 @@ class Verbs:
         return requeue.drop_by_key(self.model, self._alias_for(using), hash_of_key(queue, key), reason=reason)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
-        """Give back, charged, what is running past its lease (in all queues for None); return how many."""
+        """Give back, charged, what is running past its lease (in all queues for None); return how many.
+
+        For all queues, also what consuming streams with ``on_expired=requeue`` let expire.
+        """
         alias = self._alias_for(using)
-        return rescue.rescue(self.model, alias, None if queue is None else [check_queue(queue)])
+        if queue is not None:
+            return rescue.rescue(self.model, alias, [check_queue(queue)])
+        return rescue.rescue(self.model, alias) + streams.requeue_expired(self.model, alias)
 
     def archive(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
@@ -122,6 +122,11 @@ class Connection:
     def close(self) -> None:
         """End the session; what it had not committed is rolled back."""
         self.raw.close()
+
+    def discard(self) -> None:
+        """End the session, of which nothing is wanted any more, broken or not."""
+        with suppress(Exception):
+            self.close()
 
     def __enter__(self) -> Self:
         return self

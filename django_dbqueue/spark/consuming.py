@@ -1,12 +1,173 @@
-"""To be built."""
+"""The consuming stream: each message of a queue to one stream, whose claims are the offsets of its query.
+
+Spark asks for an offset, and a claim is made; it writes the offset down, and later asks for the next one: then, and
+not before, the batch of the claim is known to be committed, and its messages are acked. A query that was killed
+anywhere in between gets the same claim with the same messages from its checkpoint again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
+
+from django_dbqueue.envelope import QUEUE_NAME, check_queue
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.ledger.delivering import deliver
+from django_dbqueue.ledger.ids import Ranges, common, cut, size_of, steps
+from django_dbqueue.ledger.owning import HOLD, ON_EXPIRED, StreamSpec
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from django_dbqueue.spark.running import Runner
+
+OPTIONS: Final = ("queue", "stream", "maxRowsPerBatch", "lease", "on_expired", "max_reads", "numPartitions")
+MAX_ROWS: Final = 20_000
+MOST_ROWS: Final = 1_000_000
+LEASE: Final = 60
+SHORTEST_LEASE: Final = 3
+MAX_READS: Final = 5
+PARTITIONS: Final = 4
+WORTH_A_TASK: Final = 2_500
+"""Messages that make one task more worth its start, where ``numPartitions`` wasn't said."""
+FETCH_ROWS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Slice(InputPartition):
+    """What one task reads: ids of a claim, and the run that planned it."""
+
+    run: int
+    number: int
+    ranges: Ranges
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    raise NotImplementedError
+    """Return what reads a queue as a stream; InvalidPipeline for options that can't be."""
+    return ClaimStreamReader(options, schema)
+
+
+class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in the runner, and as copies in the planner and in tasks: only the first ever has a ``Runner``."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = dict(options)
+        said = Options.of(options, OPTIONS)
+        self.schema = MESSAGES.checked(schema)
+        self.spec = _spec_of(said)
+        self.max_rows = _whole(said, "maxRowsPerBatch", MAX_ROWS, most=MOST_ROWS)
+        self.parts = said.whole("numPartitions", most=10_000)
+        Credentials.load(options)
+        self._runner: Runner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runner": None}
+
+    @property
+    def runner(self) -> Runner:
+        """The run of this process, which begins with the first question."""
+        if self._runner is None:
+            from django_dbqueue.spark.running import Runner
+
+            self._runner = Runner(Credentials.load(self.options), self.spec)
+        return self._runner
+
+    # -- what Spark asks the runner -----------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Begin a new checkpoint before the first claim that is not acked."""
+        with Connection(Credentials.load(self.options)) as connection:
+            standing = connection.fetch(connection.dialect.open_claims(self.spec.name, limit=1))
+            if standing:
+                return {"claim": int(standing[0][0]) - 1}
+            rows = connection.fetch(connection.dialect.read_stream(self.spec.name, 0, lock=False))
+        return {"claim": int(rows[0][4]) if rows else 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadMaxRows(self.max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self.runner.stop_at_now()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Ack up to ``start``, and claim; asked again, the same claim."""
+        if not isinstance(limit, ReadMaxRows):
+            raise InvalidPipeline(
+                "A consuming stream claims a bounded number of messages at a time, and trigger(once=True) asks for "
+                "all at once, and would leave them unacked: use trigger(availableNow=True)."
+            )
+        return {"claim": self.runner.advance(int(start["claim"]), limit.max_rows)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Deal the messages of the claims behind ``start`` out to tasks."""
+        runner = self.runner
+        slices = [
+            Slice(runner.run, number, piece)
+            for number, ranges in runner.planned(int(start["claim"]), int(end["claim"]))
+            for piece in cut(ranges, self._parts_for(size_of(ranges)))
+        ]
+        return slices or [Slice(runner.run, 0, ())]
+
+    def _parts_for(self, messages: int) -> int:
+        return self.parts or min(PARTITIONS, -(-messages // WORTH_A_TASK))
+
+    def commit(self, end: dict[str, int]) -> None:
+        self.runner.ack(int(end["claim"]))
+
+    def stop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
+
+    # -- what a task does ---------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the slice's messages in the order of their ids, as far as its claim still holds them."""
+        from django_dbqueue.spark.arrow import Pages
+
+        assert isinstance(partition, Slice)
+        if not partition.ranges:
+            return
+        credentials = Credentials.load(self.options)
+        with Connection(credentials) as connection:
+            delivery = deliver(connection, self.spec.name, partition.run, partition.number, lease=self.spec.lease)
+        mine = common(partition.ranges, delivery.ranges)
+        if not mine:
+            return
+        names = [field.name.lower() for field in self.schema.fields]
+        with Pages(credentials, arrow_schema(self.schema), fetch_rows=FETCH_ROWS) as pages:
+            columns = pages.dialect.columns(names)
+            for among, _size in steps(pages.dialect, mine):
+                yield from pages.read(pages.dialect.delivered(columns, among, delivery.token))
+
+
+def _spec_of(said: Options) -> StreamSpec:
+    queue = said.required("queue", "say which queue the stream consumes.")
+    name = said.required("stream", "give the stream a name; its claims are kept under it, beside the checkpoint.")
+    check_queue(queue)
+    if QUEUE_NAME.match(name) is None:
+        raise InvalidPipeline(
+            f"{name!r} is no name of a stream: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
+        )
+    return StreamSpec(
+        name=name,
+        queue=queue,
+        lease=float(_whole(said, "lease", LEASE, least=SHORTEST_LEASE, most=7 * 86_400)),
+        on_expired=said.choice("on_expired", ON_EXPIRED, HOLD),
+        max_reads=_whole(said, "max_reads", MAX_READS, least=0, most=2_000_000_000),
+    )
+
+
+def _whole(said: Options, name: str, default: int, *, least: int = 1, most: int) -> int:
+    value = said.whole(name, default, least=least, most=most)
+    assert value is not None
+    return value

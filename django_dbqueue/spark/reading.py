@@ -64,8 +64,8 @@ class IdRanges(InputPartition):
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """Return all columns of the source that the options name; InvalidPipeline for what they can't be."""
-    return source_of(Options.of(options, OPTIONS)).schema
+    """Return all columns of the source that the options name; the reader looks at the other options, stream or not."""
+    return source_of(Options({name.lower(): value for name, value in options.items()})).schema
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceReader:

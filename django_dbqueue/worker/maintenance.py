@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle import archive, rescue
+from django_dbqueue.lifecycle import archive, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Queue, Schedule
 
@@ -49,6 +49,7 @@ class Maintenance:
         if now >= self._rescue_at:
             self._rescue_at = now + RESCUE_EVERY
             rescue.rescue(self._model, self._using, list(self._queues))
+            streams.requeue_expired(self._model, self._using)
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY
             self._guardian.look()

@@ -18,7 +18,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage, UnsupportedDatabase
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.management.options import chosen_alias, unreadable, whole
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -66,6 +66,7 @@ class Command(BaseCommand):
         try:
             messages = self._find(alias, check_queue(said["queue"]), said)
             now = clock(alias)
+            StreamClaim.objects.using(alias).join(messages)
             near = [] if messages else get_close_matches(said["queue"], queues_in_use(alias), n=1)
         except InvalidMessage as error:
             raise CommandError(str(error), returncode=EXIT_WRONG) from error
@@ -97,7 +98,7 @@ class Command(BaseCommand):
 def _state_of(message: Message, now: datetime) -> str:
     if message.available_at is None:
         return "dead"
-    is_due = message.available_at <= now
+    is_due = (message.lease_until or message.available_at) <= now
     return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
 
 
@@ -128,7 +129,7 @@ def _as_json(message: Message, state: str, *, with_payload: bool) -> str:
 
 def _as_text(message: Message, state: str, *, with_payload: bool) -> str:
     said = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
-    moment = message.finished_at if state in {"done", "dead"} else message.available_at
+    moment = message.finished_at if state in {"done", "dead"} else message.lease_until
     reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
     parts = [f"#{message.pk}", state, f"{said.get(state, _('due'))} {_iso(moment)}"]
     parts += [_("priority %(priority)s") % {"priority": message.priority}, _("reads %(reads)s") % {"reads": reads}]

@@ -1,0 +1,40 @@
+"""What the ledger asks of a connection: Spark's own has it, and Django's behind ``lifecycle.streams``."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from django_dbqueue.databases import Dialect, Statement
+
+Result = TypeVar("Result")
+
+
+class Asking(Protocol):
+    """A database session in autocommit, whose transactions are READ COMMITTED."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+        """Run a statement that gives rows."""
+        ...
+
+    def run(self, statement: Statement) -> int:
+        """Run a statement and return how many rows it matched."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin, and commit or roll back."""
+        ...
+
+    def outermost(self, work: Callable[[], Result]) -> Result:
+        """Run work, again while errors pass."""
+        ...
+
+
+def new_number() -> int:
+    """Return a random 63-bit number, never 0: a claim's token, or a run."""
+    return secrets.randbelow(2**63 - 1) + 1

@@ -1,0 +1,189 @@
+"""Claims of a stream, and their acks: the offsets of a query.
+
+A claim is filled by short transactions. Each locks the stream's row (the fence: only the present run goes on), locks
+due messages in the claim's order, parks them under the claim's token, and writes their ids into the ledger, all in one
+commit: a message is never held by a claim that doesn't know it, and a claim that a killed runner left half filled is
+delivered as it is. The next claim is made when all before it are acked, unless a failing one was split.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from django_dbqueue.databases.streaming import ACKED, OPEN
+from django_dbqueue.exceptions import InvalidPipeline, StreamLost
+from django_dbqueue.ledger.asking import Asking, new_number
+from django_dbqueue.ledger.ids import from_text, ranges_of, run_over, to_text
+from django_dbqueue.ledger.owning import StreamSpec, own
+from django_dbqueue.statuses import NEW
+
+CHUNK: Final = 5_000
+"""Messages that one transaction claims."""
+KEPT: Final = 1_000
+"""Ended claims that the ledger remembers of a stream."""
+HIGHEST: Final = 32_767
+RESCAN_SECONDS: Final = 1.0
+RESCAN_SHARE: Final = 20
+"""As a worker's claim does: a look from the beginning costs at most one part in so many of the time."""
+SPENT_BEFORE: Final = (
+    "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
+)
+
+logger = logging.getLogger("django_dbqueue")
+
+
+@dataclass(slots=True)
+class Claimer:
+    """Makes a stream's claims and acks them, for one run. Remembers where it stood in the index, as a worker does."""
+
+    spec: StreamSpec
+    run: int
+    _marks: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    _priorities: list[int] = field(default_factory=list)
+    _look_again_at: float = 0.0
+
+    def next_open(self, connection: Asking, above: int) -> int | None:
+        """Return the number of the first unfinished claim above a number."""
+        rows = connection.fetch(connection.dialect.open_claims(self.spec.name, above=above, limit=1))
+        return int(rows[0][0]) if rows else None
+
+    def claim(self, connection: Asking, limit: int, *, until: Any = None) -> int | None:
+        """Claim up to ``limit`` messages that are due (at ``until`` at the latest); return the claim's number.
+
+        None where nothing is due, or where somebody paused the queue.
+        """
+        filling = _Filling(new_number())
+        more = True
+        while more and len(filling.ids) < limit:
+            chunk = min(CHUNK, limit - len(filling.ids))
+            more = connection.outermost(partial(self._fill, connection, filling, chunk, until))
+        return filling.number
+
+    def _fill(self, connection: Asking, filling: _Filling, chunk: int, until: Any) -> bool:
+        """Claim a chunk in one transaction; tell whether more may be due."""
+        dialect, began = connection.dialect, time.monotonic()
+        from_beginning = began >= self._look_again_at
+        if from_beginning:
+            self._marks.clear()
+            self._priorities = _priorities(connection, self.spec.queue)
+        marks, taken, spent = dict(self._marks), list[int](), list[int]()
+        with connection.transaction():
+            last = own(connection, self.spec.name, self.run)
+            if connection.fetch(dialect.is_paused(self.spec.queue)):
+                return False
+            left = chunk
+            for priority in self._priorities:
+                rows = connection.fetch(
+                    dialect.due_for_stream(self.spec.queue, priority, left, marks.get(priority), until)
+                )
+                if rows:
+                    marks[priority] = (rows[-1][1], rows[-1][0])
+                    lost = {row[0] for row in rows if row[3] and row[2] >= row[3]}
+                    spent += lost
+                    taken += [row[0] for row in rows if row[0] not in lost]
+                    left -= len(rows)
+                if not left:
+                    break
+            self._bury(connection, spent)
+            number = self._park(connection, filling, taken, last) if taken else filling.number
+        self._marks = marks
+        filling.ids += taken
+        filling.number = number
+        if spent:
+            logger.warning("stream %s: messages %s had no read left and are dead", self.spec.name, spent[:20])
+        if left:
+            self._look_again_at = 0.0
+            return not from_beginning  # rows may have come in below the marks
+        if from_beginning:
+            self._look_again_at = began + max(RESCAN_SECONDS, RESCAN_SHARE * (time.monotonic() - began))
+        return True
+
+    def _bury(self, connection: Asking, spent: list[int]) -> None:
+        change = connection.dialect.reject(SPENT_BEFORE)
+        run_over(connection, ranges_of(spent), lambda among: connection.dialect.move_due(change, among))
+
+    def _park(self, connection: Asking, filling: _Filling, taken: list[int], last: int) -> int:
+        """Take rows that this transaction has locked, and enter them into the ledger."""
+        dialect, spec = connection.dialect, self.spec
+        change = dialect.park(token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads)
+        run_over(connection, ranges_of(taken), lambda among: dialect.move_due(change, among))
+        every = filling.ids + taken
+        ids, number = to_text(ranges_of(every)), filling.number or last + 1
+        if filling.number is None:
+            connection.run(
+                dialect.add_claim(
+                    spec.name, number, queue=spec.queue, token=filling.token, ids=ids, messages=len(every),
+                    attempts=0, lease=spec.lease,
+                )
+            )  # fmt: skip
+            connection.run(dialect.number_stream(spec.name, number))
+            return number
+        if connection.fetch(dialect.lock_claim(spec.name, number))[0][2] != OPEN:
+            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was given back while it was being filled.")
+        connection.run(dialect.change_claim(spec.name, number, ids=ids, messages=len(every), attempts=0))
+        return number
+
+    def ack(self, connection: Asking, upto: int) -> None:
+        """run → y for what the claims up to this number still hold; nothing where that was done already.
+
+        Rows are kept whatever ``on_ack`` says: only the settings of Django know it, and a batch that Spark asks for
+        again is read from them.
+        """
+        last = connection.outermost(partial(self._check, connection, upto))
+        for number, _state in connection.fetch(connection.dialect.open_claims(self.spec.name, upto=upto)):
+            connection.outermost(partial(self._ack_one, connection, int(number)))
+        forget = connection.dialect.forget_claims(self.spec.name, min(upto, last) - KEPT)
+        connection.outermost(lambda: connection.run(forget))
+
+    def _check(self, connection: Asking, upto: int) -> int:
+        with connection.transaction():
+            last = own(connection, self.spec.name, self.run)
+        if upto > last:
+            raise InvalidPipeline(
+                f"The checkpoint is at claim {upto}, and the ledger of the stream {self.spec.name!r} ends at {last}: "
+                "they are not of the same database, or one was restored from an older copy. Start with a new "
+                "checkpoint; what its stream then holds is delivered again."
+            )
+        return last
+
+    def _ack_one(self, connection: Asking, number: int) -> None:
+        dialect, name = connection.dialect, self.spec.name
+        with connection.transaction():
+            own(connection, name, self.run)
+            _queue, token, state, text, messages, *_ = connection.fetch(dialect.lock_claim(name, number))[0]
+            if state != OPEN:
+                logger.warning(
+                    "stream %s: claim %s was given back before it was acked; its messages may be delivered again",
+                    name, number,
+                )  # fmt: skip
+                return
+            ranges, change = from_text(text), dialect.ack()
+            moved = run_over(connection, ranges, lambda among: dialect.move_parked(change, among, token))
+            connection.run(dialect.end_claim(name, number, ACKED))
+        if moved < messages:
+            logger.warning(
+                "stream %s: of the %s messages of claim %s, %s had been moved by an operator, or died; they were not "
+                "acked", name, messages, number, messages - moved,
+            )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A claim that is being filled; its number is known with its first messages."""
+
+    token: int
+    number: int | None = None
+    ids: list[int] = field(default_factory=list)
+
+
+def _priorities(connection: Asking, queue: str) -> list[int]:
+    """Return the priorities of a queue's waiting rows, highest first: one index entry read for each."""
+    found: list[int] = []
+    while rows := connection.fetch(connection.dialect.next_priority(queue, NEW, found[-1] if found else HIGHEST)):
+        found.append(int(rows[0][0]))
+    return found

@@ -1,0 +1,36 @@
+"""What the ledger says about its streams, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django_dbqueue.ledger.asking import Asking
+from django_dbqueue.ledger.owning import is_running
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A stream: what it consumes, who runs it, and what its unacked claims hold. ``beat_at`` as the driver gave it."""
+
+    name: str
+    queue: str
+    on_expired: str
+    runner: str
+    conn_id: int | None
+    last_number: int
+    beat_at: Any
+    claims: int
+    messages: int
+    overdue: int
+    """Claims whose lease is over: nobody keeps them alive."""
+    is_running: bool
+
+
+def streams(connection: Asking) -> list[Standing]:
+    """Return every stream that ran once, by name."""
+    rows = connection.fetch(connection.dialect.all_streams())
+    return [
+        Standing(*row[:7], *(int(number or 0) for number in row[7:]), is_running=is_running(connection, row[0]))
+        for row in rows
+    ]

@@ -1,0 +1,183 @@
+"""One query at a time runs a stream.
+
+On servers with sessions, a named lock of the runner's session keeps others out, and is free the moment the session
+ends, however it ended. SQLite has no sessions: there the row says whose process it is, and when it last beat. Either
+way, a run is a random number in the stream's row, which every later statement names: a runner whose lock was lost, and
+whose stream another one took over, changes nothing any more and is told so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
+from django_dbqueue.ledger.asking import Asking, new_number
+
+HOLD: Final = "hold"
+REQUEUE: Final = "requeue"
+ON_EXPIRED: Final = (HOLD, REQUEUE)
+"""What becomes of a claim whose lease is over: it waits for its stream, or its messages go to whoever asks."""
+PATIENCE: Final = 10.0
+"""Seconds that a new run waits for the one before it: a killed driver's runner is gone within five."""
+SILENCE: Final = 10.0
+"""Seconds without a beat after which a process that SQLite's row names counts as gone, or the lease if it is longer."""
+_LOOK_EVERY: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """A stream as its query describes it; the lease is in seconds."""
+
+    name: str
+    queue: str
+    lease: float = 60.0
+    on_expired: str = HOLD
+    max_reads: int = 5
+
+
+def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -> int:
+    """Begin a run of a stream on this connection and return its number; StreamBusy while another query has it."""
+    dialect = connection.dialect
+    create = dialect.create_stream(spec.name, spec.queue, spec.on_expired, spec.lease)
+    connection.outermost(lambda: connection.run(create))
+    run = new_number()
+
+    def take_over() -> bool:
+        with connection.transaction():
+            row = connection.fetch(dialect.read_stream(spec.name, max(spec.lease, SILENCE), lock=True))[0]
+            if row[0] != spec.queue:
+                raise InvalidPipeline(
+                    f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: take another name "
+                    "for the stream, and another checkpoint."
+                )
+            if not dialect.session_id and _is_alive(row):
+                return False
+            connection.run(
+                dialect.own_stream(
+                    spec.name,
+                    run=run,
+                    runner=f"{socket.gethostname()}:{os.getpid()}"[:200],
+                    session=os.getpid(),
+                    on_expired=spec.on_expired,
+                    lease=spec.lease,
+                )
+            )
+        return True
+
+    end = time.monotonic() + patience
+    while not (_take_lock(connection, spec.name) and connection.outermost(take_over)):
+        if time.monotonic() >= end:
+            raise StreamBusy(_who(connection, spec))
+        time.sleep(_LOOK_EVERY)
+    return run
+
+
+def resume(connection: Asking, spec: StreamSpec, run: int, *, patience: float = PATIENCE) -> None:
+    """Go on with a run on a new connection; StreamLost where another query has taken the stream over meanwhile."""
+    end = time.monotonic() + patience
+    while not _take_lock(connection, spec.name):
+        with connection.transaction():
+            own(connection, spec.name, run)
+        if time.monotonic() >= end:
+            raise StreamBusy(_who(connection, spec))
+        time.sleep(_LOOK_EVERY)
+
+    def follow() -> None:
+        with connection.transaction():
+            own(connection, spec.name, run)
+            connection.run(connection.dialect.follow_session(spec.name, os.getpid()))
+
+    connection.outermost(follow)
+
+
+def end(connection: Asking, name: str, run: int) -> None:
+    """End a run, if it still is the stream's. The session's lock ends with the session."""
+
+    def disown() -> None:
+        with connection.transaction():
+            row = connection.fetch(connection.dialect.lock_stream(name))
+            if row and row[0][0] == run:
+                connection.run(connection.dialect.disown_stream(name))
+
+    connection.outermost(disown)
+
+
+def own(connection: Asking, name: str, run: int) -> int:
+    """Lock the stream's row for this transaction and return its last claim's number; StreamLost for an old run."""
+    rows = connection.fetch(connection.dialect.lock_stream(name))
+    if not rows or rows[0][0] != run:
+        raise StreamLost(
+            f"Another query has taken the stream {name!r} over, or it was released by hand. This one changed nothing "
+            "more; stop it, and start it again if it is the one that should run."
+        )
+    return int(rows[0][1])
+
+
+def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
+    """Say that the run lives, and extend the leases of its claims; StreamLost for an old run."""
+
+    def say() -> None:
+        with connection.transaction():
+            own(connection, spec.name, run)
+            connection.run(connection.dialect.beat_stream(spec.name))
+            connection.run(connection.dialect.extend_claims(spec.name, spec.lease))
+
+    connection.outermost(say)
+
+
+def is_running(connection: Asking, name: str) -> bool:
+    """Tell whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
+    dialect = connection.dialect
+    rows = connection.fetch(dialect.read_stream(name, SILENCE, lock=False))
+    if not rows:
+        return False
+    if not dialect.session_id:
+        return _is_alive(rows[0])
+    [(_server, holder)] = connection.fetch(dialect.lock_holder(_lock_of(connection, name)))
+    return holder is not None
+
+
+def _take_lock(connection: Asking, name: str) -> bool:
+    if not connection.dialect.session_id:
+        return True
+    return bool(connection.fetch(connection.dialect.take_lock(_lock_of(connection, name)))[0][0])
+
+
+def _lock_of(connection: Asking, name: str) -> int:
+    """Return the number of a stream's lock; names of locks are shared by all databases of a MySQL server."""
+    database = connection.fetch(connection.dialect.database_name())[0][0]
+    return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
+
+
+def _is_alive(row: tuple[Any, ...]) -> bool:
+    """Tell whether the process that a row of SQLite names lives; one elsewhere is judged by its beat alone."""
+    _queue, run, runner, _session, _last, _begun, _beat, is_recent = row
+    if run is None:
+        return False
+    host, _, pid = runner.rpartition(":")
+    if host != socket.gethostname() or not is_recent:
+        return bool(is_recent)
+    if int(pid) == os.getpid():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _who(connection: Asking, spec: StreamSpec) -> str:
+    _queue, _run, runner, session, _last, begun, beat_at, _recent = connection.fetch(
+        connection.dialect.read_stream(spec.name, 0, lock=False)
+    )[0]
+    return (
+        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {session}, since {begun}, "
+        f"last beat {beat_at} UTC). One query at a time runs a stream: stop that one, or take another name."
+    )

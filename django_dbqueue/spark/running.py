@@ -1,0 +1,190 @@
+"""The runner of a consuming stream: the one process that claims and acks, and its heartbeat.
+
+It outlives a lost session: it connects anew, takes the stream's lock again, and does again what was under way, all of
+which changes nothing a second time. It doesn't outlive another query that has taken the stream over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from django_dbqueue.exceptions import StreamBusy, StreamLost
+from django_dbqueue.ledger import delivering, owning
+from django_dbqueue.ledger.claiming import Claimer
+from django_dbqueue.ledger.ids import Ranges
+from django_dbqueue.ledger.owning import StreamSpec
+from django_dbqueue.spark.connection import Connection, is_lost
+from django_dbqueue.spark.credentials import Credentials
+
+Result = TypeVar("Result")
+
+BEATS_A_LEASE: Final = 3
+OUTAGE: Final = 60.0
+"""Seconds for which a database that went away is waited for."""
+LOOK_AGAIN: Final = 0.5
+"""Seconds between two tries to connect."""
+SHORTEST_IDLE: Final = 0.01
+LONGEST_IDLE: Final = 1.0
+"""Seconds after which an empty queue is looked at again, doubling from the one to the other."""
+
+logger = logging.getLogger("django_dbqueue")
+
+
+class Runner:
+    """One run of a stream, from the first question to ``close``. Lives in one process, and is never pickled."""
+
+    def __init__(self, credentials: Credentials, spec: StreamSpec) -> None:
+        self._credentials = credentials
+        self._spec = spec
+        self._connection: Connection | None = Connection(credentials)
+        try:
+            self.run = owning.begin(self._connection, spec)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._claimer = Claimer(spec, self.run)
+        self._heartbeat = Heartbeat(credentials, spec, self.run)
+        self._heartbeat.start()
+        self._until: Any = None
+        self._idle = 0.0
+        self._look_at = 0.0
+        self._acked = -1
+
+    def stop_at_now(self) -> None:
+        """Claim only what is due by now, however long that takes: the end of ``availableNow``."""
+        self._until = self._do(lambda connection: connection.fetch(connection.dialect.clock())[0][0])
+
+    def advance(self, start: int, limit: int) -> int:
+        """Ack what Spark has committed, and return the next claim's number; ``start`` where nothing is due."""
+        if start > self._acked:
+            self.ack(start)
+        is_idle = time.monotonic() < self._look_at
+        if is_idle:
+            self._heartbeat.check()
+            return start
+        number = self._do(lambda connection: self._next(connection, start, limit))
+        if number is not None:
+            self._idle = self._look_at = 0.0
+            return number
+        if self._until is None:
+            self._idle = min(LONGEST_IDLE, max(SHORTEST_IDLE, 2 * self._idle))
+            self._look_at = time.monotonic() + self._idle
+        return start
+
+    def _next(self, connection: Connection, start: int, limit: int) -> int | None:
+        """Return the first unacked claim behind ``start``, or else a new one."""
+        standing = self._claimer.next_open(connection, start)
+        if standing is not None:
+            return standing
+        return self._claimer.claim(connection, limit, until=self._until)
+
+    def ack(self, upto: int) -> None:
+        """Ack the claims up to this number."""
+        self._do(lambda connection: self._claimer.ack(connection, upto))
+        self._acked = upto
+
+    def planned(self, above: int, upto: int) -> list[tuple[int, Ranges]]:
+        """Return the claims of an interval of offsets, with their ids."""
+        return self._do(
+            lambda connection: delivering.planned(connection, self._spec.name, self.run, above=above, upto=upto)
+        )
+
+    def close(self) -> None:
+        """End the run and the session; what is claimed stays claimed for the next run."""
+        self._heartbeat.stop()
+        if self._connection is None:
+            return
+        try:
+            owning.end(self._connection, self._spec.name, self.run)
+        except Exception as error:
+            if not is_lost(error, self._credentials.vendor):
+                raise
+        finally:
+            self._connection.close()
+            self._connection = None
+
+    def _do(self, work: Callable[[Connection], Result]) -> Result:
+        """Run ``work``, again on a new session where the old one ends under it."""
+        self._heartbeat.check()
+        end: float | None = None
+        while True:
+            try:
+                connection = self._connected()
+                return work(connection)
+            except (StreamLost, StreamBusy):
+                raise
+            except Exception as error:
+                if self._connection is not None and not is_lost(error, self._credentials.vendor):
+                    raise
+                end = end or time.monotonic() + OUTAGE
+                if time.monotonic() >= end:
+                    raise
+                logger.warning("stream %s: the database went away, trying on: %s", self._spec.name, error)
+                self._drop()
+                time.sleep(LOOK_AGAIN)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = Connection(self._credentials)
+            try:
+                owning.resume(connection, self._spec, self.run)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.discard()
+
+
+class Heartbeat:
+    """A thread with a session of its own, which extends the leases of the run's claims at a third of their length."""
+
+    def __init__(self, credentials: Credentials, spec: StreamSpec, run: int) -> None:
+        self._credentials = credentials
+        self._spec = spec
+        self._run = run
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"dbqueue stream {spec.name}", daemon=True)
+        self._lost: StreamLost | None = None
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop beating, and end the session."""
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise StreamLost where a beat has found that another query runs the stream."""
+        if self._lost is not None:
+            raise StreamLost(*self._lost.args)
+
+    def _beat(self) -> None:
+        connection: Connection | None = None
+        every = self._spec.lease / BEATS_A_LEASE
+        pause = every
+        while not self._ended.wait(pause):
+            try:
+                connection = connection or Connection(self._credentials)
+                owning.beat(connection, self._spec, self._run)
+                pause = every
+            except StreamLost as error:
+                self._lost = error
+                break
+            except Exception as error:
+                logger.warning("stream %s: a heartbeat failed, trying on: %s", self._spec.name, error)
+                if connection is not None:
+                    connection.discard()
+                connection, pause = None, min(every, LOOK_AGAIN)
+        if connection is not None:
+            connection.discard()
