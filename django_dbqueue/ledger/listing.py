@@ -30,7 +30,9 @@ class Standing:
 def streams(connection: Asking) -> list[Standing]:
     """Return every stream that ran once, by name."""
     rows = connection.fetch(connection.dialect.all_streams())
-    return [
-        Standing(*row[:7], *(int(number or 0) for number in row[7:]), is_running=is_running(connection, row[0]))
-        for row in rows
-    ]
+    found: list[Standing] = []
+    for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
+        held = (int(claims), int(messages or 0), int(overdue))
+        running = is_running(connection, name)
+        found.append(Standing(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running))
+    return found

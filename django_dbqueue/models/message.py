@@ -135,7 +135,8 @@ class Message(models.Model):
     @property
     def lease_until(self) -> datetime | None:
         """When the lease of a running message ends: of one that a stream holds, its claim's, where that was joined."""
-        return self.available_at if self.stream_claim is None else self.stream_claim.lease_until
+        until: datetime | None = self.available_at if self.stream_claim is None else self.stream_claim.lease_until
+        return until
 
     @property
     def _alias(self) -> str:
