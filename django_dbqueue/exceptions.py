@@ -80,6 +80,10 @@ class InvalidPipeline(DBQueueError, ValueError):
     """Something on Spark can't be as it was asked for. The text says what, why, and what to do."""
 
 
+class SparkNotInstalled(DBQueueError, ImportError):
+    """PySpark, or the Java that it needs, is not here. The text says which, and how to get it."""
+
+
 class StreamBusy(DBQueueError, RuntimeError):
     """Another query runs under this stream's name. The text says whose it is, and what to do."""
 

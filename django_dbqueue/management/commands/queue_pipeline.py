@@ -1,0 +1,98 @@
+"""``manage.py queue_pipeline <job>``: the pipeline on Spark, with the database that Django's settings name."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.management.options import chosen_alias
+from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.spark.jobs.config import JOBS, Job, config_of
+from django_dbqueue.spark.jobs.running import (
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+    Terminated,
+    add_jobs,
+    in_one_sentence,
+    run_job,
+    stop_signals,
+)
+
+
+class Command(BaseCommand):
+    """Run one job of the pipeline.
+
+    Exit codes: 0 done; 1 failed, or Spark, Java or a driver is missing; 2 wrong options; 130 stopped by SIGINT; 143
+    stopped by SIGTERM. A job that was stopped anywhere can be run again.
+    """
+
+    help = "Run a job of the data pipeline: export, statistics, replay, ingest; and look after streams and readers."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_jobs(parser, _add_database)
+
+    def handle(self, *_args: Any, **said: Any) -> None:
+        job = JOBS[said["job"]]
+        alias = chosen_alias(said["database"])
+        _refuse_memory(alias)
+        try:
+            with stop_signals(), _credentials_file(alias) as file, shown_progress() as progress:
+                config = config_of(job.config, said, credentials={"credentials_file": file})
+                result = run_job(
+                    job,
+                    config,
+                    master=said.get("master"),
+                    settings=said.get("conf", ()),
+                    progress=progress.say,
+                    started=progress.watch,
+                )
+        except KeyboardInterrupt:
+            sys.exit(EXIT_INTERRUPTED)
+        except Terminated:
+            sys.exit(EXIT_TERMINATED)
+        except Exception as error:
+            if (told := in_one_sentence(error)) is None:
+                raise
+            raise CommandError(told[0], returncode=told[1]) from error
+        self.stdout.write(str(result))
+
+
+def _add_database(parser: ArgumentParser, _job: Job) -> None:
+    parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
+
+
+def _refuse_memory(alias: str) -> None:
+    connection: Any = connections[alias]
+    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+        raise CommandError(
+            f"The database {alias!r} ({connection.settings_dict['NAME']}) lives in this process's memory, which Spark's "
+            "processes can't share: use a file."
+        )
+
+
+@contextmanager
+def _credentials_file(alias: str) -> Iterator[str]:
+    """Write the credentials to a file that only this user can read, and remove it whatever happens."""
+    try:
+        text = credentials_of(alias).to_json()
+    except UnsupportedDatabase as error:
+        raise CommandError(str(error)) from error
+    handle, name = tempfile.mkstemp(prefix="dbqueue-", suffix=".json")  # mode 0600
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        yield name
+    finally:
+        Path(name).unlink(missing_ok=True)

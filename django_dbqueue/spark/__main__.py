@@ -1,0 +1,59 @@
+"""``python -m django_dbqueue.spark <job>``: the jobs without Django, and what ``spark-submit`` starts.
+
+Exit codes: 0 done; 1 failed, or Spark, Java or a driver is missing; 2 wrong arguments; 130 SIGINT; 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from django_dbqueue.spark.jobs.config import JOBS, Job, config_of
+from django_dbqueue.spark.jobs.running import (
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+    Terminated,
+    add_jobs,
+    in_one_sentence,
+    run_job,
+    said_credentials,
+    stop_signals,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a job and return the exit code."""
+    parser = ArgumentParser("python -m django_dbqueue.spark", description=__doc__)
+    add_jobs(parser, _add_credentials)
+    said = vars(parser.parse_args(arguments))
+    job = JOBS[said["job"]]
+    try:
+        with stop_signals():
+            config = config_of(job.config, said, credentials=said_credentials(said))
+            master, settings = said.get("master"), said.get("conf", ())
+            print(run_job(job, config, master=master, settings=settings, progress=_tell), flush=True)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Terminated:
+        return EXIT_TERMINATED
+    except Exception as error:
+        if (told := in_one_sentence(error)) is None:
+            raise
+        print(f"{parser.prog}: {told[0]}", file=sys.stderr)
+        return told[1]
+    return 0
+
+
+def _add_credentials(parser: ArgumentParser, _job: Job) -> None:
+    parser.add_argument("--credentials-file", metavar="FILE", help="file that holds the database's URL, or JSON")
+    parser.add_argument("--credentials-env", metavar="VARIABLE", help="environment variable that holds the same")
+
+
+def _tell(what: str, done: int, total: int | None) -> None:
+    count = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
+    print(f"{what}{count}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""Runs one job: parse what it takes, look for Spark and Java, make a session, end it; say errors in one sentence.
+
+Both ways to call a job come through here, so that they take the same arguments and end with the same codes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from django_dbqueue.exceptions import DBQueueError, InvalidPipeline, SparkNotInstalled
+from django_dbqueue.spark.jobs.config import JOBS, Job, JobConfig, Progress, add_arguments, pair, quiet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_FAILED: Final = 1
+EXIT_WRONG: Final = 2
+"""The arguments can't be as they are; nothing was done."""
+EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
+EXIT_TERMINATED: Final = 128 + signal.SIGTERM
+_OURS: Final = re.compile(r"django_dbqueue\.exceptions\.(\w+): (.+)")
+"""How an error that a task raised stands in what Spark makes of it."""
+
+
+class Terminated(BaseException):
+    """SIGTERM came; whoever has something to clean up does it on the way."""
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+
+def add_jobs(parser: ArgumentParser, *also: Callable[[ArgumentParser, Job], None]) -> None:
+    """Give a parser a subcommand for each job; ``also`` declares what only one way to call it takes."""
+    subparsers = parser.add_subparsers(dest="job", required=True, metavar="job", title="jobs")
+    for job in JOBS.values():
+        sub = subparsers.add_parser(job.name, help=job.help, description=job.help)
+        add_arguments(sub, job.config)
+        for add in also:
+            add(sub, job)
+        if job.needs_spark:
+            sub.add_argument("--master", help="Spark's master (default: spark-submit's, else local[*])")
+            sub.add_argument(
+                "--conf",
+                type=pair,
+                action="append",
+                default=[],
+                metavar="NAME=VALUE",
+                help="a setting of Spark's; may be repeated",
+            )
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def run_job(
+    job: Job,
+    config: JobConfig,
+    *,
+    master: str | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    progress: Progress = quiet,
+    started: Callable[[SparkSession], None] = lambda _spark: None,
+) -> Any:
+    """Run a job, in a session of its own if it needs one; return its result. ``started`` gets the session."""
+    if not job.needs_spark:
+        return _module(job).run(None, config)
+    refuse_without_spark()
+    with _session(job, master, dict(settings)) as spark:
+        started(spark)
+        return _module(job).run(spark, config, progress=progress)
+
+
+def refuse_without_spark() -> None:
+    """Raise SparkNotInstalled, which says what to install, where there is no PySpark or no Java."""
+    for package in ("pyspark", "pyarrow"):
+        if importlib.util.find_spec(package) is None:
+            raise SparkNotInstalled(
+                f"This job runs on Spark, and the package {package} is not installed: pip install "
+                "'django-dbqueue[spark]'."
+            )
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
+        return
+    home = os.environ.get("JAVA_HOME")
+    if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
+        raise SparkNotInstalled(f"JAVA_HOME is {home!r}, where there is no bin/java: correct it, or unset it.")
+    if not home and shutil.which("java") is None:
+        raise SparkNotInstalled(
+            "This job runs on Spark, which needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME. "
+            "On Debian or Ubuntu: apt-get install default-jre-headless."
+        )
+
+
+def _module(job: Job) -> Any:
+    return import_module(f"django_dbqueue.spark.jobs.{job.module}")
+
+
+@contextmanager
+def _session(job: Job, master: str | None, settings: dict[str, str]) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    from django_dbqueue.spark.session import build_session, register
+
+    standing = SparkSession.getActiveSession()
+    if standing is not None:  # the caller's own, and the caller's to stop
+        register(standing)
+        yield standing
+        return
+    spark = build_session(f"django_dbqueue {job.name}", master=master, settings=settings)
+    try:
+        if "spark.log.level" not in settings:
+            spark.sparkContext.setLogLevel("ERROR")
+        yield spark
+    except BaseException:
+        spark.sparkContext.cancelAllJobs()
+        raise
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def stop_signals() -> Iterator[None]:
+    """Turn SIGTERM into an exception, as SIGINT is one already, so that the way out is the usual one."""
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the second one must not interrupt the cleaning up
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+def in_one_sentence(error: Exception) -> tuple[str, int] | None:
+    """Return what to say of an error, and the exit code; None where only a traceback says enough."""
+    if isinstance(error, InvalidPipeline):
+        return str(error), EXIT_WRONG
+    if isinstance(error, DBQueueError):
+        return str(error), EXIT_FAILED
+    if found := _OURS.findall(str(error)):
+        return found[-1][1].strip(), EXIT_FAILED
+    module = type(error).__module__.partition(".")[0]
+    if module in {"MySQLdb", "psycopg", "sqlite3"}:
+        return f"The database refused: {error}".strip(), EXIT_FAILED
+    if module in {"pyspark", "py4j"}:
+        return f"Spark ended the job: {str(error).strip().splitlines()[0]}", EXIT_FAILED
+    return None
+
+
+def said_credentials(said: Mapping[str, Any]) -> dict[str, str]:
+    """Return where a command line says that the credentials stand; InvalidPipeline unless it says exactly one place."""
+    given = {name: said[name] for name in ("credentials_file", "credentials_env") if said[name] is not None}
+    if len(given) != 1:
+        raise InvalidPipeline(
+            "Say where the database's credentials are, once: --credentials-file FILE, or --credentials-env VARIABLE."
+        )
+    return given
