@@ -9,17 +9,9 @@ from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.staging import Staging
+from django_dbqueue.databases.statistics import Statistics
 from django_dbqueue.databases.streaming import Streaming
 
 
-class Dialect(
-    Claiming,
-    Moving,
-    Enqueueing,
-    Archiving,
-    Staging,
-    Scanning,
-    Liveness,
-    Streaming,
-):
-    """Builds every statement about messages, workers and streams; knows no connection and keeps no state."""
+class Dialect(Claiming, Moving, Enqueueing, Archiving, Scanning, Staging, Streaming, Statistics, Liveness):
+    """Builds every statement about messages and workers; knows no connection and keeps no state."""

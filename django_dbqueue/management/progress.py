@@ -54,7 +54,9 @@ class JobProgress:
                 return
             stages = [stage for stage in stages if stage is not None]
             if stages and not self._counted:
-                done, total = (sum(getattr(each, name) for each in stages) for name in ("numCompletedTasks", "numTasks"))
+                done, total = (
+                    sum(getattr(each, name) for each in stages) for name in ("numCompletedTasks", "numTasks")
+                )
                 self._bar.update(self._task, completed=done, total=total)
 
 

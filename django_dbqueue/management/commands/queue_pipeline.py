@@ -14,7 +14,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management.options import chosen_alias
 from django_dbqueue.management.pipeline import credentials_of
 from django_dbqueue.management.progress import shown_progress
@@ -77,18 +76,15 @@ def _refuse_memory(alias: str) -> None:
     connection: Any = connections[alias]
     if connection.vendor == "sqlite" and connection.is_in_memory_db():
         raise CommandError(
-            f"The database {alias!r} ({connection.settings_dict['NAME']}) lives in this process's memory, which Spark's "
-            "processes can't share: use a file."
+            f"The database {alias!r} ({connection.settings_dict['NAME']}) lives in this process's memory, which the "
+            "processes of Spark can't share: use a file."
         )
 
 
 @contextmanager
 def _credentials_file(alias: str) -> Iterator[str]:
     """Write the credentials to a file that only this user can read, and remove it whatever happens."""
-    try:
-        text = credentials_of(alias).to_json()
-    except UnsupportedDatabase as error:
-        raise CommandError(str(error)) from error
+    text = credentials_of(alias).to_json()
     handle, name = tempfile.mkstemp(prefix="dbqueue-", suffix=".json")  # mode 0600
     try:
         with os.fdopen(handle, "w") as file:

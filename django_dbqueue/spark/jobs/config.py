@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final, TypeVar
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
 
 Progress = Callable[[str, int, int | None], None]
@@ -242,7 +242,8 @@ class ReplayConfig(JobConfig):
 
     lake: str = argument("root of the lake that export has written to", metavar="ROOT")
     job_id: str | None = argument(
-        "name of this replay; the same name again adds nothing a second time (default: drawn, and printed)",
+        "name of this replay; the same name again adds nothing a second time (default: made of the selection, and "
+        "printed)",
         read=job_name,
         default=None,
         metavar="NAME",
@@ -276,6 +277,10 @@ class ReplayConfig(JobConfig):
         default="keep",
     )
     dry_run: bool = argument("count per queue and day, and enqueue nothing", flag=True)
+
+    def __post_init__(self) -> None:
+        if self.from_ is not None and self.to is not None and self.from_ > self.to:
+            raise InvalidPipeline(f"--from {self.from_} is after --to {self.to}: no day is between them.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
