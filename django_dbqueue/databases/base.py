@@ -13,5 +13,15 @@ from django_dbqueue.databases.statistics import Statistics
 from django_dbqueue.databases.streaming import Streaming
 
 
-class Dialect(Claiming, Moving, Enqueueing, Archiving, Scanning, Staging, Streaming, Statistics, Liveness):
-    """Builds every statement about messages and workers; knows no connection and keeps no state."""
+class Dialect(
+    Claiming,
+    Moving,
+    Enqueueing,
+    Archiving,
+    Staging,
+    Scanning,
+    Liveness,
+    Streaming,
+    Statistics,
+):
+    """Builds every statement about messages, workers and streams; knows no connection and keeps no state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,15 +56,17 @@ class Sealing:
     ) -> Sealed:
         priority, max_reads, lease, headers = others
         name: Any = self.queue if queue is None else queue
-        payload = content if how == "payload" else _payload(how, content, kind)
         if isinstance(headers, str):
             headers = codecs.decode_headers(headers)
-        return seal(
+        stands = how == "body"
+        payload = content if how == "payload" or stands else _payload(content)
+        item = seal(
             Envelope(payload, key, delay, at, priority, max_reads, lease, headers),
             queue=name,
             priority=self.priority,
             max_bytes=self.max_bytes,
         )
+        return replace(item, body=content, content_type=_content_type(content, kind)) if stands else item
 
 
 def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
@@ -81,13 +83,20 @@ def _moments(column: Array) -> list[Any]:
     return list(column.cast(pa.timestamp("us", "UTC")).to_pylist())  # no zone but UTC to look up, row by row
 
 
-def _payload(how: str, text: str | None, kind: str | None) -> Any:
-    """Read the payload of JSON text, or of a body as it stands in the queue."""
+def _payload(text: str | None) -> Any:
+    """Read the payload of JSON text."""
     if text is None:
-        raise InvalidMessage(f"The column {how!r} is NULL, which is no text: write 'null' for JSON's null.")
-    if how == "json":
-        return codecs.decode_json(text)
-    return codecs.decode(text, kind or "")
+        raise InvalidMessage("The column 'json' is NULL, which is no text: write 'null' for JSON's null.")
+    return codecs.decode_json(text)
+
+
+def _content_type(body: str | None, kind: str | None) -> str:
+    """Return the content type of a body that is taken as it stands: it isn't decoded, and so needn't be readable."""
+    if body is None:
+        raise InvalidMessage("The column 'body' is NULL: only a body that stood in the queue can go there again.")
+    if kind is None or not (kind.isascii() and kind.isprintable() and len(kind) <= 16):
+        raise InvalidMessage(f"{kind!r} is no content type: it must be 1 to 16 ASCII characters, such as json.")
+    return kind
 
 
 def _refusal(error: Exception, number: int, partition: int, content: Any, *, key: Any) -> InvalidMessage:

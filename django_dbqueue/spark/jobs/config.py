@@ -293,6 +293,7 @@ class ReleaseConfig(JobConfig):
     """A stream's claims back into the queue, by hand."""
 
     stream: str = argument("the stream whose claims are freed", read=job_name, metavar="NAME")
+    force: bool = argument("also while a query runs it, which fails then", flag=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,11 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
     if standing is None:
         progress(f"replaying as {job_id}", 0, None)
         standing = enqueue_dataframe(
-            _messages(selected, config, job_id), job_id=job, max_payload_bytes=LARGEST, **config.credentials
+            _messages(selected, config, job_id),
+            job_id=job,
+            credentials_file=config.credentials_file,
+            credentials_env=config.credentials_env,
+            max_payload_bytes=LARGEST,
         )
     return ReplayResult(job_id, published=standing)
 

@@ -1,0 +1,26 @@
+"""A stream's claims back into the queue, by hand. Needs neither Spark nor Java."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django_dbqueue.ledger.freeing import release_stream
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.jobs.config import ReleaseConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseResult:
+    """How many messages went back, uncharged."""
+
+    stream: str
+    messages: int
+
+    def __str__(self) -> str:
+        return f"The stream {self.stream!r} holds nothing any more: {self.messages:,} messages went back, uncharged."
+
+
+def run(_spark: None, config: ReleaseConfig) -> ReleaseResult:
+    """Give back what the stream holds; StreamBusy while a query runs it, unless told to by ``force``."""
+    with Connection(config.load_credentials()) as connection:
+        return ReleaseResult(config.stream, release_stream(connection, config.stream, force=config.force))
