@@ -1,0 +1,1 @@
+"""What the queue and its pipeline do in a second, beside what others do in the same minutes on the same server."""
