@@ -126,8 +126,8 @@ def _sizes(options: argparse.Namespace) -> Sizes:
     from benchmarks.spark.bench import Sizes
 
     if options.quick:
-        return Sizes(read=options.rows or 100_000, write=20_000, stream=40_000, batch=20_000)
-    return Sizes(read=options.rows or 500_000, write=100_000, stream=200_000, batch=20_000)
+        return Sizes(read=options.rows or 100_000, write=40_000, stream=40_000, batch=20_000)
+    return Sizes(read=options.rows or 500_000, write=200_000, stream=200_000, batch=20_000)
 
 
 def _about(options: argparse.Namespace) -> dict[str, Any]:

@@ -51,7 +51,9 @@ class Bench:
         for first in range(0, rows, _CHUNK):
             for queue in range(8):
                 numbers = range(first + queue, min(first + _CHUNK, rows), 8)
-                Message.objects.db_manager(self.alias).enqueue_many([_payload(each) for each in numbers], queue=f"q{queue}")
+                Message.objects.db_manager(self.alias).enqueue_many(
+                    [_payload(each) for each in numbers], queue=f"q{queue}"
+                )
         self.execute(f"CREATE TABLE {SOURCE} LIKE {TABLE}")
         self.execute(f"INSERT INTO {SOURCE} SELECT * FROM {TABLE}")
 

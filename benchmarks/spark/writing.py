@@ -9,6 +9,7 @@ from django.db import connections
 
 from benchmarks.race import Contest, Contestant, Target
 from benchmarks.spark.bench import SOURCE, TABLE, Bench
+from django_dbqueue.envelope import key_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +24,14 @@ _jobs = itertools.count()
 
 
 def writing(bench: Bench) -> Contest:
-    """JDBC sends the columns without a default, and promises nothing: a retried task doubles its rows."""
+    """The same keyed messages by all. JDBC is given what the queue's writer makes itself (the key's hash among it), leaves
+    the other columns to the server's defaults, and promises nothing: a retried task fails, or doubles keyless rows.
+    """
     frame = _frame(bench)
 
     def contestant(name: str, run: Callable[[], None]) -> Contestant:
         def check() -> None:
-            rows = bench.number(f"SELECT COUNT(DISTINCT body) FROM {TABLE} WHERE queue = '{_QUEUE}' AND status = 'n'")
+            rows = bench.number(f"SELECT COUNT(DISTINCT key_hash) FROM {TABLE} WHERE live = 1 AND status = 'n'")
             bench.expect(rows, bench.sizes.write, name)
 
         return Contestant(name, bench.sizes.write, run=run, prepare=bench.empty, check=check)
@@ -46,37 +49,38 @@ def writing(bench: Bench) -> Contest:
 
 def _frame(bench: Bench) -> DataFrame:
     """Two partitions in memory, so that no contestant pays for where the rows come from."""
-    bodies = (
-        bench.spark.read.format("jdbc")
-        .options(**bench.jdbc_options(), dbtable=f"(SELECT body FROM {SOURCE} LIMIT {bench.sizes.write}) AS s")
-        .load()
-    )
-    frame = bodies.repartition(2).cache()
+    rows = f"(SELECT id, body FROM {SOURCE} LIMIT {bench.sizes.write}) AS s"
+    bodies = bench.spark.read.format("jdbc").options(**bench.jdbc_options(), dbtable=rows).load()
+    keyed = bodies.selectExpr("concat('flight:', id) AS key", "body")
+    hashed = keyed.selectExpr("*", f"sha2(concat('{_QUEUE}', char(0), key), 256) AS key_hash")
+    frame = hashed.repartition(2).cache()
     bench.expect(frame.count(), bench.sizes.write, "what is to be written")
     return frame
 
 
 def _dbqueue(bench: Bench, frame: DataFrame) -> DataFrameWriter:
-    rows = frame.withColumnRenamed("body", "json")
+    rows = frame.selectExpr("key", "body AS json")
     writer = rows.write.format("dbqueue").mode("append")
     return writer.option("credentials_file", str(bench.credentials)).option("queue", _QUEUE)
 
 
 def _jdbc(bench: Bench, frame: DataFrame, **parameters: str) -> DataFrameWriter:
-    rows = frame.selectExpr(f"'{_QUEUE}' AS queue", "body", "'json' AS content_type")
+    rows = frame.selectExpr(f"'{_QUEUE}' AS queue", "key", "key_hash", "1 AS live", "body", "'json' AS content_type")
     writer = rows.write.format("jdbc").mode("append").options(**bench.jdbc_options(**parameters))
     return writer.option("dbtable", TABLE).option("batchsize", str(_STATEMENT_ROWS))
 
 
 def _insert_all(bench: Bench) -> None:
-    """mysqlclient on one connection, the rows already at hand."""
+    """mysqlclient on one connection."""
     import MySQLdb
 
     raw = MySQLdb.connect(**connections[bench.alias].get_connection_params(), autocommit=True)
     cursor = raw.cursor()
-    cursor.execute(f"SELECT body FROM {SOURCE} ORDER BY id LIMIT %s", (bench.sizes.write,))
-    rows = [(_QUEUE, body, "json") for (body,) in cursor.fetchall()]
+    cursor.execute(f"SELECT id, body FROM {SOURCE} ORDER BY id LIMIT %s", (bench.sizes.write,))
+    rows = [(_QUEUE, f"flight:{number}", key_hash(_QUEUE, f"flight:{number}"), body) for number, body in cursor]
+    statement = (
+        f"INSERT INTO {TABLE} (queue, `key`, key_hash, live, body, content_type) VALUES (%s, %s, %s, 1, %s, 'json')"
+    )
     for first in range(0, len(rows), _STATEMENT_ROWS):
-        statement = f"INSERT INTO {TABLE} (queue, body, content_type) VALUES (%s, %s, %s)"
         cursor.executemany(statement, rows[first : first + _STATEMENT_ROWS])
     raw.close()
