@@ -24,7 +24,7 @@ _jobs = itertools.count()
 
 
 def writing(bench: Bench) -> Contest:
-    """The same keyed messages by all. JDBC is given what the queue's writer makes itself (the key's hash among it), leaves
+    """The same keyed messages by all. JDBC is given what the queue's writer makes itself (the hash of the key), leaves
     the other columns to the server's defaults, and promises nothing: a retried task fails, or doubles keyless rows.
     """
     frame = _frame(bench)
