@@ -6,7 +6,7 @@ import argparse
 import platform
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from os import cpu_count
 from pathlib import Path
@@ -90,7 +90,8 @@ def _session(jar: str, directory: Path) -> Iterator[Any]:
     try:
         yield spark
     finally:
-        spark.stop()
+        with suppress(Exception):  # a signal to the whole group has ended its JVM already
+            spark.stop()
 
 
 def _on(database: str, spark: Any, directory: Path, options: argparse.Namespace) -> tuple[str, list[Outcome]]:

@@ -77,9 +77,11 @@ def _insert_all(bench: Bench) -> None:
     raw = MySQLdb.connect(**connections[bench.alias].get_connection_params(), autocommit=True)
     cursor = raw.cursor()
     cursor.execute(f"SELECT id, body FROM {SOURCE} ORDER BY id LIMIT %s", (bench.sizes.write,))
-    rows = [(_QUEUE, f"flight:{number}", key_hash(_QUEUE, f"flight:{number}"), body) for number, body in cursor]
+    keys = [(f"flight:{number}", body) for number, body in cursor]
+    rows = [(_QUEUE, key, key_hash(_QUEUE, key), 1, body, "json") for key, body in keys]
+    # mysqlclient makes one INSERT of many rows only where the values are nothing but placeholders
     statement = (
-        f"INSERT INTO {TABLE} (queue, `key`, key_hash, live, body, content_type) VALUES (%s, %s, %s, 1, %s, 'json')"
+        f"INSERT INTO {TABLE} (queue, `key`, key_hash, live, body, content_type) VALUES (%s, %s, %s, %s, %s, %s)"
     )
     for first in range(0, len(rows), _STATEMENT_ROWS):
         cursor.executemany(statement, rows[first : first + _STATEMENT_ROWS])
