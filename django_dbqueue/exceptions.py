@@ -102,3 +102,7 @@ class LakeDamaged(DBQueueError, RuntimeError):
 
 class StreamLost(DBQueueError, RuntimeError):
     """Another query has taken this stream over; nothing was changed. The text says what to do."""
+
+
+class HistoryGone(DBQueueError, RuntimeError):
+    """Rows that a reader of the history still had to read were purged. The text says which, and what to do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django_dbqueue.databases.archiving import Archiving
 from django_dbqueue.databases.claiming import Claiming
 from django_dbqueue.databases.enqueueing import Enqueueing
+from django_dbqueue.databases.history import History
 from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.scanning import Scanning
@@ -20,6 +21,7 @@ class Dialect(
     Archiving,
     Staging,
     Scanning,
+    History,
     Liveness,
     Streaming,
     Statistics,

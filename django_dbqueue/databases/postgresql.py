@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.history import PostgreSQLHistory
 from django_dbqueue.databases.liveness import PostgreSQLLiveness
 
 
-class PostgreSQLDialect(PostgreSQLLiveness, Dialect):
+class PostgreSQLDialect(PostgreSQLLiveness, PostgreSQLHistory, Dialect):
     """``statement_timestamp()`` is stable within a statement (an index can use it) and moves within a transaction."""
 
     now = "statement_timestamp()"

@@ -120,6 +120,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("verified_at", django_dbqueue.models.fields.UTCDateTimeField(null=True, verbose_name="verified at")),
+                ("purged_to", models.BigIntegerField(db_index=True, null=True, verbose_name="purged up to id")),
                 ("purged_at", django_dbqueue.models.fields.UTCDateTimeField(null=True, verbose_name="purged at")),
             ],
             options={

@@ -26,7 +26,11 @@ class HistoryReader(models.Model):
 
 
 class ExportBatch(models.Model):
-    """A range of archive ids on its way into a lake: planned, then verified, then (unless kept) purged here."""
+    """A range of archive ids on its way into a lake: planned, then verified, then (unless kept) purged here.
+
+    One that was planned and came to no manifest is dropped, and the next takes its ids. ``first_id`` is the one behind
+    the last id before it, whether there is such a row or not.
+    """
 
     id = models.BigAutoField(primary_key=True)
     lake = models.CharField(_("lake"), max_length=200)
@@ -37,6 +41,7 @@ class ExportBatch(models.Model):
     state = AsciiField(_("state"), max_length=8)
     planned_at = UTCDateTimeField(_("planned at"), db_default=DbNow())
     verified_at = UTCDateTimeField(_("verified at"), null=True)
+    purged_to = models.BigIntegerField(_("purged up to id"), null=True, db_index=True)
     purged_at = UTCDateTimeField(_("purged at"), null=True)
 
     class Meta:

@@ -1,12 +1,166 @@
-"""To be built."""
+"""The history as a stream: any number of readers follow the archive by its ids, each from its own checkpoint.
+
+An offset is ``{"id": n}``, the last archive id of what was read. Ids grow in the order of the commits, so what is
+behind an offset is all that will ever be between the offset and what is there now; and rows never change, so a batch
+that is read again is the same. A reader is registered under its name, which keeps export from purging what it has not
+passed; a task that finds that rows went all the same fails, and never passes over them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
+
+from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.spark import readers
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.reading import OPTIONS, TableReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Result = TypeVar("Result")
+Offset = dict[str, int]
+
+OWN_OPTIONS: Final = ("reader", "startingPosition", "maxRowsPerBatch")
+MAX_ROWS_PER_BATCH: Final = 100_000
+SEEN_EVERY: Final = 10.0
+"""Seconds between two signs of life of a reader that has nothing to read."""
+MOST_IDLE_SECONDS: Final = 0.5
+_EVERY_ID: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Piece(InputPartition):
+    """What one task reads of the rows behind ``after``."""
+
+    after: int
+    ranges: InputPartition
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    raise NotImplementedError
+    """Return what follows the history; InvalidPipeline for options that it can't have."""
+    return HistoryStreamReader(options, schema)
+
+
+class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in the driver's runner, on one connection; pickled to the tasks, without it."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        allowed = [name for name in OPTIONS if name not in {"firstId", "lastId"}]
+        said = Options.of(options, (*allowed, *OWN_OPTIONS))
+        self.name = readers.check_name(
+            said.required("reader", "name the reader, by which export knows what it still has to keep.")
+        )
+        self.starting = said.choice("startingPosition", (readers.EARLIEST, readers.LATEST), readers.EARLIEST)
+        self.max_rows = said.whole("maxRowsPerBatch", MAX_ROWS_PER_BATCH, most=100_000_000)
+        own = {name.lower() for name in OWN_OPTIONS}
+        self.options = {name: value for name, value in options.items() if name.lower() not in own}
+        self.schema = schema
+        self.reader_between(0, 0)  # says what is wrong with the other options, before anything runs
+        self._forget_state()
+
+    def _forget_state(self) -> None:
+        self._connection: Connection | None = None
+        self._begun_at: int | None = None
+        self._held: int | None = None
+        """The position that the registered reader is known to have."""
+        self._seen = 0.0
+        self._until = _EVERY_ID
+        self._idle = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_state()
+
+    # -- in the driver's runner ---------------------------------------------------------------------------
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadMaxRows(self.max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._until = self._ask(readers.newest_id)
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Register the reader where it is to start; asked again, say the same."""
+        if self._begun_at is None:
+            self._begun_at = self._ask(lambda connection: readers.begin(connection, self.name, self.starting))
+        return {"id": self._begun_at}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Move the reader on to what Spark has committed, and look how far the next batch goes."""
+        after = int(start["id"])
+        self._move(after)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.max_rows
+        assert isinstance(limit, ReadMaxRows | ReadAllAvailable)
+        [(last, _)] = self._ask(lambda each: each.fetch(each.dialect.following(after, self._until, most)))
+        if last is None:
+            time.sleep(self._idle)  # Spark asks at once again, and would do nothing else
+            self._idle = min(MOST_IDLE_SECONDS, 0.01 + 2 * self._idle)
+            return start
+        self._idle = 0.0
+        return {"id": int(last)}
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Deal the rows of a batch out to tasks; of one that is read again too."""
+        after = int(start["id"])
+        if self._held is None:
+            self._register(after)
+        return [Piece(after, each) for each in self.reader_between(after, int(end["id"])).partitions()]
+
+    def commit(self, end: Offset) -> None:
+        self._move(int(end["id"]))
+
+    def stop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _move(self, position: int) -> None:
+        """Say that all up to here is done with; now and then also that the reader is there."""
+        known = self._held
+        if known is None:
+            self._register(position)
+        if known is None or position > known or time.monotonic() - self._seen > SEEN_EVERY:
+            self._ask(lambda connection: readers.advance(connection, self.name, position))
+            self._held, self._seen = position, time.monotonic()
+
+    def _register(self, position: int) -> None:
+        self._ask(lambda connection: readers.resume(connection, self.name, position))
+        self._held = position
+
+    def _ask(self, work: Callable[[Connection], Result]) -> Result:
+        """Run what may run twice; once more on a new connection where this one doesn't work."""
+        if self._connection is not None:
+            try:
+                return work(self._connection)
+            except DBQueueError:
+                raise
+            except Exception:
+                self.stop()
+        self._connection = Connection(Credentials.load(self.options))
+        return work(self._connection)
+
+    # -- in the tasks -------------------------------------------------------------------------------------
+
+    def reader_between(self, after: int, last: int) -> TableReader:
+        """Return the batch reader of the rows behind one id up to another."""
+        return TableReader({**self.options, "firstId": str(after + 1), "lastId": str(last)}, self.schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the rows, then make sure that none of them could have been purged before."""
+        assert isinstance(partition, Piece)
+        yield from self.reader_between(partition.after, _EVERY_ID).read(partition.ranges)
+        with Connection(Credentials.load(self.options)) as connection:
+            readers.require_kept(connection, self.name, partition.after)

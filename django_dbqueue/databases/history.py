@@ -1,0 +1,188 @@
+"""The history as a log that is followed by its ids, and exported: readers and their positions, batches, the purge.
+
+Whoever reads on from an id, and whoever purges up to one, takes the mutex of the readers first; so that a row is
+either held by a reader's position before it can be purged, or known to be purged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django_dbqueue.databases.words import Statement, Words
+
+READERS: Final = "history readers"
+"""The mutex."""
+PLANNED: Final = "planned"
+VERIFIED: Final = "verified"
+PURGED: Final = "purged"
+DROPPED: Final = "dropped"
+"""A try that came to no manifest, whose ids the next try took."""
+
+
+class History(Words):
+    """Positions only go forward; rows are only deleted from the front."""
+
+    reader = "django_dbqueue_historyreader"
+    batch = "django_dbqueue_exportbatch"
+
+    # -- following ----------------------------------------------------------------------------------------
+
+    def following(self, after: int, until: int, limit: int) -> Statement:
+        """Read the last id, and the number, of the first rows behind an id, up to another one."""
+        return Statement(
+            f"SELECT MAX(id), COUNT(*) FROM (SELECT id FROM {self.archived} WHERE id > %s AND id <= %s "
+            "ORDER BY id LIMIT %s) AS followed",
+            (after, until, limit),
+        )
+
+    def purged_to(self) -> Statement:
+        """Read up to which id rows were purged; NULL where none was."""
+        return Statement(f"SELECT MAX(purged_to) FROM {self.batch}", ())
+
+    def readers(self) -> Statement:
+        """Read everybody's name and position, the slowest first."""
+        return Statement(f"SELECT name, position, begun_at, seen_at FROM {self.reader} ORDER BY position, name", ())
+
+    def reader_position(self, name: str) -> Statement:
+        """Read how far a reader is; no row where there is none of this name."""
+        return Statement(f"SELECT position FROM {self.reader} WHERE name = %s", (name,))
+
+    def insert_reader(self, name: str, position: int) -> Statement:
+        """Register a reader."""
+        return Statement(
+            f"INSERT INTO {self.reader} (name, position, begun_at, seen_at) VALUES (%s, %s, {self.now}, {self.now})",
+            (name, position),
+        )
+
+    def hold_reader(self, name: str, position: int) -> Statement:
+        """Set a reader back, to begin anew where rows are still there."""
+        return Statement(
+            f"UPDATE {self.reader} SET position = %s, seen_at = {self.now} WHERE name = %s AND position > %s",
+            (position, name, position),
+        )
+
+    def advance_reader(self, name: str, position: int) -> Statement:
+        """Say how far a reader is, and that it is there; never backwards."""
+        return Statement(
+            f"UPDATE {self.reader} SET position = CASE WHEN position < %s THEN %s ELSE position END, "
+            f"seen_at = {self.now} WHERE name = %s",
+            (position, position, name),
+        )
+
+    def delete_reader(self, name: str) -> Statement:
+        """Forget a reader."""
+        return Statement(f"DELETE FROM {self.reader} WHERE name = %s", (name,))
+
+    # -- batches ------------------------------------------------------------------------------------------
+
+    def moment_before(self, seconds: float) -> Statement:
+        """Read the clock of that many seconds ago."""
+        return Statement(f"SELECT {self.plus(self.now, '%s')}", (-seconds,))
+
+    def window(self, after: int, limit: int, cutoff: Any) -> Statement:
+        """Read of the first rows behind an id: the last id, the number, and the first one that is too young."""
+        return Statement(
+            "SELECT MAX(id), COUNT(*), MIN(CASE WHEN archived_at > %s THEN id END) FROM "
+            f"(SELECT id, archived_at FROM {self.archived} WHERE id > %s ORDER BY id LIMIT %s) AS planned",
+            (cutoff, after, limit),
+        )
+
+    def count_history(self, after: int, last: int) -> Statement:
+        """Count the rows of a range, and read its last id."""
+        return Statement(f"SELECT MAX(id), COUNT(*) FROM {self.archived} WHERE id > %s AND id <= %s", (after, last))
+
+    def batches(self, lake: str) -> Statement:
+        """Read a lake's batches by their ids."""
+        return Statement(
+            f"SELECT number, first_id, last_id, {self.columns(['rows'])}, state, purged_to FROM {self.batch} "
+            "WHERE lake = %s ORDER BY first_id, number",
+            (lake,),
+        )
+
+    def insert_batch(self, lake: str, number: int, first_id: int, last_id: int, rows: int) -> Statement:
+        """Plan a batch."""
+        return Statement(
+            f"INSERT INTO {self.batch} (lake, number, first_id, last_id, {self.columns(['rows'])}, state, planned_at) "
+            f"VALUES (%s, %s, %s, %s, %s, '{PLANNED}', {self.now})",
+            (lake, number, first_id, last_id, rows),
+        )
+
+    def drop_batches(self, lake: str) -> Statement:
+        """Give up what was planned and came to no manifest."""
+        return Statement(
+            f"UPDATE {self.batch} SET state = '{DROPPED}' WHERE lake = %s AND state = '{PLANNED}'", (lake,)
+        )
+
+    def verify_batch(self, lake: str, number: int) -> Statement:
+        """Say that a batch is in the lake."""
+        return Statement(
+            f"UPDATE {self.batch} SET state = '{VERIFIED}', verified_at = {self.now} WHERE lake = %s AND number = %s",
+            (lake, number),
+        )
+
+    def purge_end(self, after: int, last: int, limit: int) -> Statement:
+        """Read the last id of the first rows of a range; NULL where it is empty."""
+        return Statement(
+            f"SELECT MAX(id) FROM (SELECT id FROM {self.archived} WHERE id > %s AND id <= %s ORDER BY id LIMIT %s) "
+            "AS next",
+            (after, last, limit),
+        )
+
+    def delete_history(self, after: int, last: int) -> Statement:
+        """Delete a range of rows, which the lake has."""
+        return Statement(f"DELETE FROM {self.archived} WHERE id > %s AND id <= %s", (after, last))
+
+    def purge_batch(self, lake: str, number: int, purged_to: int) -> Statement:
+        """Say up to which id a batch's rows are gone."""
+        return Statement(
+            f"UPDATE {self.batch} SET purged_to = %s, "
+            f"state = CASE WHEN last_id <= %s THEN '{PURGED}' ELSE state END, "
+            f"purged_at = CASE WHEN last_id <= %s THEN {self.now} ELSE purged_at END WHERE lake = %s AND number = %s",
+            (purged_to, purged_to, purged_to, lake, number),
+        )
+
+    # -- one exporter a database --------------------------------------------------------------------------
+
+    def take_export_lock(self) -> Statement:
+        """Take the exporters' lock for as long as the session lasts; gives 1 (or true) if it was free."""
+        raise NotImplementedError  # pragma: no cover - every dialect with sessions says it
+
+    def export_lock_holder(self) -> Statement:
+        """Read the session that holds the lock, whose it is, and whether it is the one that asks."""
+        raise NotImplementedError  # pragma: no cover
+
+
+class MySQLHistory(History):
+    """The lock's name is the whole server's, so that it says the database's."""
+
+    _lock = "CONCAT('dbqueue-export:', MD5(DATABASE()))"
+
+    def take_export_lock(self) -> Statement:
+        return Statement(f"SELECT GET_LOCK({self._lock}, 0)", ())
+
+    def export_lock_holder(self) -> Statement:
+        return Statement(
+            f"SELECT held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
+            f"FROM (SELECT IS_USED_LOCK({self._lock}) AS id) AS held "
+            "LEFT JOIN information_schema.PROCESSLIST AS shown ON shown.id = held.id WHERE held.id IS NOT NULL",
+            (),
+        )
+
+
+class PostgreSQLHistory(History):
+    """Advisory locks are the database's own."""
+
+    _number = 0x6462_7175_6575_6501  # 'dbqueue', and the number of this lock
+
+    def take_export_lock(self) -> Statement:
+        return Statement("SELECT pg_try_advisory_lock(%s)", (self._number,))
+
+    def export_lock_holder(self) -> Statement:
+        return Statement(
+            "SELECT shown.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
+            "shown.pid = pg_backend_pid() FROM pg_locks AS held JOIN pg_stat_activity AS shown USING (pid) "
+            "WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted "
+            "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+            "AND (held.classid::bigint << 32) | held.objid::bigint = %s",
+            (self._number,),
+        )

@@ -1,0 +1,167 @@
+"""What the database knows of a lake: the batches that are in it, the one that is on its way, and the purge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django_dbqueue.databases.history import DROPPED, PLANNED, PURGED, VERIFIED
+from django_dbqueue.exceptions import LakeDamaged
+from django_dbqueue.spark import readers
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.manifest import Manifest, name_of
+
+PURGE_ROWS: Final = 5_000
+"""Rows of one DELETE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The ids from the first to the last, both included, and how many rows there are."""
+
+    number: int
+    first_id: int
+    last_id: int
+    rows: int
+    state: str = PLANNED
+    purged_to: int | None = None
+
+    @property
+    def purged(self) -> int:
+        """The last id that is known to be purged, or the one before the batch."""
+        return self.first_id - 1 if self.purged_to is None else self.purged_to
+
+    def __str__(self) -> str:
+        return f"batch {self.number} (archive ids {self.first_id:,} to {self.last_id:,})"
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The batches of one lake in the database. Every method is a transaction of its own."""
+
+    connection: Connection
+    lake: str
+
+    def begin(self) -> int:
+        """Register the lake as a reader of the history; return the last id that it has."""
+        connection = self.connection
+        known = connection.fetch(connection.dialect.reader_position(self.lake))
+        if known:
+            return int(known[0][0])
+        had = [batch.last_id for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
+        start = max([*had, readers.purged_to(connection)])
+        readers.resume(connection, self.lake, start)
+        return start
+
+    def batches(self) -> list[Batch]:
+        """Return all of them by their ids, those that were given up among them."""
+        return [Batch(*row) for row in self.connection.fetch(self.connection.dialect.batches(self.lake))]
+
+    def exported(self) -> list[Batch]:
+        """Return those that are in the lake."""
+        return [batch for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
+
+    def compare(self, names: list[str], position: int) -> str | None:
+        """Return the name of a manifest that the database has not noted yet; LakeDamaged for any other difference."""
+        known = {name_of(batch.first_id): batch for batch in self.exported()}
+        if missing := sorted(set(known) - set(names)):
+            raise LakeDamaged(
+                f"The manifest {missing[0]} of the {known[missing[0]]} of the lake {self.lake!r} is missing. Restore "
+                "it from a backup of the lake; until then nothing is exported or purged."
+            )
+        unknown = sorted(set(names) - set(known))
+        if unknown in ([], [name_of(position + 1)]):
+            return unknown[0] if unknown else None
+        raise LakeDamaged(
+            f"This database knows nothing of the manifest {unknown[0]} of the lake {self.lake!r}: the lake belongs to "
+            "another database, or this one was restored from an older state. Export to another root."
+        )
+
+    def plan(self, after: int, limit: int, cutoff: Any) -> Batch | None:
+        """Plan the first rows behind an id that were archived up to the cutoff; None where there are none."""
+        connection, dialect = self.connection, self.connection.dialect
+
+        def work() -> Batch | None:
+            with connection.transaction():
+                connection.run(dialect.drop_batches(self.lake))
+                [(last, rows, young)] = connection.fetch(dialect.window(after, limit, cutoff))
+                if young is not None:
+                    [(last, rows)] = connection.fetch(dialect.count_history(after, young - 1))
+                if not rows:
+                    return None
+                number = max((batch.number for batch in self.batches()), default=0) + 1
+                connection.run(dialect.insert_batch(self.lake, number, after + 1, last, rows))
+                return Batch(number, after + 1, int(last), int(rows))
+
+        return connection.outermost(work)
+
+    def given_up(self, first_id: int) -> list[int]:
+        """Return the numbers of the tries that came to no manifest, of the batch that begins here."""
+        return [batch.number for batch in self.batches() if batch.first_id == first_id and batch.state == DROPPED]
+
+    def adopt(self, manifest: Manifest) -> Batch:
+        """Return the batch that a manifest is of, which a killed run had planned; LakeDamaged if none had."""
+        for batch in self.batches():
+            said = (batch.number, batch.first_id, batch.last_id, batch.rows)
+            if said == (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows):
+                return batch
+        raise LakeDamaged(
+            f"The manifest {manifest.name} of the lake {self.lake!r} is of a batch that this database never planned: "
+            "it was written from another database. Export to another root."
+        )
+
+    def verified(self, batch: Batch) -> None:
+        """Note that a batch is in the lake, which is then done with its rows."""
+        connection = self.connection
+
+        def work() -> None:
+            with connection.transaction():
+                connection.run(connection.dialect.verify_batch(self.lake, batch.number))
+                readers.advance(connection, self.lake, batch.last_id)
+
+        connection.outermost(work)
+
+    def bound(self, batch: Batch) -> int:
+        """Return up to which id of a batch all other readers are."""
+        others = [each for each in readers.readers(self.connection) if each.name != self.lake]
+        return min([batch.last_id, *(each.position for each in others)])
+
+    def purge(self, batch: Batch, *, progress: Callable[[int], None]) -> int:
+        """Delete a batch's rows that no reader still has to read; return how many were deleted."""
+        deleted, gone = 0, batch.purged
+        while gone < batch.last_id:
+            rows, through = self._purge_chunk(batch, gone)
+            if through <= gone:
+                break
+            deleted, gone = deleted + rows, through
+            progress(deleted)
+        return deleted
+
+    def _purge_chunk(self, batch: Batch, gone: int) -> tuple[int, int]:
+        connection, dialect = self.connection, self.connection.dialect
+
+        def work() -> tuple[int, int]:
+            bound = self.bound(batch)
+            if bound <= gone:
+                return 0, gone
+            [(end,)] = connection.fetch(dialect.purge_end(gone, bound, PURGE_ROWS))
+            rows = connection.run(dialect.delete_history(gone, end)) if end is not None else 0
+            through = bound if rows < PURGE_ROWS else int(end)
+            connection.run(dialect.purge_batch(self.lake, batch.number, through))
+            return rows, through
+
+        return readers.under_mutex(connection, work)
+
+    def remaining(self, batch: Batch) -> int:
+        """Count a batch's rows that are still in the archive."""
+        statement = self.connection.dialect.count_history(batch.purged, batch.last_id)
+        return int(self.connection.fetch(statement)[0][1])
+
+    def cutoff(self, seconds: float) -> Any:
+        """Return the moment that many seconds ago, as the columns have it."""
+        return self.connection.fetch(self.connection.dialect.moment_before(seconds))[0][0]
+
+    def now(self) -> str:
+        """Return the database's clock as text."""
+        return self.connection.clock().isoformat()

@@ -1,0 +1,63 @@
+"""One export at a time on a database: a lock that ends with the session, or the process, that has it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django_dbqueue.exceptions import ExportBusy, ExportStopped
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
+
+
+@contextmanager
+def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[None]:
+    """Hold the lock of this database's exporters; ExportBusy says who has it.
+
+    On SQLite it is a lock on a file beside the database, since nothing in that could be held so long.
+    """
+    if connection.vendor == "sqlite":
+        with _file_lock(Path(f"{credentials.name}.export-lock")):
+            yield
+        return
+    [(taken,)] = connection.fetch(connection.dialect.take_export_lock())
+    if not taken:
+        held = connection.fetch(connection.dialect.export_lock_holder())
+        who = f"the database session {held[0][0]} ({held[0][1] or 'of another account'})" if held else "somebody else"
+        raise ExportBusy(
+            f"Another export works on this archive: {who} holds its lock. Nothing was done. Wait until it has ended; "
+            "if it hangs, end that session."
+        )
+    yield  # the session's end frees it, whatever happens to this process
+
+
+def require_lock(connection: Connection) -> None:
+    """Raise ExportStopped if the lock went with its session, so that another export may be at work."""
+    if connection.vendor == "sqlite":
+        return
+    held = connection.fetch(connection.dialect.export_lock_holder())
+    if not any(mine for _, _, mine in held):
+        raise ExportStopped("This export has lost its lock, and so its place to another one. Run it again.")
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    import fcntl
+
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            who = file.read() or "somebody"
+            raise ExportBusy(
+                f"Another export works on this archive: {who} holds the lock {path}. Nothing was done. Wait until it "
+                "has ended; if it hangs, end that process."
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
