@@ -36,6 +36,8 @@ class Staging(Words):
     published = "django_dbqueue_publishedjob"
     use_staged_run = ""
     """Keeps a run's rows from being found by a scan of everybody's."""
+    delete_staged = "DELETE FROM django_dbqueue_stagedmessage"
+    """The same for a DELETE."""
 
     def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]]) -> Statement:
         """Insert rows of STAGED; columns that none of them says are left out."""
@@ -113,15 +115,14 @@ class Staging(Words):
     def drop_staged(self, run: int, attempt: int | None = None) -> Statement:
         """Delete what a run has staged, or one attempt of it."""
         if attempt is None:
-            return Statement(f"DELETE FROM {self.staged} WHERE run = %s", (run,))
-        return Statement(f"DELETE FROM {self.staged} WHERE run = %s AND attempt = %s", (run, attempt))
+            return Statement(f"{self.delete_staged} WHERE run = %s", (run,))
+        return Statement(f"{self.delete_staged} WHERE run = %s AND attempt = %s", (run, attempt))
 
     def next_attempt(self, run: int, attempt: int) -> Statement:
         """Find the first attempt behind this one, in the order of the index: one step of a walk over all runs."""
         return Statement(
-            f"SELECT run, attempt FROM {self.staged}{self.use_staged_run} "
-            "WHERE (run = %s AND attempt > %s) OR run > %s ORDER BY run, attempt LIMIT 1",
-            (run, attempt, run),
+            f"SELECT run, attempt FROM {self.staged} WHERE (run, attempt) > (%s, %s) ORDER BY run, attempt LIMIT 1",
+            (run, attempt),
         )
 
     def is_forsaken(self, run: int, attempt: int, seconds: float) -> Statement:

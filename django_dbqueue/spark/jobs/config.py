@@ -204,6 +204,11 @@ class IngestConfig(JobConfig):
 
     source: str | None = argument("path or URL of what is read (not for kafka)", default=None, metavar="PATH")
     format: str = argument("csv, json, parquet, or another that Spark knows (default: csv)", default="csv")
+    schema: str | None = argument(
+        "the source's columns and their types, such as 'id bigint, name string' (default: what Spark finds)",
+        default=None,
+        metavar="DDL",
+    )
     option: tuple[tuple[str, str], ...] = argument(
         "an option of the source, such as header=true; may be repeated", read=pair, repeated=True, metavar="NAME=VALUE"
     )
@@ -217,6 +222,15 @@ class IngestConfig(JobConfig):
         metavar="NAME=EXPRESSION",
     )
     where: str | None = argument("only where this SQL condition about the source's columns holds", default=None)
+    priority: int | None = argument(
+        "of messages that say none (default: 0, or what DBQUEUE says)", read=int, default=None, metavar="N"
+    )
+    max_payload_bytes: int | None = argument(
+        "larger payloads are refused (default: 1,048,576, or what DBQUEUE says)",
+        read=whole(1, 2**31 - 1),
+        default=None,
+        metavar="N",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Drivers that run as processes of their own, so that a test can kill them."""
