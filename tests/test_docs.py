@@ -32,7 +32,9 @@ def _anchors(text: str) -> set[str]:
 
 @pages
 def test_every_path_that_is_named_is_there(page: Path) -> None:
-    named = set(re.findall(r"\b((?:tests|django_dbqueue|example_project|docs|bin)/[\w./-]*)", page.read_text()))
+    named = set(
+        re.findall(r"(?<![\w/-])((?:tests|django_dbqueue|example_project|docs|bin)/[\w./-]*)", page.read_text())
+    )
     missing = {path for path in named if not (ROOT / path.rstrip(".")).exists()}
     assert not missing
 

@@ -138,10 +138,12 @@ def _text_of(file: str) -> str:
     """Read an absolute path, or a file that ``--files`` has shipped, by its name."""
     path = Path(file)
     if not path.is_absolute():
-        from pyspark import SparkFiles  # only where Spark has shipped the file
+        from pyspark import SparkFiles  # only where Spark may have shipped the file
 
-        shipped = Path(SparkFiles.get(file))
-        path = shipped if shipped.exists() else path.resolve()
+        root = Path(SparkFiles.getRootDirectory())
+        # A stream's runner is given the directory of its session's own files, which lies in that of all files
+        shipped = [each / file for each in (root, root.parent) if (each / file).exists()]
+        path = shipped[0] if shipped else path.resolve()
     try:
         return path.read_text()
     except OSError as error:

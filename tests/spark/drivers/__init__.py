@@ -1,1 +1,1 @@
-"""Drivers that run as processes of their own, so that a test can kill them."""
+"""What tests run as programs of their own: drivers that are killed, sent to a cluster, or searched for a secret."""
