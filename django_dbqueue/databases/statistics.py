@@ -53,5 +53,5 @@ class Statistics(Words):
         # What a batch holds was archived, and so had finished, before the batch was planned
         later, params = ("", ()) if since is None else (" AND planned_at >= %s", (since,))
         return Statement(
-            f"SELECT DISTINCT lake FROM {self.export_batch} WHERE purged_at IS NOT NULL{later} ORDER BY lake", params
+            f"SELECT DISTINCT lake FROM {self.export_batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
         )

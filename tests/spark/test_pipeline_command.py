@@ -19,7 +19,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command, load_command_class
 
-from django_dbqueue.models import QueueStatistic, Stream
+from django_dbqueue.models import HistoryReader, QueueStatistic, Stream
 from django_dbqueue.spark import __main__ as without_django
 from django_dbqueue.spark.jobs.config import JOBS, arguments_of
 from tests.process.conftest import wait_until
@@ -157,6 +157,18 @@ def test_streams_and_release_need_neither_spark_nor_java(worker_env: dict[str, s
     refused = shell(worker_env, "release", "--stream", "t", PATH="", TMPDIR=str(tmp_path))
     assert (refused.returncode, "There is no stream 't'" in refused.stderr) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+def test_readers_are_listed_and_forgotten_without_java(worker_env: dict[str, str]) -> None:
+    assert "Nobody reads the history" in shell(worker_env, "readers", PATH="").stdout
+    HistoryReader.objects.create(name="billing", position=7)
+
+    assert shell(worker_env, "readers", PATH="").stdout.startswith("billing  at the archive's id 7, ")
+    refused = shell(worker_env, "forget", "--reader", "bliling", PATH="")
+    assert (refused.returncode, "There are: billing." in refused.stderr) == (2, True)
+    assert shell(worker_env, "forget", PATH="").returncode == 2
+    assert "The reader 'billing' is forgotten" in shell(worker_env, "forget", "--reader", "billing", PATH="").stdout
+    assert not HistoryReader.objects.exists()
 
 
 @pytest.mark.spark

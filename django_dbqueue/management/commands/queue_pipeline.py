@@ -56,6 +56,7 @@ class Command(BaseCommand):
                     settings=said.get("conf", ()),
                     progress=progress.say,
                     started=progress.watch,
+                    ship_credentials=True,
                 )
         except KeyboardInterrupt:
             sys.exit(EXIT_INTERRUPTED)

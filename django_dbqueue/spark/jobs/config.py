@@ -317,9 +317,18 @@ class ReadersConfig(JobConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetConfig(JobConfig):
-    """A reader of the history that will not come back; export waits for it no more."""
+    """A reader of the history, or a stream, that will not come back."""
 
-    reader: str = argument("the reader's name", read=job_name, metavar="NAME")
+    reader: str | None = argument(
+        "the reader of the history that export waits for no more", default=None, metavar="NAME"
+    )
+    stream: str | None = argument(
+        "the stream, which must hold nothing (see release)", read=job_name, default=None, metavar="NAME"
+    )
+
+    def __post_init__(self) -> None:
+        if (self.reader is None) == (self.stream is None):
+            raise InvalidPipeline("Say what to forget: --reader NAME, or --stream NAME.")
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
@@ -350,7 +359,7 @@ JOBS: Final = {
         Job("release", "release", ReleaseConfig, "Free the claims of a consuming stream.", needs_spark=False),
         Job("streams", "streams", StreamsConfig, "List the consuming streams.", needs_spark=False),
         Job("readers", "readers", ReadersConfig, "List the readers of the history.", needs_spark=False),
-        Job("forget", "forget", ForgetConfig, "Forget a reader of the history.", needs_spark=False),
+        Job("forget", "forget", ForgetConfig, "Forget a reader of the history, or a stream.", needs_spark=False),
     )
 }
 """A job that needs no Spark gets None for it."""

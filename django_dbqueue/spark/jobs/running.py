@@ -13,6 +13,7 @@ import signal
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -71,14 +72,18 @@ def run_job(
     settings: Sequence[tuple[str, str]] = (),
     progress: Progress = quiet,
     started: Callable[[SparkSession], None] = lambda _spark: None,
+    ship_credentials: bool = False,
 ) -> Any:
-    """Run a job, in a session of its own if it needs one; return its result. ``started`` gets the session."""
+    """Run a job, in a session of its own if it needs one; return its result. ``started`` gets the session.
+
+    ``ship_credentials``: the credentials file is this machine's alone, and a cluster's executors have to get it.
+    """
     if not job.needs_spark:
         return _module(job).run(None, config)
     refuse_without_spark()
     with _session(job, master, dict(settings)) as spark:
         started(spark)
-        return _module(job).run(spark, config, progress=progress)
+        return _module(job).run(spark, _shipped(spark, config) if ship_credentials else config, progress=progress)
 
 
 def refuse_without_spark() -> None:
@@ -99,6 +104,13 @@ def refuse_without_spark() -> None:
             "This job runs on Spark, which needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME. "
             "On Debian or Ubuntu: apt-get install default-jre-headless."
         )
+
+
+def _shipped(spark: SparkSession, config: JobConfig) -> JobConfig:
+    if str(spark.sparkContext.master).startswith("local") or config.credentials_file is None:
+        return config
+    spark.sparkContext.addFile(config.credentials_file)
+    return replace(config, credentials_file=Path(config.credentials_file).name)
 
 
 def _module(job: Job) -> Any:

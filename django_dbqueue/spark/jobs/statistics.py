@@ -77,6 +77,8 @@ def run(spark: SparkSession, config: StatisticsConfig, *, progress: Progress = q
     live = window.of(_live(spark, config)).localCheckpoint()
     progress("reading the archive", 0, None)
     archived = _archived(spark, config, window).localCheckpoint()
+    with Connection(config.load_credentials()) as connection:  # again: an export may have begun meanwhile
+        _refuse_unknown_lakes(spark, connection, config.lake, window)
     progress("reading the lake", 0, None)
     history = reduce(
         lambda one, other: one.unionByName(other), (_of_lake(spark, root, window) for root in config.lake), archived

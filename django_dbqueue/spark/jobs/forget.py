@@ -1,0 +1,34 @@
+"""A reader of the history, or a stream, that will not come back. Needs neither Spark nor Java."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.ledger.freeing import forget_stream
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.jobs.config import ForgetConfig
+from django_dbqueue.spark.readers import forget, readers
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetResult:
+    """What is forgotten."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is forgotten. Its checkpoint is of no use any more."
+
+
+def run(_spark: None, config: ForgetConfig) -> ForgetResult:
+    """Forget it; InvalidPipeline where there is none of this name."""
+    with Connection(config.load_credentials()) as connection:
+        if config.stream is not None:
+            forget_stream(connection, config.stream)
+            return ForgetResult(f"The stream {config.stream!r}")
+        assert config.reader is not None
+        if not forget(connection, config.reader):
+            known = ", ".join(each.name for each in readers(connection)) or "none"
+            raise InvalidPipeline(f"There is no reader {config.reader!r} of the history. There are: {known}.")
+        return ForgetResult(f"The reader {config.reader!r}")
