@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import MySQLdb
 from django.db import connections, transaction
 
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrameReader, SparkSession
@@ -75,6 +78,12 @@ class Bench:
     def empty(self) -> None:
         with transaction.atomic(using=self.alias):  # a TRUNCATE resets the ids, and leaves no purge behind
             self.execute(f"TRUNCATE TABLE {TABLE}")
+
+    @contextmanager
+    def raw(self, **options: Any) -> Iterator[Any]:
+        """A session of mysqlclient's own, ended whatever happens: an open one would keep its tables from being dropped."""
+        with closing(MySQLdb.connect(**connections[self.alias].get_connection_params(), **options)) as session:
+            yield session
 
     def expect(self, found: int, wanted: int, what: str) -> None:
         if found != wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.db import connections
+from MySQLdb.cursors import SSCursor
 
 from benchmarks.race import Contest, Contestant, Target
 from benchmarks.spark.bench import TABLE, Bench
@@ -86,14 +86,10 @@ def _jdbc(bench: Bench) -> DataFrame:
 
 def _fetch_all(bench: Bench) -> None:
     """mysqlclient's streaming cursor with its default converters: what a program without Spark would do first."""
-    import MySQLdb
-    from MySQLdb.cursors import SSCursor
-
-    raw = MySQLdb.connect(**connections[bench.alias].get_connection_params(), cursorclass=SSCursor)
-    cursor = raw.cursor()
-    cursor.execute(f"SELECT * FROM {TABLE}")
-    rows = 0
-    while batch := cursor.fetchmany(10_000):
-        rows += len(batch)
-    raw.close()
+    with bench.raw(cursorclass=SSCursor) as session:
+        cursor = session.cursor()
+        cursor.execute(f"SELECT * FROM {TABLE}")
+        rows = 0
+        while batch := cursor.fetchmany(10_000):
+            rows += len(batch)
     bench.expect(rows, bench.sizes.read, "the raw client")

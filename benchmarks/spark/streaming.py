@@ -6,13 +6,20 @@ import itertools
 import secrets
 from typing import Any
 
-from django.db import connections
-
 from benchmarks.race import Contest, Contestant, Target
 from benchmarks.spark.bench import TABLE, Bench
 
 _QUEUE = "streamed"
 _STREAM, _RAW = "dbqueue stream to Parquet", "raw claim + ack"
+_CLAIM = (
+    f"UPDATE {TABLE} SET status = 'run', conn_id = CONNECTION_ID(), claim_token = %s, read_count = read_count + 1, "
+    "claimed_at = UTC_TIMESTAMP(6), available_at = '9999-12-31' "
+    "WHERE id BETWEEN %s AND %s AND queue = %s AND status = 'n'"
+)
+_ACK = (
+    f"UPDATE {TABLE} SET status = 'y', live = NULL, available_at = UTC_TIMESTAMP(6), finished_at = UTC_TIMESTAMP(6) "
+    "WHERE id BETWEEN %s AND %s AND claim_token = %s AND status = 'run'"
+)
 _runs = itertools.count()
 
 
@@ -71,27 +78,15 @@ def _expect_all_done(bench: Bench) -> None:
 
 
 def _claim_and_ack(bench: Bench) -> None:
-    import MySQLdb
-
-    raw = MySQLdb.connect(**connections[bench.alias].get_connection_params(), autocommit=False)
-    cursor = raw.cursor()
-    cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    while ids := _lock(cursor, bench.sizes.batch):
-        token = secrets.randbelow(2**63)
-        cursor.execute(
-            f"UPDATE {TABLE} SET status = 'run', conn_id = CONNECTION_ID(), claim_token = %s, "
-            "read_count = read_count + 1, claimed_at = UTC_TIMESTAMP(6), available_at = '9999-12-31' "
-            "WHERE id BETWEEN %s AND %s AND queue = %s AND status = 'n'",
-            (token, ids[0], ids[-1], _QUEUE),
-        )
-        raw.commit()
-        cursor.execute(
-            f"UPDATE {TABLE} SET status = 'y', live = NULL, available_at = UTC_TIMESTAMP(6), "
-            "finished_at = UTC_TIMESTAMP(6) WHERE id BETWEEN %s AND %s AND claim_token = %s AND status = 'run'",
-            (ids[0], ids[-1], token),
-        )
-        raw.commit()
-    raw.close()
+    with bench.raw(autocommit=False) as session:
+        cursor = session.cursor()
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        while ids := _lock(cursor, bench.sizes.batch):
+            token = secrets.randbelow(2**63)
+            cursor.execute(_CLAIM, (token, ids[0], ids[-1], _QUEUE))
+            session.commit()
+            cursor.execute(_ACK, (ids[0], ids[-1], token))
+            session.commit()
 
 
 def _lock(cursor: Any, rows: int) -> list[int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from django.db import connections
-
 from benchmarks.race import Contest, Contestant, Target
 from benchmarks.spark.bench import SOURCE, TABLE, Bench
 from django_dbqueue.envelope import key_hash
@@ -72,17 +70,14 @@ def _jdbc(bench: Bench, frame: DataFrame, **parameters: str) -> DataFrameWriter:
 
 def _insert_all(bench: Bench) -> None:
     """mysqlclient on one connection."""
-    import MySQLdb
-
-    raw = MySQLdb.connect(**connections[bench.alias].get_connection_params(), autocommit=True)
-    cursor = raw.cursor()
-    cursor.execute(f"SELECT id, body FROM {SOURCE} ORDER BY id LIMIT %s", (bench.sizes.write,))
-    keys = [(f"flight:{number}", body) for number, body in cursor]
-    rows = [(_QUEUE, key, key_hash(_QUEUE, key), 1, body, "json") for key, body in keys]
-    # mysqlclient makes one INSERT of many rows only where the values are nothing but placeholders
+    # One INSERT of many rows is made only where the values are nothing but placeholders
     statement = (
         f"INSERT INTO {TABLE} (queue, `key`, key_hash, live, body, content_type) VALUES (%s, %s, %s, %s, %s, %s)"
     )
-    for first in range(0, len(rows), _STATEMENT_ROWS):
-        cursor.executemany(statement, rows[first : first + _STATEMENT_ROWS])
-    raw.close()
+    with bench.raw(autocommit=True) as session:
+        cursor = session.cursor()
+        cursor.execute(f"SELECT id, body FROM {SOURCE} ORDER BY id LIMIT %s", (bench.sizes.write,))
+        keys = [(f"flight:{number}", body) for number, body in cursor]
+        rows = [(_QUEUE, key, key_hash(_QUEUE, key), 1, body, "json") for key, body in keys]
+        for first in range(0, len(rows), _STATEMENT_ROWS):
+            cursor.executemany(statement, rows[first : first + _STATEMENT_ROWS])
