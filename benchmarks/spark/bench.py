@@ -81,7 +81,7 @@ class Bench:
 
     @contextmanager
     def raw(self, **options: Any) -> Iterator[Any]:
-        """A session of mysqlclient's own, ended whatever happens: an open one would keep its tables from being dropped."""
+        """A session of mysqlclient's own, ended whatever happens: an open one keeps its tables from being dropped."""
         with closing(MySQLdb.connect(**connections[self.alias].get_connection_params(), **options)) as session:
             yield session
 
