@@ -39,14 +39,13 @@ class Staging(Words):
     delete_staged = "DELETE FROM django_dbqueue_stagedmessage"
     """The same for a DELETE."""
 
-    def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]]) -> Statement:
-        """Insert rows of STAGED; columns that none of them says are left out."""
+    def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
+        """Insert rows of STAGED from this place on; columns that none of them says are left out."""
         names, values = _said(rows)
-        whose = f"%s, {run:d}, {attempt:d}, {self.now}"
-        row = f"({whose}, {self.holes(len(names))})"
+        whose, said = f"({run:d}, {attempt:d}, ", f", %s, {self.now}, {self.holes(len(names))})"
         return Statement(
-            f"INSERT INTO {self.staged} (job, run, attempt, staged_at, {self.columns(names)}) "
-            f"VALUES {', '.join([row] * len(rows))}",
+            f"INSERT INTO {self.staged} (run, attempt, place, job, staged_at, {self.columns(names)}) "
+            f"VALUES {', '.join([f'{whose}{number:d}{said}' for number in range(place, place + len(rows))])}",
             tuple([value for each in values for value in (job, *each)]),
         )
 
@@ -104,7 +103,8 @@ class Staging(Words):
             f"INSERT INTO {self.message} ({self.columns((*names, *times))}) "
             f"SELECT {self.columns(names)}, {due}, {due}, {self.now}, "
             f"CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END, '{NEW}', 0, 0 "
-            f"FROM {self.staged}{self.use_staged_run} WHERE run = %s AND attempt = %s ORDER BY id{self.keep_standing}",
+            f"FROM {self.staged}{self.use_staged_run} WHERE run = %s AND attempt = %s "
+            f"ORDER BY place{self.keep_standing}",
             (run, attempt),
         )
 
@@ -129,7 +129,7 @@ class Staging(Words):
         """Read whether an attempt's newest row was staged that many seconds ago or earlier."""
         return Statement(
             f"SELECT staged_at <= {self.plus(self.now, '%s')} FROM {self.staged}{self.use_staged_run} "
-            "WHERE run = %s AND attempt = %s ORDER BY id DESC LIMIT 1",
+            "WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",
             (-seconds, run, attempt),
         )
 

@@ -164,10 +164,16 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="StagedMessage",
             fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "run", "attempt", "place", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
                 ("job", django_dbqueue.models.fields.AsciiField(max_length=200, verbose_name="job")),
                 ("run", models.BigIntegerField(verbose_name="run")),
                 ("attempt", models.BigIntegerField(verbose_name="attempt")),
+                ("place", models.BigIntegerField(verbose_name="place")),
                 ("queue", django_dbqueue.models.fields.AsciiField(max_length=64, verbose_name="queue")),
                 ("key", django_dbqueue.models.fields.KeyField(max_length=200, null=True, verbose_name="key")),
                 ("key_hash", django_dbqueue.models.fields.AsciiField(max_length=64, null=True)),
@@ -191,7 +197,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "default_permissions": (),
-                "indexes": [models.Index(fields=["run", "attempt", "id"], name="dbqueue_staged_run")],
             },
         ),
         migrations.CreateModel(

@@ -11,13 +11,15 @@ from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyF
 class StagedMessage(models.Model):
     """A message that nobody sees until its job is published.
 
-    ``run`` is drawn by each run of a job, ``attempt`` by each try of a task.
+    ``run`` is drawn by each run of a job, ``attempt`` by each try of a task, and ``place`` counts that try's rows. The
+    primary key is all three: a second index would cost a tenth of each write.
     """
 
-    id = models.BigAutoField(primary_key=True)
+    pk = models.CompositePrimaryKey("run", "attempt", "place")
     job = AsciiField(_("job"), max_length=200)
     run = models.BigIntegerField(_("run"))
     attempt = models.BigIntegerField(_("attempt"))
+    place = models.BigIntegerField(_("place"))
     queue = AsciiField(_("queue"), max_length=64)
     key = KeyField(_("key"), max_length=200, null=True)
     key_hash = AsciiField(max_length=64, null=True)
@@ -33,7 +35,6 @@ class StagedMessage(models.Model):
 
     class Meta:
         default_permissions = ()
-        indexes = (models.Index(fields=("run", "attempt", "id"), name="dbqueue_staged_run"),)
 
     def __str__(self) -> str:
         return f"{self.job}: {self.queue}"

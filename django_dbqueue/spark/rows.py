@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
+from django_dbqueue.databases.staging import STAGED
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE: Final = 2 * 1024 * 1024
 """Characters in one INSERT, about: under every packet limit."""
+_AS_STAGED: Final = attrgetter(*STAGED[:-2], "delay", "at")
 _SHOWN: Final = 120
 """Characters of a bad row's payload in its error."""
 _SAID: Final = ("content_type", "queue", "key", "delay", "at", "priority", "max_reads", "lease", "headers")
@@ -108,19 +111,8 @@ def _refusal(error: Exception, number: int, partition: int, content: Any, *, key
 
 def row_of(item: Sealed, vendor: str) -> tuple[Any, ...]:
     """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
-    return (
-        item.queue,
-        item.key,
-        item.key_hash,
-        item.body,
-        item.content_type,
-        item.headers,
-        item.priority,
-        item.max_reads,
-        item.lease_seconds,
-        item.delay,
-        None if item.at is None else to_column(item.at, vendor),
-    )
+    values: tuple[Any, ...] = _AS_STAGED(item)
+    return values if item.at is None else (*values[:-1], to_column(item.at, vendor))
 
 
 def chunks(items: Iterable[Sealed], *, rows: int) -> Iterator[Sequence[Sealed]]:
