@@ -97,7 +97,7 @@ def test_a_direct_write_doubles_what_a_failed_try_had_written_unless_it_has_keys
     spark: SparkSession, credentials_file: str
 ) -> None:
     """At least once, as it says. The first try wrote 200 of its 300 good rows: the third hundred waited for more."""
-    options = {"credentials_file": credentials_file, "direct": "true", "batchSize": "100"}
+    options = {"credentials_file": credentials_file, "direct": "true", "batchSize": "10"}
     for queue, key in (("keyless", "cast(null as string)"), ("keyed", "concat('k', id)")):
         frame = spark.range(0, 1000, 1, 1).selectExpr("string(id) as json", f"{key} as key", f"'{queue}' as queue")
         failing_once(frame, after=300).write.format("dbqueue").mode("append").options(**options).save()
