@@ -35,6 +35,7 @@ class Pages:
     def __init__(self, credentials: Credentials, schema: pa.Schema, *, fetch_rows: int) -> None:
         self.schema = schema
         self.fetch_rows = fetch_rows
+        self.step = min(STEP, fetch_rows)
         self.wide = [place for place, field in enumerate(schema) if field.name.lower() in WIDE]
         self.connection = Connection(credentials)
         if self.connection.vendor == "mysql":
@@ -70,11 +71,11 @@ class Pages:
         with closing(self.connection.raw.cursor(SSCursor)) as cursor:
             cursor.execute(statement.sql, statement.params)
             fetch_row = cursor._result.fetch_row  # the rows of one C call, without the cursor's work on each
-            yield from self._gathered(lambda: fetch_row(STEP, 0))
+            yield from self._gathered(lambda: fetch_row(self.step, 0))
 
     def _from_sqlite(self, statement: Statement) -> Generator[pa.RecordBatch]:
         with closing(self.connection._execute(statement)) as cursor:
-            yield from self._gathered(lambda: cursor.fetchmany(STEP))
+            yield from self._gathered(lambda: cursor.fetchmany(self.step))
 
     def _gathered(self, fetch: Callable[[], Sequence[Any]]) -> Iterator[pa.RecordBatch]:
         columns: list[list[Any]] = [[] for _ in self.schema]

@@ -1,0 +1,308 @@
+"""How a task goes through its ids, tried without Spark: pages, ranges, memory, and what stays open on the server."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from django_dbqueue.databases.scanning import Span
+from django_dbqueue.models import Message
+from django_dbqueue.spark import arrow, reading
+from django_dbqueue.spark.arrow import Pages
+from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.ranges import SAMPLED, Piece, dealt
+from django_dbqueue.spark.reading import IdRanges, TableReader
+from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
+from tests.plans.plan import CLAIM, PRIMARY, plan_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SEVERAL_PARTITIONS = settings.TEST_DATABASE != "sqlite"
+
+
+def reader(credentials_file: str, **options: Any) -> TableReader:
+    said = {"credentials_file": credentials_file, **{name: str(value) for name, value in options.items()}}
+    return TableReader(said, MESSAGES.schema)
+
+
+def messages(ids: Any, queue: str = "pages", **columns: Any) -> None:
+    rows = [Message(id=number, queue=queue, body=str(number), **columns) for number in ids]
+    Message.objects.bulk_create(rows, batch_size=1_000)
+
+
+def ids_of(reading_one: TableReader) -> list[list[int]]:
+    """What each task reads, in its order."""
+    return [
+        [number for batch in reading_one.read(partition) for number in batch.column(0).to_pylist()]
+        for partition in reading_one.partitions()
+    ]
+
+
+def every(parts: list[list[int]]) -> list[int]:
+    return sorted(number for part in parts for number in part)
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page_rows", [1, 6, 7, 8, 14, 1000])
+def test_pages_meet_without_a_gap_and_without_a_row_twice(credentials_file: str, page_rows: int) -> None:
+    messages(range(10, 24))
+    assert every(ids_of(reader(credentials_file, pageRows=page_rows, fetchRows=3))) == [*range(10, 24)]
+
+
+def test_a_row_that_comes_and_one_that_goes_disturb_no_other(credentials_file: str) -> None:
+    messages(range(1, 31))
+    one = reader(credentials_file, pageRows=10)
+    [partition] = one.partitions()
+    batches = one.read(partition)
+    seen = next(batches).column(0).to_pylist()
+    assert seen == [*range(1, 11)]
+    Message.objects.filter(id__in=[5, 12]).delete()
+    messages([31])
+    rest = [number for batch in batches for number in batch.column(0).to_pylist()]
+    assert rest == [number for number in range(11, 31) if number != 12]
+
+
+def test_batches_of_long_payloads_are_bounded_by_bytes(credentials_file: str) -> None:
+    body = "ü" * 32_000  # 64 kB
+    Message.objects.bulk_create([Message(queue="long", body=body) for _ in range(400)], batch_size=50)
+    one = reader(credentials_file, numPartitions=1, fetchRows=100_000)
+    [partition] = one.partitions()
+    sizes, rows = [], 0
+    for batch in one.read(partition):
+        sizes.append(batch.nbytes)
+        rows += batch.num_rows
+    assert rows == 400
+    assert max(sizes) < arrow.BATCH_BYTES + arrow.STEP * 64_000
+
+
+def test_pages_of_long_payloads_get_shorter(credentials_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PAGE_BYTES", 100_000)
+    monkeypatch.setattr(reading, "FIRST_PAGE_ROWS", 10)
+    Message.objects.bulk_create([Message(queue="long", body="x" * 10_000) for _ in range(60)])
+    one = reader(credentials_file, numPartitions=1)
+    limits = []
+    real = Pages.read
+
+    def noted(pages: Pages, statement: Any) -> Any:
+        limits.append(statement.params[-1])
+        return real(pages, statement)
+
+    monkeypatch.setattr(Pages, "read", noted)
+    assert len(every(ids_of(one))) == 60
+    assert limits[0] == 10
+    assert 5 <= max(limits[1:]) <= 10
+
+
+def test_a_page_beyond_what_may_be_held_is_handed_on_while_it_is_read(
+    credentials_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "HELD_BYTES", 1)
+    messages(range(1, 101))
+    assert every(ids_of(reader(credentials_file, fetchRows=7))) == [*range(1, 101)]
+
+
+def test_nothing_stays_open_on_the_server_while_batches_are_worked_on(
+    credentials_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages(range(1, 201))
+    opened = []
+    real = Pages.__init__
+
+    def noted(pages: Pages, *args: Any, **options: Any) -> None:
+        real(pages, *args, **options)
+        opened.append(pages)
+
+    monkeypatch.setattr(Pages, "__init__", noted)
+    one = reader(credentials_file, pageRows=50, fetchRows=10)
+    [partition] = one.partitions()
+    looks = 0
+    for _ in one.read(partition):
+        assert not open_on_the_server(opened[0].connection)
+        looks += 1
+    assert looks == 20
+    assert len(opened) == 1, "all pages of a task come over one connection"
+
+
+def open_on_the_server(session: Connection) -> bool:
+    """Whether this session has a transaction, a read view or a running statement, as another session sees it."""
+    if session.vendor == "sqlite":  # a read that is under way keeps the log from being emptied
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return bool(cursor.fetchone()[0])
+    with connection.cursor() as cursor:
+        if session.vendor == "postgresql":
+            cursor.execute(
+                "SELECT state, backend_xmin FROM pg_stat_activity WHERE pid = %s", [session.raw.info.backend_pid]
+            )
+            return cursor.fetchone() != ("idle", None)
+        cursor.execute(
+            "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = %s",
+            [session.raw.thread_id()],
+        )
+        transactions = cursor.fetchone()[0]
+        cursor.execute("SELECT command FROM information_schema.processlist WHERE id = %s", [session.raw.thread_id()])
+        return bool(transactions) or cursor.fetchone() != ("Sleep",)
+
+
+if settings.TEST_DATABASE in {"mariadb", "mysql"}:
+
+    def test_mysqlclient_still_gives_rows_by_its_private_call(credentials_file: str) -> None:
+        """The kernel takes many rows by one C call: ``cursor._result.fetch_row(rows, 0)``, as tuples of bytes."""
+        from MySQLdb.cursors import SSCursor
+
+        messages([1, 2, 3])
+        with Connection(Credentials.load({"credentials_file": credentials_file})) as session:
+            session.raw.converter = {}
+            cursor = session.raw.cursor(SSCursor)
+            cursor.execute("SELECT id, body, `key` FROM django_dbqueue_message WHERE body <> %s ORDER BY id", ("ü",))
+            assert cursor._result.fetch_row(2, 0) == ((b"1", b"1", None), (b"2", b"2", None))
+            assert cursor._result.fetch_row(2, 0) == ((b"3", b"3", None),)
+            assert cursor._result.fetch_row(2, 0) == ()
+            cursor.close()
+
+
+# -- which index ------------------------------------------------------------------------------------------------------
+
+
+def page_statement(credentials_file: str, *, few: bool, **options: Any) -> Any:
+    one = reader(credentials_file, **options)
+    credentials = Credentials.load({"credentials_file": credentials_file})
+    with Pages(credentials, arrow_schema(MESSAGES.schema), fetch_rows=10) as pages:
+        return one._page(pages, list(MESSAGES.columns), Span(1, 10_000), 100, few=few)
+
+
+def test_pages_are_found_by_the_primary_key(credentials_file: str) -> None:
+    messages(range(1, 2_001))
+    analyze()
+    plan = plan_of(connection, page_statement(credentials_file, few=False))
+    assert plan.indexes == (PRIMARY,), plan.text
+    assert not plan.sorts, plan.text
+
+
+def test_the_few_messages_of_a_queue_are_found_by_the_claim_index(credentials_file: str) -> None:
+    messages(range(1, 2_001))
+    messages(range(3_000, 3_003), queue="rare")
+    analyze()
+    one = reader(credentials_file, queue="rare", status="n", pageRows=1_000)
+    if SEVERAL_PARTITIONS:
+        [partition] = one.partitions()
+        assert isinstance(partition, IdRanges)
+        assert partition.few
+        plan = plan_of(connection, page_statement(credentials_file, few=True, queue="rare", status="n"))
+        assert plan.indexes == (CLAIM,), plan.text
+    assert every(ids_of(one)) == [3_000, 3_001, 3_002]
+
+
+def test_a_queue_of_many_messages_is_dealt_out_to_several_tasks(credentials_file: str) -> None:
+    messages(range(1, 2_001))
+    messages(range(5_000, 5_100), queue="other")
+    parts = ids_of(reader(credentials_file, queue="pages", pageRows=100, numPartitions=4))
+    assert len(parts) == (4 if SEVERAL_PARTITIONS else 1)
+    assert every(parts) == [*range(1, 2_001)]
+
+
+def analyze() -> None:
+    with connection.cursor() as cursor:
+        verb = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
+        cursor.execute(f"{verb} django_dbqueue_message")
+        if cursor.description:
+            cursor.fetchall()
+
+
+# -- ranges -----------------------------------------------------------------------------------------------------------
+
+
+def planned(ids: list[int], parts: int, least: int = 1) -> tuple[list[list[Piece]], int]:
+    """Deal ids out that stand in a list, and count the probes."""
+    from bisect import bisect_left, bisect_right
+
+    ids = sorted(ids)
+    probes = 0
+
+    def sample(span: Span, limit: int, backwards: bool) -> tuple[int | None, int | None, int]:  # noqa: FBT001
+        nonlocal probes
+        probes += 1
+        low, high = bisect_left(ids, span.first), bisect_right(ids, span.last)
+        low, high = (max(low, high - limit), high) if backwards else (low, min(high, low + limit))
+        return (ids[low], ids[high - 1], high - low) if low < high else (None, None, 0)
+
+    return dealt(Span(ids[0], ids[-1]), sample, parts=parts, least=least), probes
+
+
+def rows_in(ids: list[int], part: list[Piece]) -> int:
+    return sum(piece.span.first <= number <= piece.span.last for piece in part for number in ids)
+
+
+LAYOUTS = {
+    "no gap": [*range(1, 20_001)],
+    "both ends": [*range(1, 5_001), *range(10**12, 10**12 + 5_000)],
+    "one far away": [*range(1, 10_001), 2**62],
+    "dense and then sparse": [*range(1, 10_001), *range(10**6, 10**9, 100_000)],
+    "sparse and then dense": [*range(1, 10**9, 100_000), *range(2 * 10**9, 2 * 10**9 + 10_000)],
+    "blocks with gaps": [start + n for start in range(0, 10**9, 5 * 10**7) for n in range(1, 501)],
+    "negative ones": [*range(-5_000, 5_000)],
+    "one in three, by chance": random.Random(4).sample(range(60_000), 20_000),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("parts", [2, 7])
+def test_no_task_gets_much_more_than_its_share(layout: str, parts: int) -> None:
+    ids = LAYOUTS[layout]
+    pieces, probes = planned(ids, parts)
+    loads = [rows_in(ids, part) for part in pieces]
+    assert sum(loads) == len(ids), "each row is in one piece"
+    assert len(loads) == parts
+    assert max(loads) <= 1.5 * len(ids) / parts
+    assert probes <= 1_000
+
+
+def test_pieces_of_all_tasks_are_apart() -> None:
+    pieces, _ = planned(LAYOUTS["blocks with gaps"], 5)
+    spans = sorted(piece.span for part in pieces for piece in part)
+    assert all(one.last < other.first for one, other in zip(spans, spans[1:], strict=False))
+
+
+def test_a_small_table_is_one_task() -> None:
+    pieces, probes = planned([*range(1, SAMPLED)], 8, least=1_000)
+    assert len(pieces) == 1
+    assert probes == 1
+
+
+if SEVERAL_PARTITIONS:
+
+    def test_live_messages_at_both_ends_of_a_gap_are_dealt_out_evenly(credentials_file: str) -> None:
+        ids = [*range(1, 1_001), *range(2**50, 2**50 + 1_000)]
+        messages(ids)
+        parts = ids_of(reader(credentials_file, numPartitions=4))
+        assert every(parts) == ids
+        assert len(parts) == 4
+        assert max(map(len, parts)) <= 750
+
+    def test_by_default_small_tables_are_read_by_one_task(credentials_file: str) -> None:
+        messages(range(1, 1_001))
+        assert len(ids_of(reader(credentials_file))) == 1
+
+
+def test_ids_can_be_bounded(credentials_file: str) -> None:
+    messages(range(1, 101))
+    assert every(ids_of(reader(credentials_file, firstId=10, lastId=12))) == [10, 11, 12]
+    assert ids_of(reader(credentials_file, firstId=101)) == [[]]
+
+
+def test_a_reader_that_travels_to_tasks_carries_no_secret(credentials_file: str) -> None:
+    import pickle
+
+    stated = Credentials.load({"credentials_file": credentials_file})
+    marked = Credentials(vendor=stated.vendor, name=stated.name, password="s3cret-m4rker")
+    file = Path(credentials_file).with_name("marked.json")
+    file.write_text(marked.to_json())
+    assert b"s3cret-m4rker" not in pickle.dumps(reader(str(file)))
