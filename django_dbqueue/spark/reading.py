@@ -42,6 +42,7 @@ OPTIONS: Final = (
     "numPartitions",
     "pageRows",
     "fetchRows",
+    "pushdown",
 )
 PAGE_ROWS: Final = 50_000
 FETCH_ROWS: Final = 10_000
@@ -69,14 +70,17 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Return what reads the schema's columns; a class that pushes filters only where Spark asks for them.
+    """Return what reads the schema's columns; one that pushes filters only where that was asked for and is allowed.
 
-    Spark refuses a reader that can push when its session doesn't allow it, and asks for filters in another program
-    than the one that plans a read without any.
+    It has to be asked for, because Spark 4.3 keeps what it planned with the filters of one query in the data frame,
+    and answers other uses of the same frame from it: ``frame.count()`` after ``frame.where(…).count()`` counts too
+    few, and so does a union of two selections. Spark refuses a reader that can push when its session doesn't allow
+    it, and asks for filters in another program than the one that plans a read without any.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    pushing = _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
-    return (PushingReader if pushing else TableReader)(options, schema)
+    allowed = _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
+    asked = Options.of(options, OPTIONS).flag("pushdown")
+    return (PushingReader if asked and allowed else TableReader)(options, schema)
 
 
 class TableReader(DataSourceReader):
@@ -187,7 +191,7 @@ class TableReader(DataSourceReader):
 
 
 class PushingReader(TableReader):
-    """Lets the database answer the filters that it can."""
+    """Lets the database answer the filters that it can: for a frame that is used once."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Keep what the database answers exactly; give back what Spark must look at, again or at all."""

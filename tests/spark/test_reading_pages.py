@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,7 @@ def planned(ids: list[int], parts: int, least: int = 1) -> tuple[list[list[Piece
     ids = sorted(ids)
     probes = 0
 
-    def sample(span: Span, limit: int, backwards: bool) -> tuple[int | None, int | None, int]:  # noqa: FBT001
+    def sample(span: Span, limit: int, backwards: bool) -> tuple[int | None, int | None, int]:
         nonlocal probes
         probes += 1
         low, high = bisect_left(ids, span.first), bisect_right(ids, span.last)
@@ -268,7 +269,7 @@ def test_no_task_gets_much_more_than_its_share(layout: str, parts: int) -> None:
 def test_pieces_of_all_tasks_are_apart() -> None:
     pieces, _ = planned(LAYOUTS["blocks with gaps"], 5)
     spans = sorted(piece.span for part in pieces for piece in part)
-    assert all(one.last < other.first for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one.last < other.first for one, other in pairwise(spans))
 
 
 def test_a_small_table_is_one_task() -> None:
