@@ -170,6 +170,34 @@ if settings.TEST_DATABASE in {"mariadb", "mysql"}:
             cursor.close()
 
 
+if SEVERAL_PARTITIONS:
+
+    def test_a_session_that_is_killed_between_two_pages_is_an_error_and_no_end_of_the_rows(
+        credentials_file: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        messages(range(1, 21))
+        opened = []
+        real = Pages.__init__
+
+        def noted(pages: Pages, *args: Any, **options: Any) -> None:
+            real(pages, *args, **options)
+            opened.append(pages.connection)
+
+        monkeypatch.setattr(Pages, "__init__", noted)
+        one = reader(credentials_file, pageRows=10)
+        [partition] = one.partitions()
+        batches = one.read(partition)
+        assert next(batches).num_rows > 0
+        [session] = opened
+        with connection.cursor() as cursor:
+            if session.vendor == "postgresql":
+                cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [session.raw.info.backend_pid])
+            else:
+                cursor.execute(f"KILL {session.raw.thread_id()}")
+        with pytest.raises(Exception, match=r"(?i)lost connection|gone away|killed|terminat"):
+            list(batches)
+
+
 # -- which index ------------------------------------------------------------------------------------------------------
 
 
