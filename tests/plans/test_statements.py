@@ -125,6 +125,11 @@ RANGES: dict[str, Build] = {
     "claim from a backlog behind a mark": lambda d, t: _claim(d, crowd.BACKLOG, LIMIT, t.mark_in_backlog),
     "claim of what is delayed": lambda d, _: d.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
     "claim from a queue that isn't there": lambda d, _: _claim(d, "nothing", LIMIT, None),
+    "claim for a stream": lambda d, _: d.due_for_stream(crowd.QUEUE, 0, LIMIT, None, None),
+    "claim for a stream behind the mark": lambda d, t: d.due_for_stream(crowd.QUEUE, 0, LIMIT, t.mark, None),
+    "claim for a stream until a moment": lambda d, t: d.due_for_stream(
+        crowd.BACKLOG, 0, LIMIT, t.mark_in_backlog, t.mark_in_backlog[0]
+    ),
     "rescue": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
     "rescue of what runs in time": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
     "rescue, but what was just taken": lambda d, _: d.due(
@@ -151,7 +156,18 @@ def _take_ids(dialect: Any, ids: list[int]) -> Statement:
     return dialect.take_ids(ids, change)
 
 
+def _park(dialect: Any) -> Any:
+    return dialect.park(token=1, session=1, lease=60.0, max_reads=5)
+
+
 BY_ID: dict[str, Build] = {
+    "park for a stream": lambda d, t: d.move_due(_park(d), d.named(t.ids)),
+    "park a range for a stream": lambda d, t: d.move_due(_park(d), d.between(t.ids[0], t.ids[-1])),
+    "ack of a stream": lambda d, t: d.move_parked(d.ack(), d.named([claim.id for claim in t.running[:LIMIT]]), 1),
+    "ack of a range of a stream": lambda d, t: d.move_parked(d.ack(), d.between(t.ids[0], t.ids[-1]), 1),
+    "read for a stream": lambda d, t: d.delivered("id", d.named(t.ids), 1),
+    "read of a range for a stream": lambda d, t: d.delivered("id", d.between(t.ids[0], t.ids[-1]), 1),
+    "lock what a stream holds": lambda d, t: d.parked(d.named(t.ids), 1),
     "take": lambda d, t: _take_ids(d, t.ids),
     "ack": lambda d, t: d.settle(d.ack(), t.running[:1]),
     "ack of a batch": lambda d, t: d.settle(d.ack(), t.running[:LIMIT]),

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from django.core.management import call_command
 
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.ledger import claiming
 from django_dbqueue.ledger.owning import StreamSpec
+from django_dbqueue.lifecycle.guardian import Guardian
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
 from tests.factories import QUEUE, MessageFactory, claimed, held, stuck, written_by_sql
 from tests.streams.conftest import SPEC, STREAM, ids_of, letters, states
@@ -195,7 +195,7 @@ def test_the_rescue_and_the_guardian_pass_a_streams_messages_by(query: Callable[
     one = query()
     one.claim()
     assert Message.objects.rescue() == 1
-    call_command("queue_rescue", verbosity=0)
+    assert Guardian(Message, "default").look() == 0
     assert letters() == ["n", "run", "run"]
     overdue.refresh_from_db()
     assert overdue.read_count == 1

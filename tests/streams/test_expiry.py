@@ -12,13 +12,14 @@ from django_dbqueue.conf import PER_QUEUE
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.ledger import freeing, listing
 from django_dbqueue.ledger.freeing import forget_stream, release_stream
-from django_dbqueue.ledger.owning import REQUEUE, StreamSpec
+from django_dbqueue.ledger.owning import REQUEUE, StreamSpec, is_running
 from django_dbqueue.lifecycle import streams
 from django_dbqueue.lifecycle.streams import OnDjango, requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.signals import message_died, message_rescued
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, MessageFactory, claimed
+from tests.process.conftest import wait_until
 from tests.streams.conftest import SPEC, STREAM, let_leases_end, letters, states
 
 if TYPE_CHECKING:
@@ -127,8 +128,9 @@ def test_what_a_killed_one_began_to_give_back_the_next_one_finishes(
     assert requeue_expired(Message, "default") == 2
     assert states() == {1: "freeing"}
     assert one.read(1) == []
+    one.die()
+    wait_until(lambda: not is_running(HERE, STREAM), "the server to see the session's end")
     with pytest.raises(InvalidPipeline, match="holds messages"):
-        one.die()
         forget_stream(HERE, STREAM)
     assert [requeue_expired(Message, "default") for _ in range(4)] == [2, 1, 0, 0]
     assert states() == {1: "freed"}
@@ -147,22 +149,14 @@ def test_released_by_hand_goes_back_uncharged(query: Callable[..., Query]) -> No
     one.die()
     two = query()
     two.die()
-    assert wait_for_release() == 1
+    wait_until(lambda: not is_running(HERE, STREAM), "the server to see the session's end")
+    assert release_stream(HERE, STREAM) == 1
     assert letters() == ["y", "y", "n"]
     assert Message.objects.ready().get().read_count == 0
     three = query()
     assert three.plan(2) == []  # its checkpoint asks for the batch again, and gets an empty one
     three.offset = 2
     assert three.next() == 3
-
-
-def wait_for_release() -> int:
-    """A server takes a moment to see that a session has ended."""
-    while True:
-        try:
-            return release_stream(HERE, STREAM)
-        except StreamBusy:
-            continue
 
 
 def test_released_by_force_a_living_query_is_ended(query: Callable[..., Query]) -> None:
@@ -196,8 +190,7 @@ def test_streams_are_listed_with_what_they_hold_and_forgotten_when_they_hold_not
         forget_stream(HERE, STREAM)
     release_stream(HERE, STREAM, force=True)
     one.connection.close()
-    while listing.streams(HERE)[0].is_running:
-        pass
+    wait_until(lambda: not listing.streams(HERE)[0].is_running, "the server to see the session's end")
     forget_stream(HERE, STREAM)
     assert not Stream.objects.exists()
     assert not StreamClaim.objects.exists()

@@ -1,0 +1,102 @@
+"""Drains a queue into Parquet as a program of its own, which dies where it is told to.
+
+``python -m tests.spark.drivers.consuming PLACE CREDENTIALS [POINT]``. The points lie in the runner, or in a task; there
+the JVM is killed first, and then the process itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from django_dbqueue.spark import build_session
+from django_dbqueue.spark.consuming import ClaimStreamReader, Slice
+from django_dbqueue.spark.source import DbQueueDataSource
+
+QUEUE = "tests"
+BATCH = 200
+AT = 4
+"""The claim at which it dies: some batches are through by then."""
+POINTS = ("before the claim", "after the claim", "in partitions", "in a task", "before the ack", "after the ack")
+JVM = "DBQUEUE_TEST_JVM"
+POINT = "DBQUEUE_TEST_POINT"
+
+
+def die() -> None:
+    """End the JVM and this process, neither of which gets a word in."""
+    os.kill(int(Path(os.environ[JVM]).read_text()), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal(ClaimStreamReader):
+    """Reads the queue as ever, up to its point."""
+
+    def __init__(self, options: Any, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self.point = os.environ[POINT]
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        number = int(start["claim"])
+        if number == AT and self.point == "before the ack":
+            die()
+        if number == AT and self.point == "after the ack":
+            self.runner.ack(number)
+            die()
+        if number == AT - 1 and self.point == "before the claim":
+            self.runner.ack(number)
+            die()
+        offset = super().latestOffset(start, limit)
+        if offset["claim"] == AT and self.point == "after the claim":
+            die()
+        return offset
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Any:
+        planned = super().partitions(start, end)
+        if end["claim"] == AT and self.point == "in partitions":
+            die()
+        return planned
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Slice)
+        for batch in super().read(partition):
+            yield batch
+            if partition.number == AT and self.point == "in a task":
+                die()
+
+
+class MortalSource(DbQueueDataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "mortal"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return Mortal(self.options, schema)
+
+
+def drain(spark: SparkSession, source: str, place: Path, credentials: str) -> None:
+    options = {"credentials_file": credentials, "queue": QUEUE, "stream": "s", "maxRowsPerBatch": str(BATCH)}
+    frame = spark.readStream.format(source).options(**options).load()
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(place / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(place / "out")).awaitTermination()
+
+
+def main(place: Path, credentials: str, point: str) -> None:
+    os.environ[JVM], os.environ[POINT] = str(place / "jvm"), point
+    settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
+    spark = build_session("mortal", master="local[2]", settings=settings)
+    assert spark._jvm is not None
+    (place / "jvm").write_text(str(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    spark.dataSource.register(MortalSource)
+    drain(spark, "mortal", place, credentials)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,154 @@
+"""Races of a stream's steps, on connections of their own: who waits, who passes by, and who has lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.exceptions import StreamLost
+from django_dbqueue.ledger import owning
+from django_dbqueue.ledger.claiming import Claimer
+from django_dbqueue.ledger.delivering import Delivery, deliver
+from django_dbqueue.ledger.freeing import release_stream
+from django_dbqueue.ledger.ids import size_of
+from django_dbqueue.ledger.owning import REQUEUE
+from django_dbqueue.lifecycle.streams import OnDjango, requeue_expired
+from django_dbqueue.models import Message
+from tests.concurrency.contenders import claim_in_transaction, rescue
+from tests.concurrency.steps import meet
+from tests.factories import MessageFactory
+from tests.streams.conftest import SPEC, STREAM, ids_of, let_leases_end, letters, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.streams.conftest import Query
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HERE = OnDjango("default")
+GIVING_BACK = replace(SPEC, on_expired=REQUEUE)
+
+
+def steps_of(query: Query) -> tuple[Callable[[], object], Callable[[], object], Callable[[], object]]:
+    """What this query's run does, on the connection of whoever calls it: claim, ack, beat."""
+    claimer = Claimer(query.spec, query.run)
+    return (
+        partial(claimer.claim, HERE, 2),
+        partial(claimer.ack, HERE, 1),
+        partial(owning.beat, HERE, query.spec, query.run),
+    )
+
+
+def requeue() -> int:
+    return requeue_expired(Message, "default")
+
+
+def test_a_stream_that_claims_beside_a_worker_passes_its_messages_by(query: Callable[..., Query]) -> None:
+    first, *others = MessageFactory.create_batch(3)
+    claim, *_ = steps_of(query())
+    met = meet(claim_in_transaction, claim, waits=False)
+    assert [message.pk for message in met.first] == [first.pk]
+    assert ids_of(1) == [message.pk for message in others]
+
+
+def test_a_worker_that_claims_beside_a_stream_passes_its_messages_by(query: Callable[..., Query]) -> None:
+    made = MessageFactory.create_batch(3)
+    claim, *_ = steps_of(query())
+    met = meet(claim, claim_in_transaction, waits=False)
+    assert ids_of(1) == [message.pk for message in made[:2]]
+    assert [message.pk for message in met.second] == [made[2].pk]
+
+
+def test_a_rescue_beside_a_stream_that_claims_takes_nothing(query: Callable[..., Query]) -> None:
+    MessageFactory.create_batch(2)
+    claim, *_ = steps_of(query())
+    assert meet(claim, rescue, waits=False).second == 0
+    assert letters() == ["run", "run"]
+
+
+def test_who_gives_back_beside_an_ack_passes_the_stream_by(query: Callable[..., Query]) -> None:
+    MessageFactory.create_batch(2)
+    one = query(spec=GIVING_BACK)
+    one.next()
+    let_leases_end()
+    _claim, ack, _beat = steps_of(one)
+    assert meet(ack, requeue, waits=False).second == 0
+    assert letters() == ["y", "y"]
+    assert states() == {1: "acked"}
+
+
+def test_an_ack_beside_one_who_gives_back_waits_and_acks_nothing(query: Callable[..., Query]) -> None:
+    MessageFactory.create_batch(2)
+    one = query(spec=GIVING_BACK)
+    one.next()
+    let_leases_end()
+    _claim, ack, _beat = steps_of(one)
+    assert meet(requeue, ack, waits=connection.vendor != "sqlite").first == 2
+    assert letters() == ["n", "n"]
+    assert states() == {1: "freed"}
+
+
+def test_who_gives_back_beside_a_beat_passes_the_stream_by(query: Callable[..., Query]) -> None:
+    MessageFactory.create_batch(2)
+    one = query(spec=GIVING_BACK)
+    one.next()
+    let_leases_end()
+    *_, beat = steps_of(one)
+    assert meet(beat, requeue, waits=False).second == 0
+    assert letters() == ["run", "run"]
+
+
+def test_an_ack_beside_an_operator_acks_what_he_left(query: Callable[..., Query]) -> None:
+    moved, _other = MessageFactory.create_batch(2)
+    one = query()
+    one.next()
+    _claim, ack, _beat = steps_of(one)
+    operator = Message.objects.filter(pk=moved.pk).requeue
+    assert meet(operator, ack, waits=connection.vendor != "sqlite").first == 1
+    assert letters() == ["n", "y"]
+
+
+def test_an_operator_beside_an_ack_finds_the_message_done(query: Callable[..., Query]) -> None:
+    moved, _other = MessageFactory.create_batch(2)
+    one = query()
+    one.next()
+    stale = list(Message.objects.filter(pk=moved.pk))
+    _claim, ack, _beat = steps_of(one)
+    met = meet(ack, lambda: Message.objects.release(stale), waits=connection.vendor != "sqlite")
+    assert met.second == stale
+    assert letters() == ["y", "y"]
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_a_step_beside_a_release_by_force_waits_and_is_refused(query: Callable[..., Query], step: int) -> None:
+    MessageFactory.create_batch(4)
+    one = query()
+    one.next(2)
+    met = meet(
+        lambda: release_stream(HERE, STREAM, force=True), steps_of(one)[step], waits=connection.vendor != "sqlite"
+    )
+    assert met.first == 2
+    assert isinstance(met.second, StreamLost)
+    assert letters() == ["n"] * 4
+
+
+def test_of_two_tasks_at_a_third_attempt_one_splits_and_the_other_reads_what_is_left(
+    query: Callable[..., Query],
+) -> None:
+    MessageFactory.create_batch(32)
+    for _ in range(2):
+        one = query()
+        one.next()
+        one.read(1)
+        one.die()
+    run = query().run
+    read = partial(deliver, HERE, STREAM, run, 1, lease=SPEC.lease)
+    met = meet(read, read, waits=connection.vendor != "sqlite")
+    assert isinstance(met.first, Delivery)
+    assert met.first == met.second
+    assert size_of(met.first.ranges) == 2
+    assert len(states()) == 16
