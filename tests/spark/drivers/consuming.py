@@ -31,9 +31,10 @@ POINT = "DBQUEUE_TEST_POINT"
 
 
 def die() -> None:
-    """End the JVM and this process, neither of which gets a word in."""
-    os.kill(int(Path(os.environ[JVM]).read_text()), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+    """End the JVM and this process, neither of which gets a word in; and the driver, that nobody waits for it."""
+    jvm, driver = map(int, Path(os.environ[JVM]).read_text().split())
+    for process in (jvm, driver, os.getpid()):
+        os.kill(process, signal.SIGKILL)
 
 
 class Mortal(ClaimStreamReader):
@@ -93,7 +94,7 @@ def main(place: Path, credentials: str, point: str) -> None:
     settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
     spark = build_session("mortal", master="local[2]", settings=settings)
     assert spark._jvm is not None
-    (place / "jvm").write_text(str(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    (place / "jvm").write_text(f"{spark._jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}")
     spark.dataSource.register(MortalSource)
     drain(spark, "mortal", place, credentials)
 

@@ -1,0 +1,166 @@
+"""The runner of a stream and what its data source is told, without Spark's JVM."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
+from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.models import Stream, StreamClaim
+from django_dbqueue.spark import running
+from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
+from django_dbqueue.spark.running import Runner
+from django_dbqueue.spark.schemas import MESSAGES
+from tests.factories import QUEUE, MessageFactory
+from tests.process.conftest import wait_until
+from tests.streams.conftest import SPEC, letters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LIMIT = ReadMaxRows(10)
+
+
+@pytest.fixture
+def options(transactional_db: None, tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "credentials.json"
+    file.write_text(credentials_of("default").to_json())
+    return {"credentials_file": str(file), "queue": QUEUE, "stream": "s"}
+
+
+@pytest.fixture
+def reader(options: dict[str, str]) -> Iterator[ClaimStreamReader]:
+    made = reader_of(options, MESSAGES.schema)
+    assert isinstance(made, ClaimStreamReader)
+    yield made
+    made.stop()
+
+
+def ids_of(reader: ClaimStreamReader, start: int, end: int) -> list[int]:
+    """What the tasks of a batch read, each with its own copy of the reader, as Spark has it."""
+    found: list[int] = []
+    for partition in reader.partitions({"claim": start}, {"claim": end}):
+        task, piece = pickle.loads(pickle.dumps((reader, partition)))
+        for batch in task.read(piece):
+            found += batch.column("id").to_pylist()
+    return found
+
+
+def test_spark_s_questions_in_spark_s_order(reader: ClaimStreamReader) -> None:
+    made = [message.pk for message in MessageFactory.create_batch(15)]
+    reader.prepareForTriggerAvailableNow()
+    assert reader.getDefaultReadLimit() == ReadMaxRows(20_000)
+    assert reader.initialOffset() == {"claim": 0}
+    assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
+    assert reader.initialOffset() == {"claim": 0}
+    assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
+    assert ids_of(reader, 0, 1) == made[:10]
+    assert reader.latestOffset({"claim": 1}, LIMIT) == {"claim": 2}
+    assert letters() == ["y"] * 10 + ["run"] * 5
+    reader.commit({"claim": 1})
+    assert ids_of(reader, 1, 2) == made[10:]
+    assert reader.latestOffset({"claim": 2}, LIMIT) == {"claim": 2}
+    assert letters() == ["y"] * 15
+
+
+def test_an_empty_queue_is_asked_less_and_less_often(
+    reader: ClaimStreamReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
+    asked: list[int] = []
+    monkeypatch.setattr(Runner, "_next", lambda *_: asked.append(1))
+    end = time.monotonic() + 0.6
+    while time.monotonic() < end:
+        reader.latestOffset({"claim": 0}, LIMIT)
+    assert 1 <= len(asked) <= 6
+
+
+def test_a_reader_is_pickled_without_its_run(reader: ClaimStreamReader) -> None:
+    reader.latestOffset({"claim": 0}, LIMIT)
+    assert pickle.loads(pickle.dumps(reader))._runner is None
+    reader.stop()
+    stream = Stream.objects.get()
+    assert (stream.run, stream.conn_id, stream.runner) == (None, None, "")
+
+
+def test_the_heartbeat_moves_the_lease_on(options: dict[str, str]) -> None:
+    MessageFactory()
+    reader = reader_of({**options, "lease": "3"}, MESSAGES.schema)
+    try:
+        reader.latestOffset({"claim": 0}, LIMIT)
+        first = StreamClaim.objects.get().lease_until
+        wait_until(lambda: StreamClaim.objects.get().lease_until > first, "a beat")
+    finally:
+        reader.stop()
+
+
+def test_all_that_is_available_is_not_claimed_at_once(reader: ClaimStreamReader) -> None:
+    MessageFactory()
+    with pytest.raises(InvalidPipeline, match="availableNow=True"):
+        reader.latestOffset({"claim": 0}, ReadAllAvailable())
+    assert letters() == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ({"queue": None}, "'queue' is missing"),
+        ({"stream": None}, "'stream' is missing"),
+        ({"stream": "two words"}, "'two words' is no name of a stream"),
+        ({"queue": "två"}, "'två' is no queue name"),
+        ({"lease": "2"}, "'lease' is '2'; it must be a whole number from 3"),
+        ({"maxRowsPerBatch": "0"}, "'maxRowsPerBatch' is '0'"),
+        ({"max_reads": "-1"}, "'max_reads' is '-1'"),
+        ({"on_expired": "drop"}, "'on_expired' is 'drop'; it can be hold, requeue"),
+        ({"on_expried": "hold"}, "Did you mean 'on_expired'"),
+        ({"status": "done"}, "There is no option 'status' here"),
+        ({"password": "x"}, "'password' would travel"),
+    ],
+)
+def test_an_option_that_can_not_be_is_refused_by_name(options: dict[str, str], said: dict[str, Any], what: str) -> None:
+    chosen = {name: value for name, value in {**options, **said}.items() if value is not None}
+    with pytest.raises((InvalidPipeline, InvalidMessage), match=what):
+        reader_of(chosen, MESSAGES.schema)
+    assert not Stream.objects.exists()
+
+
+if settings.TEST_DATABASE == "mariadb":
+    from tests.process.test_server_restart import django, prepared
+    from tests.servers.mariadb import MariaDB
+
+    @pytest.mark.slow
+    def test_a_runner_outlives_crashes_of_the_server_at_a_claim_a_plan_and_an_ack(
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        with MariaDB.running() as server:
+            environment = prepared(server)
+            django(environment, "Message.objects.enqueue_many(range(30), queue='tests')")
+            address = "from django_dbqueue.management.pipeline import credentials_of; print(credentials_of('default')"
+            text = django(environment, f"{address}.to_json())")
+            runner = Runner(running.Credentials.parse(text, where="the test"), SPEC)
+
+            def crash() -> None:
+                server.kill()
+                server.start()
+
+            crash()
+            assert runner.advance(0, 10) == 1
+            crash()
+            [(_, ids)] = runner.planned(0, 1)
+            assert ids == ((1, 10),)
+            crash()
+            runner.ack(1)
+            assert runner.advance(1, 20) == 2
+            crash()
+            assert runner.advance(2, 20) == 2
+            done = "print(Message.objects.done('tests').count(), Message.objects.exclude(status='y').count())"
+            assert django(environment, done) == "30 0"
+            runner.close()
