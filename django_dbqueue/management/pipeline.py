@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from django.db import connections
 
+from django_dbqueue import conf
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.spark.credentials import Credentials
 
@@ -47,3 +49,13 @@ def credentials_of(using: str) -> Credentials:
         password=said["PASSWORD"] or "",
         options=options,
     )
+
+
+def told_by_settings(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a job that puts messages into a queue, with what DBQUEUE says where they say nothing."""
+    told = dict(said)
+    if "max_payload_bytes" in told and told["max_payload_bytes"] is None:
+        told["max_payload_bytes"] = conf.get("MAX_PAYLOAD_BYTES")
+    if "priority" in told and told["priority"] is None:
+        told["priority"] = conf.queue_options(told["queue"]).priority
+    return told

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from django_dbqueue.management.options import chosen_alias
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.pipeline import credentials_of, told_by_settings
 from django_dbqueue.management.progress import shown_progress
 from django_dbqueue.spark.jobs.config import JOBS, Job, config_of
 from django_dbqueue.spark.jobs.running import (
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         _refuse_memory(alias)
         try:
             with stop_signals(), _credentials_file(alias) as file, shown_progress() as progress:
-                config = config_of(job.config, said, credentials={"credentials_file": file})
+                config = config_of(job.config, told_by_settings(said), credentials={"credentials_file": file})
                 result = run_job(
                     job,
                     config,

@@ -1,0 +1,28 @@
+"""What ``DBQUEUE`` says holds for what ``queue_pipeline ingest`` enqueues too, though Spark knows no settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_django.fixtures import SettingsWrapper
+
+from django_dbqueue.management.pipeline import told_by_settings
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"priority": None, "max_payload_bytes": None}, {"priority": 7, "max_payload_bytes": 5000}),
+        ({"priority": 0, "max_payload_bytes": 10}, {"priority": 0, "max_payload_bytes": 10}),
+    ],
+)
+def test_settings_say_what_the_command_line_does_not(
+    settings: SettingsWrapper, said: dict[str, Any], told: dict[str, Any]
+) -> None:
+    settings.DBQUEUE = {"MAX_PAYLOAD_BYTES": 5000, "QUEUES": {"flights": {"priority": 7}}}
+    assert told_by_settings({"queue": "flights", **said}) == {"queue": "flights", **told}
+
+
+def test_a_job_that_takes_no_such_arguments_is_told_nothing() -> None:
+    assert told_by_settings({"lake": "there"}) == {"lake": "there"}
