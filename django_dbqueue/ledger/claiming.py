@@ -24,6 +24,8 @@ from django_dbqueue.statuses import NEW
 
 CHUNK: Final = 5_000
 """Messages that one transaction claims."""
+MOST_CHUNKS: Final = 20
+"""Transactions that fill a large claim, as each writes all its ids."""
 KEPT: Final = 1_000
 """Ended claims that the ledger remembers of a stream."""
 HIGHEST: Final = 32_767
@@ -60,7 +62,7 @@ class Claimer:
         filling = _Filling(new_number())
         more = True
         while more and len(filling.ids) < limit:
-            chunk = min(CHUNK, limit - len(filling.ids))
+            chunk = min(max(CHUNK, limit // MOST_CHUNKS), limit - len(filling.ids))
             more = connection.outermost(partial(self._fill, connection, filling, chunk, until))
         return filling.number
 

@@ -37,7 +37,7 @@ LEASE: Final = 60
 SHORTEST_LEASE: Final = 3
 MAX_READS: Final = 5
 PARTITIONS: Final = 4
-WORTH_A_TASK: Final = 2_500
+WORTH_A_TASK: Final = 10_000
 """Messages that make one task more worth its start, where ``numPartitions`` wasn't said."""
 FETCH_ROWS: Final = 10_000
 
