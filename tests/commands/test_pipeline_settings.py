@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pytest_django.fixtures import SettingsWrapper
+from django.test import override_settings
 
 from django_dbqueue.management.pipeline import told_by_settings
 
@@ -17,10 +17,8 @@ from django_dbqueue.management.pipeline import told_by_settings
         ({"priority": 0, "max_payload_bytes": 10}, {"priority": 0, "max_payload_bytes": 10}),
     ],
 )
-def test_settings_say_what_the_command_line_does_not(
-    settings: SettingsWrapper, said: dict[str, Any], told: dict[str, Any]
-) -> None:
-    settings.DBQUEUE = {"MAX_PAYLOAD_BYTES": 5000, "QUEUES": {"flights": {"priority": 7}}}
+@override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5000, "QUEUES": {"flights": {"priority": 7}}})
+def test_settings_say_what_the_command_line_does_not(said: dict[str, Any], told: dict[str, Any]) -> None:
     assert told_by_settings({"queue": "flights", **said}) == {"queue": "flights", **told}
 
 
