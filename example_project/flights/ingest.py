@@ -34,12 +34,17 @@ def ingest(path: Path) -> Ingest:
             (Envelope(departure.payload, key=departure.key) for departure in noted(read_departures(path))),
             queue=DEPARTURES_QUEUE,
         )
-        AirportDelay.objects.bulk_create(
-            [AirportDelay(airport=airport) for airport in sorted(airports)], ignore_conflicts=True
-        )
-        CarrierDelay.objects.bulk_create(
-            [CarrierDelay(carrier=carrier) for carrier in sorted(carriers)], ignore_conflicts=True
-        )
+        open_totals(airports, carriers)
         return Ingest.objects.create(
             source=path.name, created=report.created, updated=report.updated, ignored=report.ignored
         )
+
+
+def open_totals(airports: Iterable[str], carriers: Iterable[str]) -> None:
+    """Makes the rows that the consumer adds to, where they aren't there yet."""
+    AirportDelay.objects.bulk_create(
+        [AirportDelay(airport=airport) for airport in sorted(airports)], ignore_conflicts=True
+    )
+    CarrierDelay.objects.bulk_create(
+        [CarrierDelay(carrier=carrier) for carrier in sorted(carriers)], ignore_conflicts=True
+    )

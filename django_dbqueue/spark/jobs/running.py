@@ -81,7 +81,7 @@ def run_job(
     if not job.needs_spark:
         return _module(job).run(None, config)
     refuse_without_spark()
-    with _session(job, master, dict(settings)) as spark:
+    with session(f"django_dbqueue {job.name}", master=master, settings=dict(settings)) as spark:
         started(spark)
         return _module(job).run(spark, _shipped(spark, config) if ship_credentials else config, progress=progress)
 
@@ -118,19 +118,22 @@ def _module(job: Job) -> Any:
 
 
 @contextmanager
-def _session(job: Job, master: str | None, settings: dict[str, str]) -> Iterator[SparkSession]:
+def session(
+    app: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Give the session that stands, or one of our own, which ends with the block."""
     from pyspark.sql import SparkSession
 
     from django_dbqueue.spark.session import build_session, register
 
     standing = SparkSession.getActiveSession()
-    if standing is not None:  # the caller's own, and the caller's to stop
+    if standing is not None:
         register(standing)
         yield standing
         return
-    spark = build_session(f"django_dbqueue {job.name}", master=master, settings=settings)
+    spark = build_session(app, master=master, settings=dict(settings or {}))
     try:
-        if "spark.log.level" not in settings:
+        if "spark.log.level" not in (settings or {}):
             spark.sparkContext.setLogLevel("ERROR")
         yield spark
     except BaseException:
