@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
 from django_dbqueue.databases.routines import NAMES
+from django_dbqueue.spark.jobs.config import JOBS, arguments_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -100,6 +101,15 @@ def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
     assert ours
     section = SETTINGS.partition(heading)[2].partition("\n## ")[0]
     assert [option for option in ours if f"\n| `{option}" not in section] == []
+
+
+def test_every_option_of_a_pipeline_job_is_told() -> None:
+    page = (ROOT / "docs" / "spark" / "jobs.md").read_text()
+    for name, job in JOBS.items():
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert section, name
+        options = ["--" + each.name.rstrip("_").replace("_", "-") for each in arguments_of(job.config)]
+        assert [option for option in options if f"\n| `{option}" not in section] == [], name
 
 
 def test_every_routine_is_told() -> None:

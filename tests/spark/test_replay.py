@@ -106,29 +106,6 @@ def test_the_same_replay_twice_adds_nothing_also_when_its_messages_are_done_and_
     assert replayed(spark, credentials_file, lake, job_id="twice").published.created == 7  # type: ignore[union-attr]
 
 
-def test_a_replay_without_a_name_has_that_of_its_selection(
-    spark: SparkSession, credentials_file: str, lake: str
-) -> None:
-    first = replayed(spark, credentials_file, lake, only="dead")
-
-    assert first.job_id in str(first)
-    assert replayed(spark, credentials_file, lake, only="dead", rate=5.0).job_id == first.job_id
-    assert numbers() == [5]
-    assert replayed(spark, credentials_file, lake, only="dead", dry_run=True, limit=1).job_id != first.job_id
-
-
-def test_a_dry_run_counts_per_queue_and_day_and_adds_nothing(
-    spark: SparkSession, credentials_file: str, lake: str
-) -> None:
-    result = replayed(spark, credentials_file, lake, dry_run=True)
-
-    assert result.counts == (("emails", "2026-03-01", 5), ("emails", "2026-03-02", 1), ("reports", "2026-03-02", 1))
-    assert "would enqueue 7 messages" in str(result)
-    assert not Message.objects.exists()
-    assert not PublishedJob.objects.exists()
-    assert not StagedMessage.objects.exists()
-
-
 def test_a_rate_spreads_what_is_due(spark: SparkSession, credentials_file: str, lake: str) -> None:
     replayed(spark, credentials_file, lake, rate=0.5)
 
@@ -141,16 +118,6 @@ def test_a_rate_spreads_what_is_due(spark: SparkSession, credentials_file: str, 
     assert first.payload == {"n": 0}
 
 
-def test_to_another_queue_without_keys(spark: SparkSession, credentials_file: str, lake: str) -> None:
-    replayed(spark, credentials_file, lake, to_queue="sink", keys="drop")
-
-    assert {(message.queue, message.key) for message in Message.objects.all()} == {("sink", None)}
-    assert {message.headers["dbqueue.replayed_from"]["queue"] for message in Message.objects.all()} == {
-        "emails",
-        "reports",
-    }
-
-
 def test_a_key_that_is_taken_is_left_out(spark: SparkSession, credentials_file: str, lake: str) -> None:
     Message.objects.enqueue({"n": 99}, queue="emails", key="order-1")
 
@@ -159,13 +126,6 @@ def test_a_key_that_is_taken_is_left_out(spark: SparkSession, credentials_file: 
     assert result.published is not None
     assert (result.published.created, result.published.ignored) == (6, 1)
     assert numbers() == [0, 2, 3, 4, 5, 6, 99]
-
-
-def test_where_nothing_was_exported_there_is_no_lake(
-    spark: SparkSession, credentials_file: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InvalidPipeline, match="no lake"):
-        replayed(spark, credentials_file, str(tmp_path / "nowhere"))
 
 
 def test_days_that_are_the_wrong_way_round_are_refused() -> None:
@@ -178,6 +138,42 @@ def test_only_the_pattern_s_own_letters_are_special() -> None:
 
 
 if settings.TEST_DATABASE == "sqlite":  # a lake knows no database: once is enough
+
+    def test_a_replay_without_a_name_has_that_of_its_selection(
+        spark: SparkSession, credentials_file: str, lake: str
+    ) -> None:
+        first = replayed(spark, credentials_file, lake, only="dead")
+
+        assert first.job_id in str(first)
+        assert replayed(spark, credentials_file, lake, only="dead", rate=5.0).job_id == first.job_id
+        assert numbers() == [5]
+        assert replayed(spark, credentials_file, lake, only="dead", dry_run=True, limit=1).job_id != first.job_id
+
+    def test_a_dry_run_counts_per_queue_and_day_and_adds_nothing(
+        spark: SparkSession, credentials_file: str, lake: str
+    ) -> None:
+        result = replayed(spark, credentials_file, lake, dry_run=True)
+
+        assert result.counts == (("emails", "2026-03-01", 5), ("emails", "2026-03-02", 1), ("reports", "2026-03-02", 1))
+        assert "would enqueue 7 messages" in str(result)
+        assert not Message.objects.exists()
+        assert not PublishedJob.objects.exists()
+        assert not StagedMessage.objects.exists()
+
+    def test_to_another_queue_without_keys(spark: SparkSession, credentials_file: str, lake: str) -> None:
+        replayed(spark, credentials_file, lake, to_queue="sink", keys="drop")
+
+        assert {(message.queue, message.key) for message in Message.objects.all()} == {("sink", None)}
+        assert {message.headers["dbqueue.replayed_from"]["queue"] for message in Message.objects.all()} == {
+            "emails",
+            "reports",
+        }
+
+    def test_where_nothing_was_exported_there_is_no_lake(
+        spark: SparkSession, credentials_file: str, tmp_path: Path
+    ) -> None:
+        with pytest.raises(InvalidPipeline, match="no lake"):
+            replayed(spark, credentials_file, str(tmp_path / "nowhere"))
 
     @pytest.mark.parametrize(
         ("said", "expected"),
