@@ -89,7 +89,7 @@ class Credentials:
             ) from None
         return cls(
             vendor=vendor,
-            name=path if vendor == "sqlite" else path.lstrip("/"),
+            name="/" + path.lstrip("/") if vendor == "sqlite" else path.lstrip("/"),
             host=unquote(parts.hostname or ""),
             port=port,
             user=unquote(parts.username or ""),

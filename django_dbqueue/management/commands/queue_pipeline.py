@@ -14,11 +14,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from django_dbqueue import conf
 from django_dbqueue.management.options import chosen_alias
 from django_dbqueue.management.pipeline import credentials_of, told_by_settings
 from django_dbqueue.management.progress import shown_progress
-from django_dbqueue.spark.jobs.config import JOBS, IngestConfig, Job, config_of
+from django_dbqueue.spark.jobs.config import JOBS, Job, config_of
 from django_dbqueue.spark.jobs.running import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
@@ -45,8 +44,6 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **said: Any) -> None:
         job = JOBS[said["job"]]
-        if job.config is IngestConfig:
-            said = _with_settings(said)
         alias = chosen_alias(said["database"])
         _refuse_memory(alias)
         try:
@@ -74,15 +71,6 @@ class Command(BaseCommand):
 
 def _add_database(parser: ArgumentParser, _job: Job) -> None:
     parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
-
-
-def _with_settings(said: dict[str, Any]) -> dict[str, Any]:
-    """Say what ``enqueue`` would take from the settings, where the command line doesn't."""
-    settings = {
-        "priority": conf.queue_options(said["queue"]).priority,
-        "max_payload_bytes": conf.get("MAX_PAYLOAD_BYTES"),
-    }
-    return said | {name: value for name, value in settings.items() if said[name] is None}
 
 
 def _refuse_memory(alias: str) -> None:
