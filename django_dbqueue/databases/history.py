@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from django_dbqueue.databases.liveness import MYSQL_PROCESS_LIST
 from django_dbqueue.databases.words import Statement, Words
 
 READERS: Final = "history readers"
@@ -164,7 +165,7 @@ class MySQLHistory(History):
         return Statement(
             f"SELECT held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
             f"FROM (SELECT IS_USED_LOCK({self._lock}) AS id) AS held "
-            "LEFT JOIN information_schema.PROCESSLIST AS shown ON shown.id = held.id WHERE held.id IS NOT NULL",
+            f"LEFT JOIN {MYSQL_PROCESS_LIST} AS shown ON shown.id = held.id WHERE held.id IS NOT NULL",
             (),
         )
 

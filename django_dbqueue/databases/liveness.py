@@ -7,9 +7,12 @@ on one server, or before a restart, says nothing on another, or after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django_dbqueue.databases.words import Statement, Words
+
+MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!80022 performance_schema.processlist */"
+"""MySQL's list in information_schema fails with 3854 while any session's statement has a character of four bytes."""
 
 
 class Liveness(Words):
@@ -120,7 +123,7 @@ class MySQLLiveness(Liveness):
         # Without the privilege PROCESS the list has one's own account only. INNODB_CMP needs the same privilege, and
         # refuses aloud; it is asked in the same statement, so that no pooler can let another session answer.
         return Statement(
-            f"SELECT {self.server}, id FROM information_schema.PROCESSLIST "
+            f"SELECT {self.server}, id FROM {MYSQL_PROCESS_LIST} "
             f"WHERE (id = CONNECTION_ID() OR id IN ({self.holes(len(ids))})) "
             "AND EXISTS (SELECT 1 FROM information_schema.INNODB_CMP)",
             tuple(ids),

@@ -12,11 +12,14 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases.liveness import MYSQL_PROCESS_LIST
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian, blind_spots
+from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
+from tests.concurrency.steps import aside
 from tests.factories import QUEUE, MessageFactory, held, row
 
 if TYPE_CHECKING:
@@ -274,3 +277,23 @@ else:
         Worker.objects.update(server="another since then")
         [elsewhere] = blind_spots("default")
         assert "1 worker works on another server" in elsewhere
+
+    if settings.TEST_DATABASE in ("mysql", "mariadb"):
+
+        def test_the_servers_list_is_read_while_a_session_runs_a_statement_with_a_character_of_four_bytes(
+            session: BaseDatabaseWrapper,
+        ) -> None:
+            name = f"emoji {WORKER}"
+            dialect = dialect_of(connection)
+            waiting_for_it = Statement("SELECT GET_LOCK(%s, 60), '😀'", (name,))
+            in_line = f"SELECT COUNT(*) FROM {MYSQL_PROCESS_LIST} WHERE id = %s AND state LIKE 'User%%lock'"
+            assert ask(session, waiting_for_it) == (1, "😀")
+            with aside() as other:
+                waiting = other.begin(lambda: ask(connection, waiting_for_it))
+                while ask(connection, Statement(in_line, (other.session,))) != (1,):
+                    assert not waiting.done()
+                found = {number for _server, number in fetch("default", dialect.sessions([other.session]))}
+                assert other.session in found
+                assert blind_spots("default") == []
+                ask(session, Statement("SELECT RELEASE_LOCK(%s)", (name,)))
+                assert waiting.result(60) == (1, "😀")
