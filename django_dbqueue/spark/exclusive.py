@@ -12,6 +12,8 @@ from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 
+_LOST = "This export has lost its lock, so that another one may be at work. Nothing more was done; run it again."
+
 
 @contextmanager
 def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[None]:
@@ -38,9 +40,12 @@ def require_lock(connection: Connection) -> None:
     """Raise ExportStopped if the lock went with its session, so that another export may be at work."""
     if connection.vendor == "sqlite":
         return
-    held = connection.fetch(connection.dialect.export_lock_holder())
+    try:
+        held = connection.fetch(connection.dialect.export_lock_holder())
+    except Exception as error:
+        raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
     if not any(mine for _, _, mine in held):
-        raise ExportStopped("This export has lost its lock, and so its place to another one. Run it again.")
+        raise ExportStopped(_LOST)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -124,7 +125,8 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            with suppress(Exception):  # a session that has ended already
+                self._connection.close()
         self._connection = None
 
     def _move(self, position: int) -> None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message
-from tests.systems.historian import SHARE
+from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, ready, say_go
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PRODUCERS = 2
-OTHERS = ("archiver", "archiver", "maintainer", "purger")
-PATIENCE = 120
 PAGE = 40
 
 
@@ -42,34 +37,8 @@ class Reader:
 
 @pytest.fixture
 def processes(worker_env: dict[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
-    """Producers first; all of them are ready, and wait for the word."""
-    environment = worker_env | {"DBQUEUE_TEST_SETTINGS": json.dumps({"DEFAULTS": {"dead_retention": 0}})}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.systems.historian", role],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for role in ("producer",) * PRODUCERS + OTHERS
-    ]
-    try:
-        for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", process.communicate()[1]
+    with ready(worker_env) as started:
         yield started
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
-
-
-def say_go(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
 
 
 def test_a_reader_that_follows_the_ids_misses_none_while_producers_and_archivers_run(
@@ -89,6 +58,6 @@ def test_a_reader_that_follows_the_ids_misses_none_while_producers_and_archivers
     assert [error for _, error in ends if error] == []
     assert [process.returncode for process in processes] == [0] * len(processes)
     assert reader.messages == list(ArchivedMessage.objects.order_by("id").values_list("message_id", flat=True))
-    assert len(reader.messages) == len(set(reader.messages)) == PRODUCERS * SHARE
+    assert len(reader.messages) == len(set(reader.messages)) == MESSAGES
     assert ArchivedMessage.objects.filter(outcome="dead").exists()
-    assert reader.looks > PRODUCERS * SHARE / PAGE, "it had read while they wrote"
+    assert reader.looks > MESSAGES / PAGE, "it had read while they wrote"
