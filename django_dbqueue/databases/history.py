@@ -154,9 +154,9 @@ class History(Words):
 
 
 class MySQLHistory(History):
-    """The lock's name is the whole server's, so that it says the database's."""
+    """The lock's name, 64 characters at most, is the whole server's, so that it says the database's."""
 
-    _lock = "CONCAT('dbqueue-export:', MD5(DATABASE()))"
+    _lock = "CONCAT('dbqueue-export:', LEFT(SHA2(DATABASE(), 256), 40))"  # MySQL 9.7 has no MD5
 
     def take_export_lock(self) -> Statement:
         return Statement(f"SELECT GET_LOCK({self._lock}, 0)", ())
