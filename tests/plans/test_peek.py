@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
 pytestmark = pytest.mark.django_db
+LEDGER = "django_dbqueue_streamclaim"
+"""A small table, which a look asks for the streams that hold what it shows; optimisers may scan it."""
 
 
 @pytest.fixture(
@@ -46,7 +48,7 @@ def check(queries: CaptureQueriesContext, index: str, *, is_large: bool) -> None
         statement = Statement(query["sql"].replace("%", "%%"), ())
         assert cost_of(connection, statement) <= MOST[connection.vendor], query["sql"]
         plan = plan_of(connection, statement)
-        if is_large:  # optimisers like to scan what is small
+        if is_large and LEDGER not in query["sql"]:  # optimisers like to scan what is small
             assert index in plan.indexes, plan.text
             assert NO_INDEX not in plan.indexes, plan.text
             assert not plan.sorts, plan.text
