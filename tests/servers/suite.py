@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 _ROOT = Path(__file__).resolve().parents[2]
 # Past this something hangs; pytest has said where by then (faulthandler_timeout).
-_LIMIT_SECONDS = 20 * 60
+_LIMIT_SECONDS = 40 * 60
 _NO_TEST_RAN = 5
 _NO_TEST = "no test ran"
 
