@@ -83,7 +83,12 @@ class Pages:
         while rows := fetch():
             for column, values in zip(columns, zip(*rows, strict=True), strict=True):
                 column.extend(values)
-            size += sum(sum(map(len, filter(None, columns[place][-len(rows) :]))) for place in self.wide)
+            # A column of NULLs alone has no length, and is told by the quickest question
+            size += sum(
+                sum(map(len, filter(None, each)))
+                for each in (columns[place][-len(rows) :] for place in self.wide)
+                if any(each)
+            )
             if len(columns[0]) >= self.fetch_rows or size >= BATCH_BYTES:
                 yield self._converted(columns)
                 columns, size = [[] for _ in self.schema], 0
@@ -136,7 +141,10 @@ class Pages:
 
 
 def _converted(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if values and isinstance(next(filter(_said, values), ""), int | float):
+    nulls = values.count(None)
+    if nulls == len(values):  # as many columns are, batch for batch
+        return pa.nulls(nulls, kind)
+    if isinstance(next(value for value in values if value is not None), int | float):
         return pa.array(values, type=kind)  # SQLite's numbers
     text = pa.array(values, type=pa.string())
     if kind == text.type:
@@ -144,10 +152,6 @@ def _converted(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return pc.assume_timezone(text.cast(pa.timestamp(kind.unit)), "UTC")
     return text.cast(kind)
-
-
-def _said(value: Any) -> bool:
-    return value is not None
 
 
 @contextmanager
