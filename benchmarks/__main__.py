@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=_names(CONTESTS), default=list(CONTESTS), metavar="CONTEST[,CONTEST]")
     parser.add_argument("--database", type=_names(DATABASES), default=list(DATABASES), metavar="DB[,DB]")
     parser.add_argument("--rounds", type=_positive, help="that count; default 5, quick 2")
-    parser.add_argument("--rows", type=_positive, help="in the table that is read; default 500,000, quick 100,000")
+    parser.add_argument("--rows", type=_positive, help="in the table that is read; default 1,000,000, quick 100,000")
     parser.add_argument("--quick", action="store_true", help="a look at whether it runs, in a few minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round there")
     parser.add_argument("--jar", required=True, help=argparse.SUPPRESS)
@@ -128,7 +128,7 @@ def _sizes(options: argparse.Namespace) -> Sizes:
 
     if options.quick:
         return Sizes(read=options.rows or 100_000, write=40_000, stream=40_000, batch=20_000)
-    return Sizes(read=options.rows or 500_000, write=200_000, stream=200_000, batch=20_000)
+    return Sizes(read=options.rows or 1_000_000, write=200_000, stream=200_000, batch=20_000)
 
 
 def _about(options: argparse.Namespace) -> dict[str, Any]:
