@@ -13,7 +13,7 @@ class Account(models.Model):
 class Transfer(models.Model):
     """The trace of a transfer. Its number is not unique, so that a transfer that is booked twice can be seen."""
 
-    number = models.IntegerField(db_index=True)
+    number = models.BigIntegerField(db_index=True)
     source = models.IntegerField()
     target = models.IntegerField()
     amount = models.IntegerField()

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from django.core.management.color import no_style
+from django.db import connection
 
 from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,3 +38,11 @@ def credentials_file(transactional_db: None, tmp_path: Path) -> str:
     file.write_text(credentials_of("default").to_json())
     file.chmod(0o600)
     return str(file)
+
+
+@pytest.fixture
+def ids_begin_anew(transactional_db: None) -> Iterator[None]:
+    """A server counts on from the highest id, so that one far away would reach into every later test."""
+    yield
+    table = Message._meta.db_table
+    connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), [table], reset_sequences=True))

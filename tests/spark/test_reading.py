@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.core.management.color import no_style
 from django.db import connection
 
 from django_dbqueue.models import ArchivedMessage, Message
@@ -14,8 +13,6 @@ from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from tests.factories import dead, done, held, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
@@ -127,20 +124,12 @@ def test_an_empty_table_is_read_as_no_row(spark: SparkSession, credentials_file:
     assert read(spark, credentials_file, source="history").collect() == []
 
 
-@pytest.fixture
-def ids_begin_anew(transactional_db: None) -> Iterator[None]:
-    """Behind the highest id there is none: a server that counts on from it refuses every later test's rows."""
-    yield
-    table = Message._meta.db_table
-    connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), [table], reset_sequences=True))
-
-
 def test_one_row_with_the_highest_id_is_read(spark: SparkSession, credentials_file: str, ids_begin_anew: None) -> None:
     Message.objects.create(id=2**63 - 2, queue="high", body="")
     assert [row.id for row in read(spark, credentials_file, "id bigint").collect()] == [2**63 - 2]
 
 
-def test_ids_with_gaps_are_each_read_once(spark: SparkSession, credentials_file: str) -> None:
+def test_ids_with_gaps_are_each_read_once(spark: SparkSession, credentials_file: str, ids_begin_anew: None) -> None:
     ids = [*range(1, 400), *range(2**40, 2**40 + 700, 7), 2**62]
     Message.objects.bulk_create([Message(id=number, queue="gaps", body=str(number)) for number in ids])
     frame = read(spark, credentials_file, "id bigint, body string", numPartitions=4, pageRows=50, fetchRows=20)
