@@ -148,6 +148,10 @@ class History(Words):
         """Take the exporters' lock for as long as the session lasts; gives 1 (or true) if it was free."""
         raise NotImplementedError  # pragma: no cover - every dialect with sessions says it
 
+    def free_export_lock(self) -> Statement:
+        """Let the next exporter in, at once: the end of a session takes a server its time."""
+        raise NotImplementedError  # pragma: no cover
+
     def export_lock_holder(self) -> Statement:
         """Read the session that holds the lock, whose it is, and whether it is the one that asks."""
         raise NotImplementedError  # pragma: no cover
@@ -160,6 +164,9 @@ class MySQLHistory(History):
 
     def take_export_lock(self) -> Statement:
         return Statement(f"SELECT GET_LOCK({self._lock}, 0)", ())
+
+    def free_export_lock(self) -> Statement:
+        return Statement(f"SELECT RELEASE_LOCK({self._lock})", ())
 
     def export_lock_holder(self) -> Statement:
         return Statement(
@@ -177,6 +184,9 @@ class PostgreSQLHistory(History):
 
     def take_export_lock(self) -> Statement:
         return Statement("SELECT pg_try_advisory_lock(%s)", (self._number,))
+
+    def free_export_lock(self) -> Statement:
+        return Statement("SELECT pg_advisory_unlock(%s)", (self._number,))
 
     def export_lock_holder(self) -> Statement:
         return Statement(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django_dbqueue.exceptions import ExportBusy, ExportStopped
@@ -33,7 +33,11 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
             f"Another export works on this archive: {who} holds its lock. Nothing was done. Wait until it has ended; "
             "if it hangs, end that session."
         )
-    yield  # the session's end frees it, whatever happens to this process
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # a session that was lost has freed it: as its end does, whatever happens to us
+            connection.fetch(connection.dialect.free_export_lock())
 
 
 def require_lock(connection: Connection) -> None:
