@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -15,6 +16,7 @@ from django_dbqueue.exceptions import InvalidMessage
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 MAX_KEY_LENGTH: Final = 200
 MAX_HEADER_BYTES: Final = 16_384
+INSERT_SIZE: Final = 2 * 1024 * 1024
 MAX_SECONDS: Final = 100 * 366 * 86_400.0
 """The longest delay or lease: a century, so that sums stay inside every server's calendar."""
 MAX_READS_LIMIT: Final = 2_000_000_000
@@ -84,6 +86,20 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
         delay=0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
         at=None if envelope.at is None else _moment(envelope.at),
     )
+
+
+def in_inserts(items: Iterable[Sealed], *, rows: int) -> Iterator[list[Sealed]]:
+    """Cut into INSERTs of at most so many rows and about INSERT_SIZE characters, under every packet limit."""
+    chunk: list[Sealed] = []
+    size = 0
+    for item in items:
+        if chunk and (len(chunk) >= rows or size + item.size > INSERT_SIZE):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += item.size
+    if chunk:
+        yield chunk
 
 
 def check_queue(name: object) -> str:

@@ -14,7 +14,7 @@ from django.db import IntegrityError, connections
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
-from django_dbqueue.envelope import Envelope, Sealed
+from django_dbqueue.envelope import Envelope, Sealed, in_inserts
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.enqueue import (
     TRIES,
@@ -31,7 +31,6 @@ from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, hydr
 from django_dbqueue.retry import outermost
 
 CHUNK_ROWS = 500
-CHUNK_SIZE = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def enqueue_many(
     def store() -> EnqueueReport:
         counts.update(created=0, updated=0, ignored=0)
         with short_transaction(using):
-            for chunk in _sized_chunks(_sealed(items, queue), limit):
+            for chunk in in_inserts(_sealed(items, queue), rows=limit):
                 _store_chunk(model, using, chunk, on_conflict, counts)
             notify(using, queue, counts["created"] + counts["updated"])
         return EnqueueReport(**counts)
@@ -81,20 +80,6 @@ def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
         except InvalidMessage as error:
             key = "" if envelope.key is None else f" (key {envelope.key!r})"
             raise InvalidMessage(f"Item {index}{key}: {error} Nothing was enqueued.") from error
-
-
-def _sized_chunks(sealed: Iterable[Sealed], limit: int) -> Iterable[list[Sealed]]:
-    """Cut into INSERTs of at most ``limit`` rows and about CHUNK_SIZE characters, under every packet limit."""
-    chunk: list[Sealed] = []
-    size = 0
-    for item in sealed:
-        if chunk and (len(chunk) >= limit or size + item.size > CHUNK_SIZE):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(item)
-        size += item.size
-    if chunk:
-        yield chunk
 
 
 def _store_chunk(

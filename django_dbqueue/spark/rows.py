@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import attrgetter
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
     from pyspark.sql.types import StructField, StructType
 
-CHUNK_SIZE: Final = 2 * 1024 * 1024
-"""Characters in one INSERT, about: under every packet limit."""
 _AS_STAGED: Final = attrgetter(*STAGED[:-2], "delay", "at")
 _SHOWN: Final = 120
 """Characters of a bad row's payload in its error."""
@@ -113,17 +111,3 @@ def row_of(item: Sealed, vendor: str) -> tuple[Any, ...]:
     """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
     values: tuple[Any, ...] = _AS_STAGED(item)
     return values if item.at is None else (*values[:-1], to_column(item.at, vendor))
-
-
-def chunks(items: Iterable[Sealed], *, rows: int) -> Iterator[Sequence[Sealed]]:
-    """Cut into INSERTs of at most so many rows and about CHUNK_SIZE characters."""
-    chunk: list[Sealed] = []
-    size = 0
-    for item in items:
-        if chunk and (len(chunk) >= rows or size + item.size > CHUNK_SIZE):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(item)
-        size += item.size
-    if chunk:
-        yield chunk

@@ -27,12 +27,12 @@ from pyspark.sql.datasource import (
 )
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.envelope import Sealed, check_queue
+from django_dbqueue.envelope import Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.options import Options
-from django_dbqueue.spark.rows import Sealing, chunks, row_of
+from django_dbqueue.spark.rows import Sealing, row_of
 from django_dbqueue.spark.staging import Attempt, drop, find_published, publish, purge_forsaken
 
 if TYPE_CHECKING:
@@ -170,9 +170,9 @@ def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
     return Staged(task.run, Attempt(number, rows))
 
 
-def _groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[Sequence[Sealed]]]:
+def _groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Sealed]]]:
     """Seal a task's rows, and cut them into what one transaction writes: statements of ``batchSize`` rows."""
-    parts = chunks(task.sealing.sealed(batches, partition=_partition()), rows=task.batch_rows)
+    parts = in_inserts(task.sealing.sealed(batches, partition=_partition()), rows=task.batch_rows)
     while group := list(islice(parts, _STATEMENTS)):
         yield group
 
