@@ -15,7 +15,8 @@ from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
 from django_dbqueue.databases.routines import NAMES
-from django_dbqueue.spark.jobs.config import JOBS, arguments_of
+from django_dbqueue.spark.jobs.arguments import arguments_of
+from django_dbqueue.spark.jobs.config import JOBS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -9,7 +9,8 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from django_dbqueue.spark.jobs.config import JOBS, Job, config_of
+from django_dbqueue.spark.jobs.arguments import config_of
+from django_dbqueue.spark.jobs.config import JOBS, Job
 from django_dbqueue.spark.jobs.running import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,

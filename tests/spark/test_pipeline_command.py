@@ -22,7 +22,8 @@ from django.test import override_settings
 
 from django_dbqueue.models import HistoryReader, Message, QueueStatistic, Stream
 from django_dbqueue.spark import __main__ as without_django
-from django_dbqueue.spark.jobs.config import JOBS, arguments_of
+from django_dbqueue.spark.jobs.arguments import arguments_of
+from django_dbqueue.spark.jobs.config import JOBS
 from tests.process.conftest import wait_until
 from tests.spark.histories import ended, saved
 

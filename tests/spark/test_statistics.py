@@ -15,7 +15,8 @@ from django.db.models import DurationField, ExpressionWrapper, F
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.models import ArchivedMessage, Message, QueueStatistic
 from django_dbqueue.spark.jobs import statistics
-from django_dbqueue.spark.jobs.config import Progress, StatisticsConfig, quiet
+from django_dbqueue.spark.jobs.arguments import Progress, quiet
+from django_dbqueue.spark.jobs.config import StatisticsConfig
 from django_dbqueue.spark.jobs.statistics import StatisticsResult
 from tests.spark.histories import archived, ended, exported, saved
 

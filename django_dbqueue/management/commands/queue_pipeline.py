@@ -17,7 +17,8 @@ from django.db import connections
 from django_dbqueue.management.options import chosen_alias
 from django_dbqueue.management.pipeline import credentials_of, told_by_settings
 from django_dbqueue.management.progress import shown_progress
-from django_dbqueue.spark.jobs.config import JOBS, Job, config_of
+from django_dbqueue.spark.jobs.arguments import config_of
+from django_dbqueue.spark.jobs.config import JOBS, Job
 from django_dbqueue.spark.jobs.running import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,

@@ -6,178 +6,23 @@ needs PySpark or Java, so that ``--help`` and a wrong option are answered withou
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from datetime import UTC, date, datetime
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
 
-from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
-from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
-
-Progress = Callable[[str, int, int | None], None]
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)\Z")
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
-
-Config = TypeVar("Config", bound="JobConfig")
-
-
-def quiet(_what: str, _done: int, _total: int | None) -> None:
-    """Show no progress."""
-
-
-# -- how one word of a command line is read ---------------------------------------------------------------------------
-
-
-def duration(text: str) -> float:
-    """Read seconds, or a number with a unit: 90, 90s, 15m, 12h, 7d, 2w."""
-    match = _DURATION.match(text)
-    if match is None:
-        raise ArgumentTypeError(f"{text!r} is no length of time: write seconds, or 15m, 12h, 7d, 2w")
-    return float(match[1]) * _UNITS[match[2] or "s"]
-
-
-def whole(low: int, high: int) -> Callable[[str], int]:
-    """Return what reads a whole number within these bounds."""
-
-    def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not low <= int(text[:19]) <= high:
-            raise ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
-        return int(text)
-
-    return read
-
-
-def rate(text: str) -> float:
-    """Read a number of messages per second."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0.001 <= number <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is not a number of messages per second from 0.001 to 1,000,000")
-    return number
-
-
-def queue_name(text: str) -> str:
-    """Read a queue's name."""
-    try:
-        return check_queue(text)
-    except InvalidMessage as error:
-        raise ArgumentTypeError(str(error)) from error
-
-
-def job_name(text: str) -> str:
-    """Read the name by which an interrupted run is repeated."""
-    if _NAME.match(text) is None:
-        raise ArgumentTypeError(
-            f"{text!r} is no name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit"
-        )
-    return text
-
-
-def day(text: str) -> date:
-    """Read a day, YYYY-MM-DD."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no day: write YYYY-MM-DD") from None
-
-
-def moment(text: str) -> datetime:
-    """Read a moment, ISO 8601; UTC where it says no zone."""
-    try:
-        said = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no moment: write 2026-01-31 or 2026-01-31T15:00 (UTC)") from None
-    return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
-
-
-def pair(text: str) -> tuple[str, str]:
-    """Read NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ArgumentTypeError(f"{text!r} should be NAME=VALUE")
-    return name, value
-
-
-# -- a field of a config that is an argument of a command line --------------------------------------------------------
-
-
-def argument(
-    text: str,
-    *,
-    read: Callable[[str], Any] = str,
-    default: Any = MISSING,
-    metavar: str | None = None,
-    choices: tuple[str, ...] | None = None,
-    flag: bool = False,
-    repeated: bool = False,
-) -> Any:
-    """Declare a field as ``--its-name``; required where it has no default. A repeated one is a tuple."""
-    said: dict[str, Any] = {"help": text.replace("%", "%%")}
-    if flag:
-        said["action"] = "store_true"
-    else:
-        said |= {"type": read, "choices": choices, "metavar": metavar}
-        if repeated:
-            said["action"] = "append"
-    if repeated and default is MISSING:
-        default = ()
-    return field(default=False if flag else default, metadata={"argument": said})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobConfig:
-    """What every job is told: where the database's credentials stand, never the credentials."""
-
-    credentials_file: str | None = None
-    credentials_env: str | None = None
-
-    @property
-    def credentials(self) -> dict[str, str]:
-        """The data source's options that say where the credentials stand."""
-        said = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
-        return {name: value for name, value in said.items() if value is not None}
-
-    def load_credentials(self) -> Credentials:
-        """Read them, for a connection of the driver's own."""
-        return Credentials.load(self.credentials)
-
-
-def arguments_of(config: type[JobConfig]) -> list[Field[Any]]:
-    """Return the fields of a config that are arguments of a command line."""
-    return [each for each in fields(config) if "argument" in each.metadata]
-
-
-def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
-    """Declare a config's arguments to a parser."""
-    for each in arguments_of(config):
-        said = dict(each.metadata["argument"])
-        flag = "--" + each.name.rstrip("_").replace("_", "-")
-        parser.add_argument(flag, dest=each.name, required=each.default is MISSING, default=_unsaid(each), **said)
-
-
-def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, str]) -> Config:
-    """Make a config of what a parser read; InvalidPipeline where its values don't go together."""
-    values = vars(said) if isinstance(said, Namespace) else said
-    given: dict[str, Any] = {each.name: values[each.name] for each in arguments_of(config)}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return config(**given, **credentials)
-
-
-def _unsaid(each: Field[Any]) -> Any:
-    """Return a field's default as argparse wants it, which appends to a copy of a list only."""
-    if each.default is MISSING:
-        return None
-    return list(each.default) if isinstance(each.default, tuple) else each.default
-
-
-# -- the jobs ---------------------------------------------------------------------------------------------------------
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.spark.jobs.arguments import (
+    JobConfig,
+    argument,
+    day,
+    duration,
+    job_name,
+    moment,
+    pair,
+    queue_name,
+    rate,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,9 +174,6 @@ class ForgetConfig(JobConfig):
     def __post_init__(self) -> None:
         if (self.reader is None) == (self.stream is None):
             raise InvalidPipeline("Say what to forget: --reader NAME, or --stream NAME.")
-
-
-# -- the table --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from django_dbqueue.spark.batches import Batch, Register
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.exclusive import only_exporter, require_lock
 from django_dbqueue.spark.files import Files
-from django_dbqueue.spark.jobs.config import ExportConfig, Progress, quiet
+from django_dbqueue.spark.jobs.arguments import Progress, quiet
+from django_dbqueue.spark.jobs.config import ExportConfig
 from django_dbqueue.spark.lake import (
     COLUMNS,
     PARTITIONED_BY,

@@ -12,7 +12,8 @@ from pyspark.sql import functions
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.columns import BODIES, COLUMNS
 from django_dbqueue.spark.enqueueing import enqueue_dataframe
-from django_dbqueue.spark.jobs.config import IngestConfig, Progress, quiet
+from django_dbqueue.spark.jobs.arguments import Progress, quiet
+from django_dbqueue.spark.jobs.config import IngestConfig
 from django_dbqueue.spark.staging import Published
 
 if TYPE_CHECKING:

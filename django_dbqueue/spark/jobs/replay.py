@@ -16,7 +16,8 @@ from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.enqueueing import enqueue_dataframe
 from django_dbqueue.spark.files import Files
-from django_dbqueue.spark.jobs.config import Progress, ReplayConfig, quiet
+from django_dbqueue.spark.jobs.arguments import Progress, quiet
+from django_dbqueue.spark.jobs.config import ReplayConfig
 from django_dbqueue.spark.lake import identity, read_lake
 from django_dbqueue.spark.staging import Published, find_published
 

@@ -20,7 +20,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline, SparkNotInstalled
-from django_dbqueue.spark.jobs.config import JOBS, Job, JobConfig, Progress, add_arguments, pair, quiet
+from django_dbqueue.spark.jobs.arguments import JobConfig, Progress, add_arguments, pair, quiet
+from django_dbqueue.spark.jobs.config import JOBS, Job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection, to_column, to_utc
 from django_dbqueue.spark.files import Files
-from django_dbqueue.spark.jobs.config import Progress, StatisticsConfig, quiet
+from django_dbqueue.spark.jobs.arguments import Progress, quiet
+from django_dbqueue.spark.jobs.config import StatisticsConfig
 from django_dbqueue.spark.lake import identity, read_lake
 from django_dbqueue.statuses import DONE
 
