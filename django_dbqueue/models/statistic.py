@@ -1,11 +1,11 @@
-"""Roll-ups per queue and hour, which charts read."""
+"""Roll-ups per queue, by the hour and by the minute, which charts read."""
 
 from __future__ import annotations
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 
 
 class QueueStatistic(models.Model):
@@ -35,3 +35,27 @@ class QueueStatistic(models.Model):
 
     def __str__(self) -> str:
         return f"{self.queue} {self.hour}"
+
+
+class QueueMinute(models.Model):
+    """What finished in one queue within one minute (UTC): counts, and histograms that add up to any longer time."""
+
+    id = models.BigAutoField(primary_key=True)
+    queue = AsciiField(_("queue"), max_length=64)
+    minute = UTCDateTimeField(_("minute"))
+    messages = models.BigIntegerField(_("messages"))
+    failures = models.BigIntegerField(_("failed deliveries"))
+    retries = models.BigIntegerField(_("retries"))
+    dead = models.BigIntegerField(_("dead"))
+    wait = ExactTextField(_("histogram of waits"))
+    run = ExactTextField(_("histogram of run times"))
+
+    class Meta:
+        verbose_name = _("minute")
+        verbose_name_plural = _("minutes")
+        default_permissions = ()
+        constraints = (models.UniqueConstraint(fields=("queue", "minute"), name="dbqueue_queue_minute"),)
+        indexes = (models.Index(fields=("minute",), name="dbqueue_minute"),)
+
+    def __str__(self) -> str:
+        return f"{self.queue} {self.minute}"
