@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.spark.lakes import Lake
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -46,3 +48,11 @@ def ids_begin_anew(transactional_db: None) -> Iterator[None]:
     yield
     table = Message._meta.db_table
     connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), [table], reset_sequences=True))
+
+
+@pytest.fixture
+def lake(spark: SparkSession, credentials_file: str, tmp_path: Path) -> Lake:
+    """A lake of the test database, not yet there."""
+    from tests.spark.lakes import Lake
+
+    return Lake(spark, credentials_file, tmp_path / "history")

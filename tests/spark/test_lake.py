@@ -22,11 +22,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "spark" / "lake.md"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def lake(spark: SparkSession, credentials_file: str, tmp_path: Path) -> Lake:
-    return Lake(spark, credentials_file, tmp_path / "history")
-
-
 def _plain(row: dict[str, Any]) -> tuple[Any, ...]:
     """A row of any of them, by its columns' names."""
     return tuple((name, _value(row[name])) for name in sorted(row))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,50 +18,26 @@ from pyspark.sql.datasource import (
     Not,
     StringStartsWith,
 )
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.spark.reading import PushingReader, TableReader, reader_of
-from django_dbqueue.spark.schemas import HISTORY, MESSAGES
-from tests.factories import dead, done, held, let_pass, stuck, waiting
+from django_dbqueue.spark.schemas import MESSAGES
+from tests.spark.table_readers import NOON, every, ids_of, stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 PADS = settings.TEST_DATABASE in {"mariadb", "mysql"}
 """Whether the server takes 'a' and 'a ' for equal."""
-
-ROWS: list[dict[str, Any]] = [
-    {"id": 1, "queue": "q1", "key": "k", "created_at": NOON},
-    {"id": 2, "queue": "Q1", "key": "K", "created_at": NOON + timedelta(microseconds=1)},
-    {"id": 3, "queue": "q1", "key": "k ", "created_at": NOON + timedelta(hours=1), "priority": 5},
-    {"id": 4, "queue": "q2", "key": None, "created_at": NOON + timedelta(days=1), "priority": -5},
-    {"id": 5, "queue": "q2", "key": "ключ", "created_at": NOON - timedelta(days=1), "max_reads": 3},
-    {"id": 6, "queue": "q3", "key": "é", "status": "y", "finished_at": NOON, "created_at": NOON},
-]
-
-
-def stored() -> None:
-    for row in ROWS:
-        Message.objects.create(body=f"body {row['id']}", **row)
 
 
 def rows_of(credentials_file: str, filters: list[Any]) -> tuple[list[int], list[Any]]:
     """Read through a reader that was handed filters: the ids it gives, and the filters that Spark has to look at."""
     reader = PushingReader({"credentials_file": credentials_file}, MESSAGES.schema)
     left = list(reader.pushFilters(filters))
-    return ids_of(reader), left
-
-
-def ids_of(reader: TableReader) -> list[int]:
-    return sorted(
-        number for part in reader.partitions() for batch in reader.read(part) for number in batch.column(0).to_pylist()
-    )
+    return every(ids_of(reader)), left
 
 
 # -- what the database is asked ---------------------------------------------------------------------------------------
@@ -150,114 +125,6 @@ def test_a_reader_outside_of_the_planning_that_pushes_is_one_that_cannot(credent
     for pushdown in ("true", "false"):
         said = {"credentials_file": credentials_file, "pushdown": pushdown}
         assert type(reader_of(said, MESSAGES.schema)) is TableReader
-
-
-# -- the options ------------------------------------------------------------------------------------------------------
-
-
-def asked_for(credentials_file: str, source: Any = MESSAGES, **options: str) -> list[int]:
-    said = {"credentials_file": credentials_file, "source": source.name, **options}
-    return ids_of(TableReader(said, source.schema))
-
-
-def test_queues_are_chosen_by_their_exact_names(credentials_file: str) -> None:
-    stored()
-    assert asked_for(credentials_file, queue="q1") == [1, 3]
-    assert asked_for(credentials_file, queue="Q1, q3") == [2, 6]
-    assert asked_for(credentials_file, queue="nobody") == []
-
-
-def test_messages_are_chosen_by_where_they_stand(credentials_file: str) -> None:
-    of = {
-        "delayed": waiting(delay=3600),
-        "ready": waiting(queue="ready"),
-        "running": held(queue="running"),
-        "stuck": stuck(queue="stuck"),
-        "done": done(queue="done"),
-        "dead": dead(queue="dead"),
-    }
-    let_pass(of["stuck"], 1)
-    ids = {word: message.pk for word, message in of.items()}
-    for word, number in ids.items():
-        assert asked_for(credentials_file, status=word) == [number], word
-    assert asked_for(credentials_file, status="n") == sorted([ids["delayed"], ids["ready"], ids["dead"]])
-    assert asked_for(credentials_file, status="RUN, y") == sorted([ids["running"], ids["stuck"], ids["done"]])
-    assert asked_for(credentials_file, status="dead,done", queue="dead,done") == sorted([ids["done"], ids["dead"]])
-    assert asked_for(credentials_file, status="ready", queue="dead") == []
-
-
-def test_the_history_is_chosen_by_how_messages_ended_and_when(credentials_file: str) -> None:
-    done(queue="a")
-    done(queue="b")
-    dead(queue="b")
-    Message.objects.all().purge()
-    third, (first, second) = ArchivedMessage.objects.get(outcome="dead"), ArchivedMessage.objects.filter(outcome="done")
-    for hour, row in enumerate((first, second, third)):
-        row.finished_at = NOON + timedelta(hours=hour, microseconds=1)
-        row.save(update_fields=["finished_at"])
-    assert asked_for(credentials_file, HISTORY, status="dead") == [third.pk]
-    assert asked_for(credentials_file, HISTORY, status="done,dead", queue="b") == sorted([second.pk, third.pk])
-    since, until = second.finished_at.isoformat(), third.finished_at.isoformat()
-    assert asked_for(credentials_file, HISTORY, since=since, until=until) == [second.pk]
-    assert asked_for(credentials_file, HISTORY, since=until) == [third.pk]
-    assert asked_for(credentials_file, HISTORY, until=since) == [first.pk]
-
-
-def test_since_and_until_speak_of_when_a_message_was_created(credentials_file: str) -> None:
-    stored()
-    assert asked_for(credentials_file, since="2026-03-01T13:00:00+01:00") == [1, 2, 3, 4, 6]
-    assert asked_for(credentials_file, since="2026-03-01T12:00:00.000001Z") == [2, 3, 4]
-    assert asked_for(credentials_file, until="2026-03-01T12:00:00.000001Z") == [1, 5, 6]
-
-
-WRONG = {
-    "an unknown option": ({"page_rows": "5"}, "no option 'page_rows' here. Did you mean 'pageRows'"),
-    "an unknown source": ({"source": "mesages"}, "'source' is 'mesages'; it can be history, messages. Did you mean"),
-    "an unknown standing": ({"status": "redy"}, "'status' is 'redy'; it can be .*Did you mean 'ready'"),
-    "a standing of the history": ({"status": "dropped"}, "'status' is 'dropped'; it can be"),
-    "a standing that history doesn't have": ({"source": "history", "status": "n"}, "it can be dead, done, dropped"),
-    "a queue that can't be": ({"queue": "a b"}, "'queue' names 'a b'"),
-    "a number of partitions": ({"numPartitions": "0"}, "'numPartitions' is '0'"),
-    "a moment without its offset": ({"since": "2026-03-01"}, "'since' is '2026-03-01'; it must be a moment with"),
-    "an end before its beginning": (
-        {"since": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"},
-        "'since' .* is not before 'until'",
-    ),
-    "a password": ({"password": "secret"}, "The option 'password' would travel in plans and logs"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_option_is_named_before_anything_is_read(credentials_file: str, name: str) -> None:
-    options, text = WRONG[name]
-    schema = HISTORY.schema if options.get("source") == "history" else MESSAGES.schema
-    with pytest.raises(InvalidPipeline, match=text):
-        reader_of({"credentials_file": credentials_file, **options}, schema)
-
-
-SCHEMAS = {
-    "id bigint, quue string": "messages have no column 'quue'. Did you mean 'queue'",
-    "message_id bigint": "messages have no column 'message_id'",
-    "id int": "column 'id' of the messages is bigint, not int: say 'id bigint' in the schema",
-    "created_at string": "column 'created_at' of the messages is timestamp, not string",
-    "key string not null": "column 'key' of the messages can be NULL",
-}
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_schema_that_asks_for_what_there_is_not_is_refused(credentials_file: str, schema: str) -> None:
-    kinds = {"bigint": LongType(), "int": IntegerType(), "string": StringType()}
-    fields = []
-    for said in schema.split(", "):
-        name, kind, *not_null = said.split(" ")
-        fields.append(StructField(name, kinds[kind], not not_null))
-    with pytest.raises(InvalidPipeline, match=SCHEMAS[schema]):
-        reader_of({"credentials_file": credentials_file}, StructType(fields))
-
-
-def test_a_schema_without_columns_is_refused(credentials_file: str) -> None:
-    with pytest.raises(InvalidPipeline, match=r"The schema names no column\. There are id bigint, queue string"):
-        reader_of({"credentials_file": credentials_file}, StructType([]))
 
 
 # -- in Spark ---------------------------------------------------------------------------------------------------------
