@@ -26,6 +26,8 @@ MAX_DEPTH: Final = 200
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 """Strings whole, brackets singly. Nothing in it looks back, and a string may lack its end: else a broken body of a
 million quotes would keep a worker busy for hours."""
+_STRING: Final = frozenset({str})
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -120,12 +122,8 @@ def _refuse_what_changes(value: Any, what: str) -> None:
     while stack:
         item, depth = stack.pop()
         if isinstance(item, dict):
-            for key in item:
-                if not isinstance(key, str):
-                    raise InvalidMessage(
-                        f"The {what} has the key {key!r} of type {type(key).__name__}: JSON would turn it into a "
-                        "string, so use string keys."
-                    )
+            if not _STRING.issuperset(map(type, item)):
+                _refuse_other_keys(item, what)
             children = item.values()
         elif isinstance(item, list | tuple):
             children = item  # type: ignore[assignment]
@@ -133,7 +131,17 @@ def _refuse_what_changes(value: Any, what: str) -> None:
             continue
         if depth > MAX_DEPTH:
             raise InvalidMessage(f"The {what} nests deeper than {MAX_DEPTH} levels (or contains itself): flatten it.")
-        stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list | tuple))
+        if not _SCALARS.issuperset(map(type, children)):  # as most are flat, the types alone are looked at first
+            stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list | tuple))
+
+
+def _refuse_other_keys(item: dict[Any, Any], what: str) -> None:
+    for key in item:
+        if not isinstance(key, str):
+            raise InvalidMessage(
+                f"The {what} has the key {key!r} of type {type(key).__name__}: JSON would turn it into a string, so "
+                "use string keys."
+            )
 
 
 def _too_deep(text: str) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django_dbqueue import codecs
 from django_dbqueue.exceptions import InvalidMessage
@@ -41,8 +41,7 @@ class Envelope:
     headers: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(NamedTuple):
     """An envelope that passed every check, as the columns will have it."""
 
     queue: str

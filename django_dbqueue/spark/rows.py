@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -67,7 +67,7 @@ class Sealing:
             priority=self.priority,
             max_bytes=self.max_bytes,
         )
-        return replace(item, body=content, content_type=_content_type(content, kind)) if stands else item
+        return item._replace(body=content, content_type=_content_type(content, kind)) if stands else item
 
 
 def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
