@@ -14,12 +14,11 @@ from django.utils.translation import ngettext
 from django_dbqueue.admin.states import State
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.exceptions import UndecodableMessage
+from django_dbqueue.models.worker import ALIVE_WITHIN
 
 SHOWN = 32 * 1024
 """Characters of a payload, of headers or of an error that a page shows."""
 NOTHING = "–"
-BEATS_WITHIN = timedelta(seconds=30)
-"""A worker beats every second while it holds messages and every ten seconds when idle; three missed are silence."""
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -41,7 +40,7 @@ def state_badge(state: State) -> SafeString:
 
 def beat_badge(beat_at: datetime, now: datetime) -> SafeString:
     """Return the badge of a worker that beats, or is silent."""
-    if now - beat_at <= BEATS_WITHIN:
+    if now - beat_at <= ALIVE_WITHIN:
         return badge("alive", "♥", _("beats"))
     return badge("silent", "✕", _("silent"))
 

@@ -19,6 +19,7 @@ from django.http import HttpRequest
 from django_dbqueue.admin.states import STATES, State
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.depths import Capped
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.models import Message
 
@@ -29,20 +30,6 @@ CELL_CAP = 100
 MAX_ID = 2**63 - 1
 HEAVY = ("body", "headers_text", "error")
 """Columns that only the page of one message needs."""
-
-
-class Capped(int):
-    """A count that stopped at a cap says so: ``500+``."""
-
-    more: bool
-
-    def __new__(cls, found: int, cap: int) -> Capped:
-        count = super().__new__(cls, min(found, cap))
-        count.more = found > cap
-        return count
-
-    def __str__(self) -> str:
-        return f"{int(self)}+" if self.more else f"{int(self)}"
 
 
 class Walk:

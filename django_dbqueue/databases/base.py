@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django_dbqueue.databases.archiving import Archiving
 from django_dbqueue.databases.claiming import Claiming
+from django_dbqueue.databases.depths import Depths
 from django_dbqueue.databases.enqueueing import Enqueueing
 from django_dbqueue.databases.history import History
 from django_dbqueue.databases.liveness import Liveness
@@ -21,6 +22,7 @@ class Dialect(
     Archiving,
     Staging,
     Scanning,
+    Depths,
     History,
     Liveness,
     Streaming,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+
+ALIVE_WITHIN: Final = timedelta(seconds=30)
+"""A worker beats every second while it holds messages and every ten seconds when idle; three missed are silence."""
 
 
 class Worker(models.Model):

@@ -1,0 +1,104 @@
+"""How deep queues are, and what stands in them: a bounded range of the claim index per queue, state and priority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from django_dbqueue.databases.streaming import PARKED
+from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+_RANGES: Final = {
+    "ready": (NEW, "available_at <= {now}"),
+    "delayed": (NEW, "available_at > {now}"),
+    "running": (RUNNING, "available_at > {now}"),
+    "stuck": (RUNNING, "available_at <= {now}"),
+    "dead": (NEW, "available_at IS NULL"),
+    "done": (DONE, "available_at IS NOT NULL"),
+}
+
+
+class Place(NamedTuple):
+    """One range of the claim index. What streams hold stands under ``running``, whatever their claims' leases say."""
+
+    queue: str
+    state: str
+    priority: int
+
+    @property
+    def status(self) -> str:
+        """The status of its rows."""
+        return _RANGES[self.state][0]
+
+
+class Depths(Words):
+    """Count ranges up to a limit, and read them page by page."""
+
+    def _range(self, place: Place) -> Statement:
+        status, moment = _RANGES[place.state]
+        return Statement(
+            f"queue = %s AND status = '{status}' AND priority = %s AND {moment.format(now=self.now)}",
+            (place.queue, place.priority),
+        )
+
+    def _order(self, place: Place) -> str:
+        return self.order_of_dead if place.state == "dead" else "available_at, id"
+
+    def counts(self, places: Sequence[Place], limit: int) -> Statement:
+        """Count the messages in each place, up to the limit: one row, with a column for each."""
+        return self._each(places, limit, "")
+
+    def counts_held(self, places: Sequence[Place], tokens: Sequence[int], limit: int) -> Statement:
+        """The same of what streams hold there under one of these tokens, of which there is at least one."""
+        return self._each(
+            places, limit, f" AND available_at = '{PARKED}' AND claim_token IN ({self.holes(len(tokens))})", tokens
+        )
+
+    def _each(self, places: Sequence[Place], limit: int, such: str, params: Sequence[Any] = ()) -> Statement:
+        counts: list[str] = []
+        said: list[Any] = []
+        for place in places:
+            where = self._range(place)
+            # in the index's own order, since PostgreSQL would rather read the table for many rows in none
+            counts.append(
+                f"(SELECT COUNT(*) FROM (SELECT id FROM {self.message}{self.use_claim_index} "
+                f"WHERE {where.sql}{such} ORDER BY {self._order(place)} LIMIT %s) AS counted)"
+            )
+            said += [*where.params, *params, limit]
+        return Statement(f"SELECT {', '.join(counts)}", tuple(said))
+
+    def oldest(self, places: Sequence[Place]) -> Statement:
+        """Read since when the first message in each place is due, or NULL: one row, with a column for each."""
+        firsts: list[str] = []
+        said: list[Any] = []
+        for place in places:
+            where = self._range(place)
+            firsts.append(
+                f"(SELECT available_at FROM {self.message}{self.use_claim_index} WHERE {where.sql} "
+                f"ORDER BY {self._order(place)} LIMIT 1)"
+            )
+            said += where.params
+        return Statement(f"SELECT {', '.join(firsts)}", tuple(said))
+
+    def first_page(self, place: Place, limit: int) -> Statement:
+        """Read the first rows of a place in its own order: ``available_at``, id."""
+        return self._page(place, "", (), limit)
+
+    def same_moment(self, place: Place, moment: Any, after: int, limit: int) -> Statement:
+        """Read on behind a row, among those with its ``available_at``; of the dead, which have none, all."""
+        if place.state == "dead":
+            return self._page(place, " AND id > %s", (after,), limit)
+        return self._page(place, " AND available_at = %s AND id > %s", (moment, after), limit)
+
+    def later_moments(self, place: Place, moment: Any, limit: int) -> Statement:
+        """Read on behind all rows with this ``available_at``."""
+        return self._page(place, " AND available_at > %s", (moment,), limit)
+
+    def _page(self, place: Place, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
+        where = self._range(place)
+        return Statement(
+            f"SELECT available_at, id FROM {self.message}{self.use_claim_index} WHERE {where.sql}{behind} "
+            f"ORDER BY {self._order(place)} LIMIT %s",
+            (*where.params, *params, limit),
+        )

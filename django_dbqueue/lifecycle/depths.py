@@ -1,0 +1,137 @@
+"""How deep queues are, by state, and a walk through what stands in one: at a cost that no other message adds to.
+
+Each state of a queue is one range of the index ``dbqueue_claim`` per priority in use. Counts stop at a cap, and are
+asked for many ranges at a time. A walk reads a page, remembers its last row and reads on behind it, so that rows that
+are moved meanwhile, or can't be, are met once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connections
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.depths import Place
+from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.statements import chunks, fetch
+from django_dbqueue.lifecycle.streams import overdue_tokens
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+STATES: Final = {"ready": NEW, "delayed": NEW, "running": RUNNING, "stuck": RUNNING, "dead": NEW, "done": DONE}
+"""What people say of a message, and the status of its row."""
+UNFINISHED: Final = ("ready", "delayed", "running", "stuck", "dead")
+CAP: Final = 10_000
+PAGE: Final = 500
+AT_ONCE: Final = 50
+"""Ranges that one statement counts."""
+
+
+class Capped(int):
+    """A count that stopped at a cap says so: ``500+``."""
+
+    more: bool
+
+    def __new__(cls, found: int, cap: int) -> Capped:
+        count = super().__new__(cls, min(found, cap))
+        count.more = found > cap
+        return count
+
+    def __str__(self) -> str:
+        return f"{int(self):,}+" if self.more else f"{int(self):,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many messages of a queue stand where, and since when the oldest ready one is due."""
+
+    queue: str
+    counts: dict[str, Capped]
+    oldest_ready: Any
+    """A moment as the cursor gave it; None where nothing is ready, or that wasn't asked for."""
+
+
+def depths(
+    using: str, queues: Iterable[str], *, states: Iterable[str] = UNFINISHED, cap: int = CAP
+) -> dict[str, Depth]:
+    """Return how deep each of these queues is, in each of these states, up to the cap.
+
+    What streams hold under a lease that is over counts as stuck.
+    """
+    names, asked = list(queues), list(states)
+    found = {name: dict.fromkeys(asked, 0) for name in names}
+    places = _places(using, names, asked)
+    for place, count in _counted(using, places, cap + 1):
+        found[place.queue][place.state] += count
+    for place, count in _held_too_long(using, places, cap + 1):
+        counts = found[place.queue]
+        if "stuck" in counts:
+            counts["stuck"] += count
+        if counts.get("running", cap + 1) <= cap:
+            counts["running"] -= count
+    oldest = _oldest(using, [place for place in places if place.state == "ready"])
+    return {
+        name: Depth(name, {state: Capped(count, cap) for state, count in counts.items()}, oldest.get(name))
+        for name, counts in found.items()
+    }
+
+
+def pages(using: str, queue: str, state: str, *, size: int = PAGE) -> Iterator[list[int]]:
+    """Walk through the ids of a queue's messages in this state, highest priority first, in the index's order.
+
+    What streams hold is met under ``running``, whatever their leases say.
+    """
+    dialect = dialect_of(connections[using])
+    for place in _places(using, [queue], [state]):
+        rows = fetch(using, dialect.first_page(place, size))
+        while rows:
+            yield [row[1] for row in rows]
+            moment, last = rows[-1]
+            if len(rows) < size:
+                break
+            rows = fetch(using, dialect.same_moment(place, moment, last, size))
+            if len(rows) < size and state != "dead":
+                rows += fetch(using, dialect.later_moments(place, moment, size - len(rows)))
+
+
+def _places(using: str, queues: Iterable[str], states: Iterable[str]) -> list[Place]:
+    asked = list(states)
+    return [
+        Place(queue, state, priority)
+        for queue in queues
+        for status in dict.fromkeys(STATES[state] for state in asked)
+        for priority in priorities_in_use(using, queue, status)
+        for state in asked
+        if STATES[state] == status
+    ]
+
+
+def _counted(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    dialect = dialect_of(connections[using])
+    for chunk in chunks(places, AT_ONCE):
+        [counts] = fetch(using, dialect.counts(chunk, limit))
+        yield from zip(chunk, counts, strict=True)
+
+
+def _held_too_long(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    tokens = overdue_tokens(using)
+    if not tokens:
+        return
+    dialect = dialect_of(connections[using])
+    held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
+    for chunk in chunks(held, AT_ONCE):
+        [counts] = fetch(using, dialect.counts_held(chunk, tokens, limit))
+        yield from zip(chunk, counts, strict=True)
+
+
+def _oldest(using: str, places: Iterable[Place]) -> dict[str, Any]:
+    dialect = dialect_of(connections[using])
+    found: dict[str, Any] = {}
+    for chunk in chunks(places, AT_ONCE):
+        [moments] = fetch(using, dialect.oldest(chunk))
+        for place, moment in zip(chunk, moments, strict=True):
+            if moment is not None:
+                found[place.queue] = min(moment, found.get(place.queue, moment))
+    return found
