@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ TOP_LEVEL: Final[dict[str, Any]] = {
     "QUEUES": {},
     "MAX_PAYLOAD_BYTES": 1024 * 1024,
     "NOTIFY": True,
+    "REDACT": (),
     "SCHEDULES": {},
     "SESSION_LOCKS": True,
 }
@@ -72,6 +74,16 @@ def database() -> str | None:
     """Return the alias that DATABASE names, or None: then the routers decide."""
     alias: str | None = get("DATABASE")
     return alias
+
+
+def redaction() -> tuple[tuple[str, ...], str | None]:
+    """Return what REDACT says: the dotted names of fields, and the dotted path of a callable or None."""
+    said: Any = get("REDACT")
+    if isinstance(said, str):
+        return (), said
+    if isinstance(said, Mapping):
+        return tuple(said.get("names", ())), said.get("callable")
+    return tuple(said), None
 
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:

@@ -12,6 +12,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E005 | an alias that is not in ``DATABASES``                                 |
 | E006 | a schedule that can't be as it is declared                            |
 | E007 | a schedule, and no library that reads cron expressions                |
+| E008 | a redaction that can't be imported                                    |
 | W001 | ``backoff_max`` smaller than ``backoff``                              |
 | W002 | a lease too short to be extended in time                              |
 | E010 | the database can't be asked                                           |

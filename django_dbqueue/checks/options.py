@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.core import checks
 
-from django_dbqueue import conf, schedules
+from django_dbqueue import conf, redaction, schedules
 from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS, check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
@@ -53,12 +53,34 @@ def _one_of(*words: str) -> Rule:
     return lambda value: None if isinstance(value, str) and value in words else wanted
 
 
+def _redaction(value: Any) -> str | None:
+    wanted = (
+        "a list of dotted names ('card.number', 'users.*.email'), the dotted path of a callable, or a dict with "
+        "'names' and 'callable' for both"
+    )
+    if isinstance(value, str):
+        return None if "." in value else wanted
+    names, path = value, None
+    if isinstance(value, Mapping):
+        if not value.keys() <= {"names", "callable"}:
+            return wanted
+        names, path = value.get("names", ()), value.get("callable")
+    if not isinstance(names, list | tuple) or not all(_is_dotted_name(name) for name in names):
+        return wanted
+    return None if path is None or (isinstance(path, str) and "." in path) else wanted
+
+
+def _is_dotted_name(name: Any) -> bool:
+    return isinstance(name, str) and all(name.split(".")) and name.split(".")[-1] != redaction.DEEP
+
+
 TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "DATABASE": _of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
     "DEFAULTS": _of_type(Mapping, "a dict of options"),
     "QUEUES": _of_type(Mapping, "a dict of a queue's name and the dict of its options"),
     "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
     "NOTIFY": _of_type(bool, "True or False"),
+    "REDACT": _redaction,
     "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
     "SESSION_LOCKS": _of_type(bool, "True or False"),
 }
@@ -112,6 +134,20 @@ def _top_level(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
     alias = said.get("DATABASE")
     if isinstance(alias, str) and alias not in settings.DATABASES:
         yield unknown_alias(alias, f"{conf.NAME}['DATABASE']")
+    if "REDACT" in said and _redaction(said["REDACT"]) is None and (path := conf.redaction()[1]) is not None:
+        yield from _hook(path)
+
+
+def _hook(path: str) -> Iterator[checks.CheckMessage]:
+    try:
+        redaction.load_hook(path)
+    except Exception as error:  # a module may raise anything as it is imported
+        yield checks.Error(
+            f"{conf.NAME}['REDACT'] names the callable {_short(path)}, which can't be imported "
+            f"({type(error).__name__}: {error}), so that no payload is shown.",
+            hint="Name a function (queue, payload, headers) -> (payload, headers); names of fields stand in a list.",
+            id="dbqueue.E008",
+        )
 
 
 def _defaults(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:

@@ -1,0 +1,168 @@
+"""Taking values that must not be read out of a text that may quote them: an error, which often says what it failed on.
+
+Of every redacted value (``secrets_between``) the text loses
+
+* one of four or more characters wherever it stands, also inside a longer word and in another case; as it is, and as
+  ``repr()``, JSON and URLs write it. At the text's end also its beginning, since errors are cut;
+* one of two or three characters where it stands alone, but no line number: masking every 12 in 1234 would hide that
+  nothing is hidden;
+* one of a single character, and true, false and null, only behind its field's name (``pin=1``, ``'pin': 1``).
+
+What was derived from a value (its last four digits, its length, a translation) can't be known, and stays. Where that
+is too much, nobody but those who may see payloads is shown more than the ``outline``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, quote_plus
+
+from django_dbqueue import codecs
+from django_dbqueue.exceptions import UndecodableMessage
+
+UNTOLD: Final = "[not shown]"
+"""Stands for what an error says, where it may not be told."""
+ANYWHERE: Final = 4
+"""Characters from which on a value is masked inside longer words too."""
+
+_WORDS = re.compile(r"""[^\s"'<>,;(){}\[\]=:]{4,}""")
+_TRACE: Final = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^[ |+]*File "[^"\n]+", line \d+, in [^\s"]+$', re.MULTILINE)
+_RAISED = re.compile(r"[A-Za-z_][\w.<>]*(?=:|$)", re.MULTILINE)
+_SAID = re.compile(r"(?:\w+\.)*(?=[A-Z])\w*(?:Error|Exception|Timeout|TimedOut|Over|Gone|Spent)(?=:)")
+
+
+class Secret(NamedTuple):
+    """A value that must not be read, and the name of its field ("" in a list)."""
+
+    field: str
+    value: Any
+
+
+def opened(text: str | bytes) -> Any:
+    """Return the JSON object or array that a text holds; None where it holds none."""
+    begin = text[:64].strip()[:1]
+    if begin not in ("{", "[", b"{", b"["):
+        return None
+    try:
+        return codecs.decode_json(text.decode() if isinstance(text, bytes) else text)
+    except (UndecodableMessage, UnicodeDecodeError):
+        return None
+
+
+def secrets_between(before: Any, after: Any, field: str = "") -> set[Secret]:
+    """Return the values that stand in ``before`` and are gone, or changed, in ``after``."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        pairs: Iterable[tuple[Any, Any, Any]] = ((key, item, after.get(key, _GONE)) for key, item in before.items())
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
+        pairs = ((field, *both) for both in zip(before, after, strict=True))
+    elif isinstance(before, str | bytes) and isinstance(after, str | bytes):
+        return _between_texts(before, after, field)
+    elif type(before) is type(after) and before == after:
+        return set()
+    else:
+        left = {secret.value for secret in _leaves(after, "")}
+        return {secret for secret in _leaves(before, field) if secret.value not in left}
+    return set().union(*(secrets_between(one, other, key) for key, one, other in pairs))
+
+
+def masked(text: str, secrets: Iterable[Secret], *, mark: str) -> str:
+    """Return the text with a mark in the place of each of these values."""
+    folded = text.casefold()
+    whole: set[str] = set()
+    for field, value in secrets:
+        for form in _written(value):
+            if len(form) >= ANYWHERE and (at := _begins_at_the_end(form, text)) is not None:
+                whole.add(re.escape(text[at:]) + r"\Z")
+            if form.casefold() not in folded:
+                continue
+            exact = re.escape(form)
+            if len(form) >= ANYWHERE and not _is_word_of_json(value):
+                whole.add(exact)
+            elif len(form) > 1 and not _is_word_of_json(value):
+                whole.add(rf"(?<![\w.])(?<!line ){exact}(?!\w|\.\d)")
+            elif field:
+                behind = rf"""({re.escape(field)}['"]?\s*[:=]\s*['"]?){exact}(?!\w)"""
+                text = re.sub(behind, lambda found: found[1] + mark, text, flags=re.IGNORECASE)
+    if not whole:
+        return text
+    pattern = "|".join(sorted(whole, key=len, reverse=True))  # the longest first, where one begins like another
+    return re.sub(pattern, lambda _found: mark, text, flags=re.IGNORECASE)
+
+
+def outline(text: str) -> str:
+    """Return of an error what its code says: the exception's class, and the places that the traceback names."""
+    text = text.strip()
+    if _TRACE not in text:
+        said = _SAID.match(text)
+        return f"{said.group()}: {UNTOLD}" if said else UNTOLD
+    head, _, trace = text.partition(_TRACE)
+    raised = _RAISED.match(head)
+    kind = f"{raised.group()}: {UNTOLD}" if raised else UNTOLD
+    return "\n".join([kind, "", _TRACE, *_FRAME.findall(trace)])
+
+
+class _Gone:
+    """Stands where a key is no more."""
+
+
+_GONE: Final = _Gone()
+
+
+def _between_texts(before: str | bytes, after: str | bytes, field: str) -> set[Secret]:
+    one, other = (text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in (before, after))
+    if one == other:
+        return set()
+    inside, shown = opened(before), opened(after)
+    if inside is not None and shown is not None:
+        return {Secret(field, one), *secrets_between(inside, shown)}
+    words, kept = set(_WORDS.findall(one)), set(_WORDS.findall(other))
+    gone = words - kept if words & kept else set()  # a text of which something is left: what was taken out of it
+    return {Secret(field, value) for value in (one, *gone)}
+
+
+def _leaves(value: Any, field: str) -> Iterator[Secret]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, key)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, field)
+    elif isinstance(value, str | bytes) and (inside := opened(value)) is not None:
+        yield Secret(field, _text(value))
+        yield from _leaves(inside, field)
+    elif value is not _GONE:
+        yield Secret(field, _text(value))
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _is_word_of_json(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _written(value: Any) -> set[str]:
+    """Return the ways in which an error may write a value."""
+    if not isinstance(value, str):
+        return {str(value), json.dumps(value)}
+    if not value.strip():
+        return set()
+    forms = {value, value.strip(), repr(value)[1:-1], json.dumps(value)[1:-1]}
+    forms |= {json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms |= {quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
+    return forms
+
+
+def _begins_at_the_end(form: str, text: str) -> int | None:
+    """Return where the text ends with the beginning of this form."""
+    at = text.find(form[:ANYWHERE], max(0, len(text) - len(form) + 1))
+    while at >= 0:
+        if form.startswith(text[at:]):
+            return at
+        at = text.find(form[:ANYWHERE], at + 1)
+    return None

@@ -1,0 +1,202 @@
+"""What people may see of a message's content, decided in one place for every page, download and command.
+
+``DBQUEUE["REDACT"]`` names fields that nobody is shown, or a callable that takes them out, or both. How to use it:
+
+* ``content_of(message)`` gives payload and headers as they may be shown to somebody who has ``view_payload``. Who
+  shows them asks for that permission first; nothing here knows users.
+* ``error_text(text, of=message, sees_payload=...)`` gives an error, or any text that a consumer wrote, as it may be
+  shown: values of redacted fields are masked, and who has no ``view_payload`` sees the ``outline``.
+* ``error_text(text, of=None, ...)`` is for where the message's content is not at hand: once something is redacted, it
+  gives the outline, because nothing tells what would have to be masked. ``is_redacting()`` tells whether a list has
+  to read the content at all.
+
+``message`` is anything with ``queue``, ``body``, ``content_type`` and ``headers_text``.
+
+What fails shows nothing: a hook that raises, or that returns something else than payload and headers, hides both and
+says so. So does a body that can't be decoded, in which no field can be found.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+
+from django_dbqueue import codecs, conf
+from django_dbqueue.exceptions import UndecodableMessage
+from django_dbqueue.masking import masked, opened, outline, secrets_between
+
+MARK: Final = "[redacted]"
+"""What stands in the place of a redacted value."""
+MOST: Final = 10_000
+"""Values that are looked for in one error; where there are more, its outline is shown."""
+ANY: Final = "*"
+DEEP: Final = "**"
+
+Path = tuple[str, ...]
+Hook = Callable[[str, Any, dict[str, Any]], tuple[Any, dict[str, Any]]]
+
+_log = logging.getLogger("django_dbqueue")
+
+
+class Stored(Protocol):
+    """A message, an archived one, or what a list has read of one."""
+
+    @property
+    def queue(self) -> Any: ...
+    @property
+    def body(self) -> Any: ...
+    @property
+    def content_type(self) -> Any: ...
+    @property
+    def headers_text(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A message's content as it may be shown.
+
+    ``payload`` is decoded, and ``headers`` a dict; where one of them can't be decoded and nothing is redacted, it is
+    the stored text, and ``..._broken`` says why. With ``hidden``, which says why, neither is shown.
+    """
+
+    payload: Any = None
+    headers: Any = None
+    payload_broken: str = ""
+    headers_broken: str = ""
+    hidden: str = ""
+
+
+class _Unshown(Exception):
+    """The content can't be shown, for a reason that may be."""
+
+
+def is_redacting() -> bool:
+    """Whether ``DBQUEUE["REDACT"]`` says anything."""
+    names, path = conf.redaction()
+    return bool(names or path)
+
+
+def content_of(message: Stored) -> Content:
+    """Return payload and headers as they may be shown to those who may see payloads."""
+    if not is_redacting():
+        return _as_stored(message)
+    try:
+        _before, (payload, headers) = _redacted(message)
+    except _Unshown as reason:
+        return Content(hidden=str(reason))
+    return Content(payload, headers)
+
+
+def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> str:
+    """Return an error as it may be shown; nothing of what it quotes where that can't be told."""
+    if not text:
+        return ""
+    if not sees_payload:
+        return outline(text)
+    if not is_redacting():
+        return text
+    if of is None:
+        return outline(text)
+    try:
+        before, after = _redacted(of)
+    except _Unshown:
+        return outline(text)
+    secrets = secrets_between(before, after)
+    return outline(text) if len(secrets) > MOST else masked(text, secrets, mark=MARK)
+
+
+def load_hook(path: str) -> Hook:
+    """Return the callable at a dotted path; ImportError or what its module raises where there is none."""
+    hook: Any = import_string(path)
+    if not callable(hook):
+        raise ImportError(f"{path} is not callable")
+    return hook  # type: ignore[no-any-return]
+
+
+def _as_stored(message: Stored) -> Content:
+    payload, headers, payload_broken, headers_broken = message.body, message.headers_text, "", ""
+    try:
+        payload = codecs.decode(message.body or "", message.content_type)
+    except UndecodableMessage as error:
+        payload_broken = str(error)
+    try:
+        headers = codecs.decode_headers(message.headers_text)
+    except UndecodableMessage as error:
+        headers_broken = str(error)
+    return Content(payload, headers, payload_broken, headers_broken)
+
+
+def _redacted(message: Stored) -> tuple[tuple[Any, Any], tuple[Any, dict[str, Any]]]:
+    """Return (payload, headers) as stored, and as they may be shown."""
+    names, path = conf.redaction()
+    before, ours = _decoded(message), _decoded(message)  # twice: a hook may change what it is given
+    paths = [tuple(name.split(".")) for name in names]
+    try:
+        after = (_hide(ours[0], paths), _hide(ours[1], paths))
+    except RecursionError as error:
+        raise _Unshown(_("Not shown: it nests too deep to be redacted.")) from error
+    if path is not None:
+        after = _by_hook(path, message.queue, *after)
+    return before, after
+
+
+def _decoded(message: Stored) -> tuple[Any, dict[str, Any]]:
+    try:
+        payload = codecs.decode(message.body or "", message.content_type)
+        return payload, codecs.decode_headers(message.headers_text)
+    except UndecodableMessage as error:
+        raise _Unshown(_("Not shown: what can't be decoded can't be redacted.")) from error
+
+
+def _by_hook(path: str, queue: str, payload: Any, headers: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    try:
+        payload, headers = load_hook(path)(queue, payload, headers)
+        if not isinstance(headers, Mapping):
+            raise TypeError("no dict of headers")
+        json.dumps([dict(headers), None if isinstance(payload, bytes) else payload])
+    except Exception as error:
+        kind = type(error).__name__  # and not its text, which may quote what is to be hidden
+        _log.warning("The redaction %s failed (%s): payload and headers are not shown.", path, kind)
+        raise _Unshown(
+            _("Not shown: the redaction %(path)s failed (%(kind)s).") % {"path": path, "kind": kind}
+        ) from error
+    return payload, dict(headers)
+
+
+def _hide(value: Any, paths: list[Path]) -> Any:
+    """Return the value with a mark wherever one of the paths leads."""
+    if not paths:
+        return value
+    if any(path == () for path in paths):
+        return MARK
+    if isinstance(value, dict):
+        return {key: _hide(item, _behind(key, paths)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hide(item, _behind(str(index), paths)) for index, item in enumerate(value)]
+    if isinstance(value, str | bytes) and (inside := opened(value)) is not None:
+        hidden = _hide(inside, paths)
+        if hidden == inside:
+            return value
+        text = json.dumps(hidden, ensure_ascii=False)
+        return text if isinstance(value, str) else text.encode("utf-8", "backslashreplace")
+    return value
+
+
+def _behind(key: str, paths: list[Path]) -> list[Path]:
+    """Return what is left of the paths behind this key."""
+    left: list[Path] = []
+    for path in paths:
+        if path[0] == DEEP:
+            left += [path, *_behind(key, [path[1:]] if path[1:] else [])]
+        elif path[0] == ANY:
+            left.append(path[1:])
+        else:  # a key may have dots itself, as headers' often do
+            folded = key.casefold()
+            left += [path[n:] for n in range(1, len(path) + 1) if ".".join(path[:n]).casefold() == folded]
+    return left

@@ -1,0 +1,310 @@
+"""What is redacted is in nothing that people are shown; what fails shows nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.core.checks import Error
+
+from django_dbqueue.checks.options import check_settings
+from django_dbqueue.codecs import encode, encode_json
+from django_dbqueue.lifecycle.settle import error_text as as_stored
+from django_dbqueue.masking import UNTOLD, outline
+from django_dbqueue.redaction import MARK, content_of, error_text, is_redacting
+
+
+@dataclass
+class Row:
+    body: str
+    content_type: str = "json"
+    headers_text: str | None = None
+    queue: str = "q"
+
+
+def row(payload: Any, headers: dict[str, Any] | None = None) -> Row:
+    body, content_type = encode(payload, max_bytes=10_000_000)
+    return Row(body, content_type, None if headers is None else encode_json(headers, what="headers"))
+
+
+@pytest.fixture
+def redact(settings: Any) -> Any:
+    def redact(said: Any) -> None:
+        settings.DBQUEUE = {"REDACT": said}
+        assert check_settings() == []
+
+    return redact
+
+
+def raised(error: BaseException) -> str:
+    """What the column keeps of an error that was raised here."""
+    try:
+        raise error
+    except BaseException as caught:
+        return as_stored(caught) or ""
+
+
+def shown(text: str, message: Row) -> str:
+    return error_text(text, of=message, sees_payload=True)
+
+
+# -- names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "seen"),
+    [
+        ("card.number", {"card": {"number": 4111, "name": "A"}}, {"card": {"number": MARK, "name": "A"}}),
+        ("card", {"card": {"number": 4111}, "n": 1}, {"card": MARK, "n": 1}),
+        ("users.*.email", {"users": [{"email": "a"}, {"n": 1}]}, {"users": [{"email": MARK}, {"n": 1}]}),
+        ("users.*.email", {"users": {"x": {"email": "a"}}}, {"users": {"x": {"email": MARK}}}),
+        ("users.1", {"users": ["a", "b"]}, {"users": ["a", MARK]}),
+        ("0.pin", [{"pin": 1}, {"pin": 2}], [{"pin": MARK}, {"pin": 2}]),
+        ("*", {"a": 1, "b": None}, {"a": MARK, "b": MARK}),
+        ("**.pin", {"pin": 1, "a": [{"b": {"pin": "x"}}]}, {"pin": MARK, "a": [{"b": {"pin": MARK}}]}),
+        ("a.**.c", {"a": {"c": 1, "b": {"c": 2}}, "c": 3}, {"a": {"c": MARK, "b": {"c": MARK}}, "c": 3}),
+        ("card.number", {"card.number": 4111}, {"card.number": MARK}),
+        ("card.number", {"Card": {"NUMBER": 4111}}, {"Card": {"NUMBER": MARK}}),
+        ("card.number", {"card": "4111", "number": 1}, {"card": "4111", "number": 1}),
+        ("users.5.x", {"users": [1]}, {"users": [1]}),
+        ("a.b", {"a": json.dumps({"b": 1})}, {"a": json.dumps({"b": MARK})}),
+    ],
+)  # fmt: skip
+def test_a_name_leads_to_the_values_that_nobody_sees(redact: Any, name: str, payload: Any, seen: Any) -> None:
+    redact([name])
+    assert content_of(row(payload)).payload == seen
+
+
+def test_the_names_hold_for_headers_too(redact: Any) -> None:
+    redact(["authorization", "trace.id"])
+    content = content_of(row({}, {"Authorization": "Basic x", "trace.id": 1, "kept": 2}))
+    assert content.headers == {"Authorization": MARK, "trace.id": MARK, "kept": 2}
+
+
+@pytest.mark.parametrize("form", [lambda text: text, lambda text: text.encode()])
+def test_text_and_bytes_that_hold_json_are_looked_into(redact: Any, form: Any) -> None:
+    redact(["card.number"])
+    text = json.dumps({"card": {"number": "4111-2222"}})
+    content = content_of(row(form(text)))
+    assert json.loads(content.payload) == {"card": {"number": MARK}}
+    assert type(content.payload) is type(form(text))
+    assert content_of(row(form("[no json"))).payload == form("[no json")
+    assert "4111" not in shown(f"ValueError: {form(text)!r}", row(form(text)))
+
+
+def test_nothing_is_redacted_unless_it_is_said(settings: Any) -> None:
+    settings.DBQUEUE = {}
+    assert not is_redacting()
+    content = content_of(row({"password": "x"}, {"h": 1}))
+    assert (content.payload, content.headers, content.hidden) == ({"password": "x"}, {"h": 1}, "")
+    assert shown("ValueError: x", row({"password": "x"})) == "ValueError: x"
+
+
+# -- the hook ---------------------------------------------------------------------------------------------
+
+
+def last_four(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    payload["card"] = f"{queue} …{payload['card'][-4:]}"
+    headers.pop("token", None)
+    return payload, headers
+
+
+def raises(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    raise ValueError(f"can't read {payload}")
+
+
+def returns_nothing(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    return None
+
+
+def returns_no_headers(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    return payload, "secret"
+
+
+def returns_what_is_no_json(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    return {"x": {1, 2}}, headers
+
+
+def without_digits(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    return " ".join(word for word in payload.split() if not word.isdigit()), headers
+
+
+def test_a_hook_says_what_is_seen_and_errors_lose_what_it_took_out(redact: Any) -> None:
+    redact(f"{__name__}.last_four")
+    message = row({"card": "4111222233334444", "n": 1}, {"token": "t-0815", "kept": 1})
+    content = content_of(message)
+    assert content.payload == {"card": "q …4444", "n": 1}
+    assert content.headers == {"kept": 1}
+    assert shown("ValueError: 4111222233334444 by t-0815", message) == f"ValueError: {MARK} by {MARK}"
+
+
+def test_names_go_before_the_hook(redact: Any) -> None:
+    redact({"names": ["card"], "callable": f"{__name__}.last_four"})
+    assert content_of(row({"card": "4111222233334444"})).payload == {"card": f"q …{MARK[-4:]}"}
+
+
+def test_what_a_hook_took_out_of_a_text_is_masked(redact: Any) -> None:
+    redact(f"{__name__}.without_digits")
+    message = row("pay 4111222233334444 now please")
+    assert content_of(message).payload == "pay now please"
+    assert shown("ValueError: 4111222233334444, please pay", message) == f"ValueError: {MARK}, please pay"
+
+
+@pytest.mark.parametrize("hook", ["raises", "returns_nothing", "returns_no_headers", "returns_what_is_no_json", "gone"])
+def test_a_hook_that_fails_hides_all_and_says_so(settings: Any, hook: str, caplog: pytest.LogCaptureFixture) -> None:
+    settings.DBQUEUE = {"REDACT": f"{__name__}.{hook}"}
+    message = row({"card": "hush"}, {"h": "hush"})
+    with caplog.at_level(logging.WARNING, "django_dbqueue"):
+        content = content_of(message)
+    assert (content.payload, content.headers) == (None, None)
+    assert f"{__name__}.{hook} failed" in content.hidden
+    assert "hush" not in content.hidden + caplog.text
+    assert shown(raised(LookupError("hush")), message).startswith(f"LookupError: {UNTOLD}")
+    assert "hush" not in shown(raised(LookupError("hush")), message)
+
+
+@pytest.mark.parametrize("broken", [Row("{broken hush"), Row("{}", headers_text="hush"), Row("hush", "new")])
+def test_what_cannot_be_decoded_cannot_be_redacted_and_is_hidden(redact: Any, broken: Row) -> None:
+    redact(["card"])
+    assert "can't be decoded" in content_of(broken).hidden
+    assert shown("ValueError: hush", broken) == f"ValueError: {UNTOLD}"
+
+
+def test_what_cannot_be_decoded_is_given_raw_where_nothing_is_redacted() -> None:
+    content = content_of(Row("{broken", headers_text="[]"))
+    assert (content.payload, content.headers) == ("{broken", "[]")
+    assert "not JSON" in content.payload_broken
+    assert "not a JSON object" in content.headers_broken
+
+
+# -- errors -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "4111 1111 1111 1111",
+        "a@b.example",
+        "quo\"te's \\ back",
+        "line\nbreak",
+        "ümlaut ☃",
+        "<b>&amp;",
+        41111111,
+        12.345,
+    ],
+)
+def test_a_redacted_value_is_masked_however_an_error_writes_it(redact: Any, secret: Any) -> None:
+    redact(["user.secret"])
+    payload = {"user": {"secret": secret}}
+    for error in (
+        ValueError(f"bad: {secret}!"),
+        KeyError(secret),
+        ValueError(payload),
+        ValueError(json.dumps(payload)),
+        ValueError(f"x{secret}y"),
+    ):
+        text = shown(raised(error), row(payload))
+        assert str(secret) not in text
+        assert repr(secret).strip("'\"") not in text
+        assert json.dumps(secret).strip('"') not in text
+        assert MARK in text
+        assert type(error).__name__ in text
+        assert "in raised" in text
+
+
+def test_values_in_urls_and_in_another_case_are_masked(redact: Any) -> None:
+    redact(["email"])
+    text = shown("HTTPError: GET /users?email=Ann%40B.example&x=ANN@B.EXAMPLE", row({"email": "Ann@B.example"}))
+    assert text == f"HTTPError: GET /users?email={MARK}&x={MARK}"
+
+
+def test_short_values_are_masked_only_where_they_stand_for_themselves(redact: Any) -> None:
+    redact(["cvv", "pin", "on"])
+    text = 'File "a.py", line 123, in f\n1234 123 x1 pin=1 {\'pin\': 1, "on": true} 1'
+    assert shown(text, row({"cvv": 123, "pin": 1, "on": True})) == (
+        f'File "a.py", line 123, in f\n1234 {MARK} x1 pin={MARK} {{\'pin\': {MARK}, "on": {MARK}}} 1'
+    )
+
+
+def test_a_value_that_was_cut_with_the_error_is_masked(redact: Any) -> None:
+    redact(["token"])
+    message = row({"token": "abcdefghijkl"})
+    assert shown("ValueError: bad abcdefgh", message) == f"ValueError: bad {MARK}"
+    assert shown("ValueError: bad abc", message) == "ValueError: bad abc"
+
+
+def test_everything_below_a_redacted_name_is_masked(redact: Any) -> None:
+    redact(["card"])
+    message = row({"card": {"numbers": ["4111-1", "4111-2"], "holder": {"name": "Ann Other"}}, "kept": "order-7"})
+    assert shown("ValueError: 4111-2 of Ann Other, order-7", message) == f"ValueError: {MARK} of {MARK}, order-7"
+
+
+def test_a_payload_of_very_many_values_leaves_the_outline(redact: Any) -> None:
+    redact(["*"])
+    message = row([f"value-{n}" for n in range(10_001)])
+    assert shown("ValueError: value-7", message) == f"ValueError: {UNTOLD}"
+
+
+def test_an_error_without_its_message_at_hand_is_an_outline_once_something_is_redacted(redact: Any) -> None:
+    assert error_text("ValueError: hush", of=None, sees_payload=True) == "ValueError: hush"
+    redact(["card"])
+    assert error_text("ValueError: hush", of=None, sees_payload=True) == f"ValueError: {UNTOLD}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ValueError: hush", f"ValueError: {UNTOLD}"),
+        ("app.errors.NoSuchUserError: hush", f"app.errors.NoSuchUserError: {UNTOLD}"),
+        ("LeaseOver: the lease ended", f"LeaseOver: {UNTOLD}"),
+        ("TimedOut: send ran longer", f"TimedOut: {UNTOLD}"),
+        ("hush", UNTOLD),
+        ("Hush: hush", UNTOLD),
+        ("no such user hush@example.org", UNTOLD),
+        ("Rejected by op: hush", UNTOLD),
+    ],
+)
+def test_an_outline_says_the_class_and_nothing_that_was_said(text: str, kind: str) -> None:
+    assert outline(text) == kind
+    assert error_text(text, of=row("hush"), sees_payload=False) == kind
+
+
+def test_an_outline_of_a_traceback_says_the_places() -> None:
+    class Hidden(Exception):
+        pass
+
+    text = outline(raised(Hidden("hush\nhush: hush\n  hush")))
+    assert "hush" not in text
+    first, _, trace = text.partition("\n\n")
+    assert first.endswith(f"Hidden: {UNTOLD}")
+    assert ", in raised" in trace
+    assert len(trace.splitlines()) == 2
+
+
+def test_no_error_is_no_text() -> None:
+    assert error_text(None, of=None, sees_payload=False) == ""
+
+
+# -- the setting ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said", [5, None, "password", ["a", 1], ["a..b"], ["**"], [""], {"name": []}, {"names": "a"}, {"callable": 1}]
+)
+def test_a_setting_that_says_nothing_sensible_is_refused(settings: Any, said: Any) -> None:
+    settings.DBQUEUE = {"REDACT": said}
+    (error,) = check_settings()
+    assert isinstance(error, Error)
+    assert error.id == "dbqueue.E003"
+    assert "card.number" in error.msg
+
+
+@pytest.mark.parametrize("path", ["no.such.module", f"{__name__}.gone", f"{__name__}.MARK"])
+def test_a_hook_that_is_not_there_is_found_by_the_checks(settings: Any, path: str) -> None:
+    settings.DBQUEUE = {"REDACT": {"names": ["a"], "callable": path}}
+    (error,) = check_settings()
+    assert error.id == "dbqueue.E008"
+    assert path[:20] in error.msg
