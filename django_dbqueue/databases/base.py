@@ -6,6 +6,7 @@ from django_dbqueue.databases.archiving import Archiving
 from django_dbqueue.databases.claiming import Claiming
 from django_dbqueue.databases.depths import Depths
 from django_dbqueue.databases.enqueueing import Enqueueing
+from django_dbqueue.databases.failing import Failing
 from django_dbqueue.databases.history import History
 from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
@@ -21,6 +22,7 @@ class Dialect(
     Enqueueing,
     Archiving,
     Staging,
+    Failing,
     Scanning,
     Depths,
     History,

@@ -32,6 +32,8 @@ class MySQLDialect(MySQLLiveness, MySQLHistory, Dialect):
     delete_staged = "DELETE s FROM django_dbqueue_stagedmessage AS s FORCE INDEX (PRIMARY)"
     sorted_beyond_null = True  # MariaDB sorts all dead rows of a queue where both are named (5,011 rows read for 10)
     ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
+    returns_kept_failure = True
+    keep_failure = " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"
     padded_text = True
 
     def plus(self, moment: str, seconds: str) -> str:

@@ -1,0 +1,32 @@
+"""The groups of failures: a row for each kind of error in a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django_dbqueue.databases.words import Statement, Words
+
+
+class Failing(Words):
+    """Find groups by their fingerprints, and make the ones that are missing."""
+
+    failure = "django_dbqueue_failure"
+    returns_kept_failure = False
+    """An INSERT that meets the same group gives its id as the last one inserted; else it gives no row."""
+    keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
+
+    def find_failures(self, queue: str, fingerprints: Sequence[str]) -> Statement:
+        """Read the fingerprint and the id of each of these groups that is there."""
+        return Statement(
+            f"SELECT fingerprint, id FROM {self.failure} "
+            f"WHERE queue = %s AND fingerprint IN ({self.holes(len(fingerprints))})",
+            (queue, *fingerprints),
+        )
+
+    def create_failure(self, queue: str, fingerprint: str, exception: str, place: str) -> Statement:
+        """Make a group, unless it is there by now."""
+        return Statement(
+            f"INSERT INTO {self.failure} (queue, fingerprint, exception, place) VALUES (%s, %s, %s, %s)"
+            f"{self.keep_failure}",
+            (queue, fingerprint, exception, place),
+        )

@@ -1,0 +1,148 @@
+"""Which errors are of one kind: the class of the exception, and the place that raised it.
+
+Read from the text that the column ``error`` keeps (``settle.error_text``): class and message, then the traceback. The
+place is file and function of the innermost frame, without the line, which moves with every edit. What has no traceback
+is told apart by its class; what has no class by its first words, numbers and names in quotes left out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import takewhile
+from typing import Final
+
+from django_dbqueue.lifecycle.settle import MAX_ERROR_BYTES, error_text
+
+MAX_EXCEPTION: Final = 200
+MAX_PLACE: Final = 300
+WORDS: Final = 6
+"""Of a text without a class, and of the reason of a Retry."""
+
+_HEADER = re.compile(r"^(?: *\+ )?(?:Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$')
+_CLASS = re.compile(r"^([^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?:: |:?$)")
+_OF_SUBS, _BETWEEN_SUBS = "    | ", re.compile(r"^  (?:  )?\+-")
+_PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
+_VARIABLE = re.compile(
+    r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w) | \S+@\S+ | \b0x[0-9a-f]+\b
+    | \b(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-?[0-9a-f]{4,})+\b | \d+(?:[.,:/-]\d+)*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_PLACES: Final = {
+    "TimedOut": re.compile(r"^TimedOut: (\S+) ran longer"),
+    "WorkerDied": re.compile(r"^WorkerDied: .* ended by (.+)\.$"),
+    "LeaseOver": re.compile(r"^LeaseOver: .* (stream \S+) ended"),
+    "StreamFailed": re.compile(r"^StreamFailed: .* (stream \S+) that"),
+}
+"""Where our own texts, which have no traceback, name a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of error: the class, or what stands for it, and the place, or ''."""
+
+    exception: str
+    place: str
+
+    @property
+    def fingerprint(self) -> str:
+        """What is equal for errors of one kind, and for no others: 64 hexadecimal digits."""
+        return sha256(f"{self.exception}\0{self.place}".encode()).hexdigest()
+
+
+def kind_of(error: str) -> Kind:
+    """Return the kind of an error by its text."""
+    text = (error_text(error) or "").strip()
+    parts = [(text[: header.start()].strip(), text[header.start() :]) for header in _HEADER.finditer(text)]
+    if not parts:
+        return _without_traceback(text)
+    # The message comes again at the end of the traceback, and may look like one
+    whole = [(head, trace.removesuffix(head)) for head, trace in parts if head and trace.endswith(f"\n{head}")]
+    head, trace = whole[0] if whole else parts[0]
+    lines = trace.split("\n")
+    begin = max(number for number, line in enumerate(lines) if _HEADER.match(line))
+    body, subs = lines[begin + 1 :], []
+    if "Group" in lines[begin]:
+        subs = _classes_of_subs(body)
+        body = [line.strip()[2:] if line.strip() != "|" else "" for line in takewhile(_is_of_the_group, body)]
+    frames, rest = _walk(body)
+    is_cut = not whole and not _class_of(rest) and len(text.encode()) >= MAX_ERROR_BYTES - 3
+    name = _class_of(head.split("\n")) or _class_of(rest) or _words(head)
+    if subs:
+        name = f"{name} ({', '.join(sorted(set(subs)))})"
+    return _kind(name, _first_of_the_user(frames) if is_cut else (frames[-1] if frames else ""))
+
+
+def _without_traceback(text: str) -> Kind:
+    lines = text.split("\n")
+    name = _class_of(lines[:1]) or (_class_of(lines) if text.startswith('File "') else "")
+    if name == "Retry":
+        return _kind(name, _words(text.removeprefix("Retry: ")))
+    if name:
+        match = _PLACES[name].match(text) if name in _PLACES else None
+        return _kind(name, match[1] if match else "")
+    return _kind(_words(text), "")
+
+
+def _kind(exception: str, place: str) -> Kind:
+    if len(place) > MAX_PLACE:
+        place = f"…{place[1 - MAX_PLACE :]}"
+    return Kind(exception[:MAX_EXCEPTION], place)
+
+
+def _walk(lines: Sequence[str]) -> tuple[list[str], Sequence[str]]:
+    """Return the places of a traceback's frames, innermost last, and the lines behind them: class and message."""
+    frames: list[str] = []
+    for number, line in enumerate(lines):
+        if match := _FRAME.match(line):
+            frames.append(f"{_short(match[1])}:{match[2]}")
+        elif line and not line.startswith(("    ", "  [Previous line repeated")):
+            return frames, lines[number:]
+    return frames, ()
+
+
+def _class_of(lines: Sequence[str]) -> str:
+    """Return the class that the first line that can be one names; a SyntaxError shows its source before."""
+    return next((match[1] for line in lines if (match := _CLASS.match(line))), "")
+
+
+def _is_of_the_group(line: str) -> bool:
+    return line.startswith("  |")
+
+
+def _classes_of_subs(lines: Sequence[str]) -> list[str]:
+    """Return the class of each exception that a group holds."""
+    parts: list[list[str]] = []
+    for line in lines:
+        if _BETWEEN_SUBS.match(line):
+            parts.append([])
+        elif parts and line.startswith(_OF_SUBS):
+            parts[-1].append(line.removeprefix(_OF_SUBS))
+    found = []
+    for part in parts:
+        begin = max((number + 1 for number, line in enumerate(part) if _HEADER.match(line)), default=0)
+        found.append(_class_of(_walk(part[begin:])[1]))
+    return [name for name in found if name]
+
+
+def _first_of_the_user(frames: Sequence[str]) -> str:
+    """Return the handler's own frame: of a text that was cut, the innermost that is left is one by chance."""
+    return next((place for place in frames[:-1] if not place.startswith("django_dbqueue/")), "")
+
+
+def _short(file: str) -> str:
+    """Return a file's path below what Python imports from: the same in every place that the code is deployed to."""
+    file = file.replace("\\", "/")
+    if _PACKAGES.match(file):
+        return _PACKAGES.sub("", file)
+    roots = (entry.replace("\\", "/").rstrip("/") + "/" for entry in sys.path if entry.strip("/\\"))
+    return file.removeprefix(max((root for root in roots if file.startswith(root)), key=len, default=""))
+
+
+def _words(text: str) -> str:
+    first = text.strip().partition("\n")[0]
+    return " ".join(_VARIABLE.sub("…", first).split()[:WORDS])
