@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.codecs import decode
+from django_dbqueue.ledger import freeing
+from django_dbqueue.ledger.delivering import FAILED
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.lifecycle.settle import MAX_ERROR_BYTES, error_text
@@ -200,12 +202,11 @@ def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
         ("WorkerGone: session gone: worker a:17 has missed three beats, and …", Kind("WorkerGone", "")),
         (LEASE_OVER, Kind("LeaseOver", "")),
         (
-            "LeaseOver: the lease of claim 7 of stream lake ended, and nobody had acked it.",
+            freeing.LEASE_OVER.format(number=7, stream="lake"),
             Kind("LeaseOver", "stream lake"),
         ),
         (
-            "StreamFailed: the batches of stream lake that delivered this message alone failed, and its reads are "
-            "spent.",
+            FAILED.format(stream="lake"),
             Kind("StreamFailed", "stream lake"),
         ),
         ("Interrupted: the worker was stopped before the handler returned.", Kind("Interrupted", "")),
@@ -230,8 +231,8 @@ def test_what_undecodable_payloads_raise_has_a_place() -> None:
 def test_anything_that_stands_in_the_column_has_a_kind_that_can_be_stored() -> None:
     chance = random.Random(7)
     pieces = ["\n", "\n\n", "  ", "Traceback (most recent call last):\n", '  File "a", line 1, in b\n', "    x\n", ":",
-              "  + Exception Group Traceback (most recent call last):\n", "  | ", "    | ", "  +-+---- 1 ----\n", "é☃🎉",
-              "ValueError", "\0", "\udc80", "'", '"', "7" * 9, "\x0b", "\u2028"]  # fmt: skip
+              "  + Exception Group Traceback (most recent call last):\n", "  | ", "    | ", "  +-+---- 1 ----\n",
+              "é☃🎉", "ValueError", "\0", "\udc80", "'", '"', "7" * 9, "\x0b", "\u2028"]  # fmt: skip
     for _ in range(3_000):
         text = "".join(chance.choices(pieces, k=chance.randrange(1, 30))) * chance.choice((1, 1, 1, 800))
         found = kind_of(text)
