@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import display
+from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.listing import LIST_CAP, MAX_ID, BoundedChangeList
-from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.models import ArchivedMessage
 
 _OUTCOMES = {
@@ -34,7 +34,7 @@ class ArchiveChangeList(BoundedChangeList):
 
 
 @admin.register(ArchivedMessage)
-class ArchivedMessageAdmin(ReadOnlyAdmin):
+class ArchivedMessageAdmin(ContentAdmin):
     """Messages that left the hot table."""
 
     list_display = ("number", "how", "queue", "key", "reads", "created_at", "finished_at", "archived_at")
@@ -50,8 +50,6 @@ class ArchivedMessageAdmin(ReadOnlyAdmin):
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
-        sees = request.user.has_perm(f"{self.opts.app_label}.view_payload")
-        content = ["payload", "headers"] if sees else ["payload_hidden"]
         first = [
             "number",
             "how",
@@ -61,9 +59,16 @@ class ArchivedMessageAdmin(ReadOnlyAdmin):
             "reads",
             "crashes",
             "error_block",
-            "content_type",
         ]
-        return [*first, *content, "created_at", "due_at", "claimed_at", "finished_at", "archived_at"]
+        return [
+            *first,
+            *self.content_fields(request),
+            "created_at",
+            "due_at",
+            "claimed_at",
+            "finished_at",
+            "archived_at",
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.get_fields(request, obj)
@@ -79,19 +84,3 @@ class ArchivedMessageAdmin(ReadOnlyAdmin):
     @admin.display(description=_("reads"))
     def reads(self, obj: Any) -> str:
         return display.reads(obj)
-
-    @admin.display(description=_("error"))
-    def error_block(self, obj: Any) -> str:
-        return display.block(obj.error) if obj.error else display.NOTHING
-
-    @admin.display(description=_("payload"))
-    def payload(self, obj: Any) -> str:
-        return display.payload_block(obj)
-
-    @admin.display(description=_("payload"))
-    def payload_hidden(self, _obj: Any) -> str:
-        return display.hidden()
-
-    @admin.display(description=_("headers"))
-    def headers(self, obj: Any) -> str:
-        return display.headers_block(obj)

@@ -27,7 +27,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.admin.display import state_badge
+from django_dbqueue.admin.display import NOTHING, state_badge
 from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID
 from django_dbqueue.admin.operate import Outcome, Pin, operate
 from django_dbqueue.admin.reason import ReasonForm
@@ -96,7 +96,7 @@ class Confirmation:
             raise PermissionDenied
         rows = list(rows)
         StreamClaim.objects.using(self.admin.alias).join(rows)
-        entries = [self._entry(verb, row) for row in rows]
+        entries = [self._entry(verb, row) | {"error": self.admin.first_line(request, row) or NOTHING} for row in rows]
         can = [entry for entry in entries if entry["can"]]
         count = ngettext("%(n)d message", "%(n)d messages", len(can)) % {"n": len(can)}
         if verb.asks_reason and form is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,8 +11,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.admin.states import State
-from django_dbqueue.codecs import decode_headers
-from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models.worker import ALIVE_WITHIN
 
 SHOWN = 32 * 1024
@@ -77,6 +74,11 @@ def hidden() -> str:
     return _("Payload and headers are shown to those who have the permission “Can see payloads”.")
 
 
+def hidden_error() -> str:
+    """Say who sees what an error says."""
+    return _("What it says may quote the payload, and is shown to those who have the permission “Can see payloads”.")
+
+
 def what_next(message: Any, state: State, now: datetime) -> str:
     """Say when it is due, how long its lease has left, or how long ago it ended."""
     if state.name in {"done", "dead"}:
@@ -116,30 +118,3 @@ def block(text: str, note: str = "") -> SafeString:
         label,
         text[:SHOWN],
     )
-
-
-def payload_block(message: Any) -> SafeString:
-    """Return the payload as people read it; what can't be decoded raw, with the reason."""
-    try:
-        payload = message.payload
-    except UndecodableMessage as error:
-        return block(message.body, _("It can't be decoded; this is the stored text. %(why)s") % {"why": error})
-    if isinstance(payload, bytes):
-        note = ngettext("%(size)s byte, shown as base64.", "%(size)s bytes, shown as base64.", len(payload))
-        return block(message.body, note % {"size": f"{len(payload):,}"})
-    if isinstance(payload, str) and message.content_type == "text":
-        return block(payload)
-    return block(json.dumps(payload, indent=2, ensure_ascii=False))
-
-
-def headers_block(message: Any) -> SafeString | str:
-    """Return the headers like a payload."""
-    if message.headers_text is None:
-        return NOTHING
-    try:
-        return block(json.dumps(decode_headers(message.headers_text), indent=2, ensure_ascii=False))
-    except UndecodableMessage as error:
-        return block(
-            message.headers_text,
-            _("They can't be decoded; this is the stored text. %(why)s") % {"why": error},
-        )

@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
 from django.utils.html import format_html
@@ -18,9 +17,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.confirmation import Confirmation
+from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.filters import QueueFilter, StateFilter
 from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
-from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.states import STATES, TAKEN, stage_of, state_of
 from django_dbqueue.admin.verbs import VERBS, Verb
 from django_dbqueue.models import Message, StreamClaim, Worker
@@ -38,7 +37,7 @@ def _action(verb: Verb) -> Any:
 
 
 @admin.register(Message)
-class MessageAdmin(ReadOnlyAdmin):
+class MessageAdmin(ContentAdmin):
     """Messages, read-only; the verbs change them."""
 
     list_display = ("number", "state", "queue", "key_cut", "when", "owner", "reads", "last_error")
@@ -74,7 +73,7 @@ class MessageAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         rows = super().get_queryset(request)
         # Ages by the database's clock.
-        return rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()), error_start=Left("error", 160))
+        return self.with_beginnings(request, rows.annotate(db_now=DbNow(output_field=UTCDateTimeField())))
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Show the owner where one can be, else the last error; both where states are mixed."""
@@ -90,7 +89,9 @@ class MessageAdmin(ReadOnlyAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
         changelist.title = _("Messages found") if changelist.state is None else changelist.state.title
-        self._join_owners(request, changelist.result_list)
+        self._join_owners(changelist.result_list)
+        for row in changelist.result_list:
+            row.first_line = self.first_line(request, row)
         return changelist
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -112,7 +113,7 @@ class MessageAdmin(ReadOnlyAdmin):
             return None
         return Confirmation(self).ask(request, verb, rows, filters=request.GET.urlencode())
 
-    def _join_owners(self, _request: HttpRequest, rows: list[Any]) -> None:
+    def _join_owners(self, rows: list[Any]) -> None:
         ids = {row.worker_id for row in rows if row.worker_id is not None}
         workers = Worker.objects.using(self.alias).in_bulk(ids)
         StreamClaim.objects.using(self.alias).join(rows)
@@ -127,15 +128,14 @@ class MessageAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
-            self._join_owners(request, [row])
+            self._join_owners([row])
         return row
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
-        content = ["payload", "headers"] if self._may(request, "view_payload") else ["payload_hidden"]
         return [
             (None, {"fields": ["state", "when", "age", "queue", "key", "priority"]}),
             (_("Last error"), {"fields": ["error_block"]}),
-            (_("Payload"), {"fields": ["content_type", *content]}),
+            (_("Payload"), {"fields": self.content_fields(request)}),
             (_("Delivery"), {"fields": ["owner", "reads", "crashes", "lease"]}),
             (_("Times"), {"fields": ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]}),
         ]
@@ -217,29 +217,12 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("last error"))
     def last_error(self, obj: Any) -> str:
-        lines = (obj.error_start or "").strip().splitlines()
-        if not lines:
+        if not obj.first_line:
             return display.NOTHING
-        return format_html('<span class="dbqueue-error">{}</span>', lines[0][:100])
+        return format_html('<span class="dbqueue-error">{}</span>', obj.first_line)
 
     @admin.display(description=gettext_lazy("lease"))
     def lease(self, obj: Any) -> str:
         if obj.lease_seconds is None:
             return display.NOTHING
         return _("%(seconds)s s") % {"seconds": f"{obj.lease_seconds:g}"}
-
-    @admin.display(description=gettext_lazy("error"))
-    def error_block(self, obj: Any) -> str:
-        return display.block(obj.error) if obj.error else display.NOTHING
-
-    @admin.display(description=gettext_lazy("payload"))
-    def payload(self, obj: Any) -> str:
-        return display.payload_block(obj)
-
-    @admin.display(description=gettext_lazy("payload"))
-    def payload_hidden(self, _obj: Any) -> str:
-        return display.hidden()
-
-    @admin.display(description=gettext_lazy("headers"))
-    def headers(self, obj: Any) -> str:
-        return display.headers_block(obj)

@@ -119,6 +119,22 @@ def test_payload_and_headers_are_shown_only_when_asked_for() -> None:
     assert "{'session': 'secret'}" in text
 
 
+def test_what_is_redacted_is_in_no_line(settings: Any) -> None:
+    settings.DBQUEUE = {"REDACT": ["password", "session"]}
+    message = waiting(payload={"password": "hush-1", "n": 1}, headers={"session": "hush-2"}, key="k")
+    Message.objects.filter(pk=message.pk).update(error="ValueError: hush-1 is no password, nor hush-2")
+    for asked in ((), ("--json",), ("--key", "k"), ("--payload",), ("--payload", "--json")):
+        _, text, _ = peek(QUEUE, *asked)
+        assert "hush" not in text
+        assert "ValueError: [redacted] is no password, nor [redacted]" in text
+    assert json.loads(text)["payload"] == {"password": "[redacted]", "n": 1}
+    settings.DBQUEUE = {"REDACT": "no.such.hook"}
+    for asked in ((), ("--json",), ("--payload",), ("--payload", "--json")):
+        _, text, _ = peek(QUEUE, *asked)
+        assert "hush" not in text
+    assert "no.such.hook failed" in json.loads(text)["hidden"]
+
+
 @pytest.mark.parametrize(
     ("payload", "shown"), [({"a": ["ü", None]}, {"a": ["ü", None]}), ("text", "text"), (b"\0\xff", "AP8="), (7, 7)]
 )

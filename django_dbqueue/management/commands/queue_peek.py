@@ -15,12 +15,13 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage, UnsupportedDatabase
+from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.lifecycle.rescue import queues_in_use
 from django_dbqueue.management.options import chosen_alias, unreadable, whole
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
+from django_dbqueue.redaction import content_of, error_text, is_redacting
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 EXIT_WRONG: Final = 2
@@ -83,7 +84,7 @@ class Command(BaseCommand):
 
     def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:
         rows = Message.objects.using(alias)
-        if not said["payload"]:
+        if not (said["payload"] or is_redacting()):  # what masks an error is looked for in payload and headers
             rows = rows.defer("body", "headers_text")
         if said["key"] is None:
             next_ones: list[Message] = rows.peek(queue, state=said["state"] or "ready", limit=said["limit"])
@@ -115,15 +116,18 @@ def _nothing(said: dict[str, Any], near: list[str]) -> str:
 def _as_json(message: Message, state: str, *, with_payload: bool) -> str:
     shown: dict[str, Any] = {"state": state, **{name: getattr(message, name) for name in SAID}}
     shown |= {name: _iso(getattr(message, name)) for name in MOMENTS}
-    shown["error"] = _first_line(message.error)
+    shown["error"] = _first_line(message)
     if with_payload:
+        content = content_of(message)
         shown["content_type"] = message.content_type
-        try:
-            payload = message.payload
-            shown["headers"] = message.headers
+        if content.hidden:
+            shown["hidden"] = content.hidden
+        elif broken := content.payload_broken or content.headers_broken:
+            shown["undecodable"] = broken
+        else:
+            payload = content.payload
+            shown["headers"] = content.headers
             shown["payload"] = base64.b64encode(payload).decode() if isinstance(payload, bytes) else payload
-        except UndecodableMessage as error:
-            shown["undecodable"] = str(error)
     return json.dumps(shown)
 
 
@@ -136,15 +140,10 @@ def _as_text(message: Message, state: str, *, with_payload: bool) -> str:
     if message.key is not None:
         parts.append(_("key %(key)r") % {"key": message.key})
     if message.error is not None:
-        parts.append(_("error %(error)r") % {"error": _first_line(message.error)})
+        parts.append(_("error %(error)r") % {"error": _first_line(message)})
     lines = ["  ".join(parts)]
     if with_payload:
-        try:
-            # repr, so that what others wrote can't steer the terminal
-            lines += [f"    {_cut(repr(message.payload))}"]
-            lines += [f"    {_cut(repr(message.headers))}"] if message.headers else []
-        except UndecodableMessage as error:
-            lines.append("    " + _("can't be decoded: %(error)s") % {"error": error})
+        lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
 
 
@@ -152,8 +151,22 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
-def _first_line(error: str | None) -> str | None:
-    return None if error is None else (error.splitlines() or [""])[0][:500]
+def _content(message: Message) -> list[str]:
+    content = content_of(message)
+    if content.hidden:
+        return [content.hidden]
+    if broken := content.payload_broken or content.headers_broken:
+        return [_("can't be decoded: %(error)s") % {"error": broken}]
+    # repr, so that what others wrote can't steer the terminal
+    return [_cut(repr(part)) for part in (content.payload, *filter(None, [content.headers]))]
+
+
+def _first_line(message: Message) -> str | None:
+    if message.error is None:
+        return None
+    # Who has a shell on the database's side sees everything but what is redacted for all.
+    text = error_text(message.error, of=message if is_redacting() else None, sees_payload=True)
+    return (text.splitlines() or [""])[0][:500]
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,185 @@
+"""What the pages of messages and of the history show of a message's content: payload, headers, error, a download.
+
+Payload and headers are for those who have the permission ``view_payload``; everybody else sees of an error its class
+and its places. What is redacted is decided in ``django_dbqueue.redaction`` and in no other place.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib import admin, messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_dbqueue import codecs
+from django_dbqueue.admin import display
+from django_dbqueue.admin.listing import MAX_ID
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.redaction import Content, content_of, error_text, is_redacting
+
+ERROR_READ: Final = 1_000
+"""Characters of an error that a list reads, to show the first line."""
+EXCERPT: Final = 8_192
+"""A list masks errors by payloads and headers of up to so many characters; beside longer ones it shows the outline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The content of a message as a list has read it."""
+
+    queue: str
+    body: str
+    content_type: str
+    headers_text: str | None
+
+
+class ContentAdmin(ReadOnlyAdmin):
+    """The rows of a model that holds messages, their content by the rules."""
+
+    def sees_payload(self, request: HttpRequest) -> bool:
+        """Whether this user may see payloads."""
+        return bool(request.user.has_perm(f"{self.opts.app_label}.view_payload"))
+
+    def content_fields(self, request: HttpRequest) -> list[str]:
+        """Return the fields that a page shows of the content."""
+        content = ["payload", "headers"] if self.sees_payload(request) else ["payload_hidden"]
+        return ["content_type", *content]
+
+    def with_beginnings(self, request: HttpRequest, rows: QuerySet[Any]) -> Any:
+        """Return the rows with the beginning of the error, and of what is needed to mask it."""
+        rows = rows.annotate(error_start=Left("error", ERROR_READ))
+        if not (is_redacting() and self.sees_payload(request)):
+            return rows
+        return rows.annotate(body_start=Left("body", EXCERPT + 1), headers_start=Left("headers_text", EXCERPT + 1))
+
+    def first_line(self, request: HttpRequest, row: Any) -> str:
+        """Return the first line of the error of a row ``with_beginnings``, as this user may see it."""
+        text = error_text(row.error_start, of=_excerpt(row), sees_payload=self.sees_payload(request))
+        return next(iter(text.strip().splitlines()), "")[:100]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row.sees_payload = self.sees_payload(request)
+        return row
+
+    # -- the download -------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}_payload"
+        return [
+            path("<int:pk>/payload/", self.admin_site.admin_view(self.download_payload), name=name),
+            *super().get_urls(),
+        ]
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        if self.sees_payload(request):
+            context["download_url"] = self._url("payload", context["original"].pk)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def download_payload(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Send the whole payload as a file, and write the admin log; so it is a POST."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not (self.has_view_permission(request) and self.sees_payload(request)):
+            raise PermissionDenied
+        row: Any = self.get_object(request, str(pk)) if pk <= MAX_ID else None
+        if row is None:
+            raise Http404
+        content = content_of(row)
+        if content.hidden:
+            messages.warning(request, content.hidden)
+            return HttpResponseRedirect(self._url("change", quote(pk)))
+        user: Any = request.user
+        LogEntry.objects.log_actions(user.pk, [row], CHANGE, _("Payload downloaded."))
+        return _attachment(f"{self.opts.model_name}-{pk}", row, content)
+
+    def _url(self, view: str, *args: Any) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
+
+    # -- fields -------------------------------------------------------------------------------------------
+
+    @admin.display(description=gettext_lazy("error"))
+    def error_block(self, obj: Any) -> str:
+        if not obj.error:
+            return display.NOTHING
+        note = "" if obj.sees_payload else display.hidden_error()
+        return display.block(error_text(obj.error, of=obj, sees_payload=obj.sees_payload), note)
+
+    @admin.display(description=gettext_lazy("payload"))
+    def payload(self, obj: Any) -> str:
+        content = content_of(obj)
+        if content.hidden:
+            return content.hidden
+        if content.payload_broken:
+            return _raw(content.payload, content.payload_broken)
+        if isinstance(content.payload, bytes):
+            size = len(content.payload)
+            note = ngettext("%(size)s byte, shown as base64.", "%(size)s bytes, shown as base64.", size)
+            return display.block(
+                codecs.encode(content.payload, max_bytes=2 * size + 4)[0], note % {"size": f"{size:,}"}
+            )
+        return display.block(_text(obj, content.payload))
+
+    @admin.display(description=gettext_lazy("headers"))
+    def headers(self, obj: Any) -> str:
+        content = content_of(obj)
+        if content.hidden or obj.headers_text is None:
+            return display.NOTHING
+        if content.headers_broken:
+            return _raw(content.headers, content.headers_broken)
+        return display.block(_pretty(content.headers))
+
+    @admin.display(description=gettext_lazy("payload"))
+    def payload_hidden(self, _obj: Any) -> str:
+        return display.hidden()
+
+
+def _excerpt(row: Any) -> Excerpt | None:
+    body, headers = getattr(row, "body_start", None), getattr(row, "headers_start", None)
+    if body is None or len(body) > EXCERPT or len(headers or "") > EXCERPT:
+        return None
+    return Excerpt(row.queue, body, row.content_type, headers)
+
+
+def _raw(text: str, why: str) -> SafeString:
+    return display.block(text, _("It can't be decoded; this is the stored text. %(why)s") % {"why": why})
+
+
+def _pretty(value: Any) -> str:
+    """Return JSON as people read it; a lone surrogate, which no page can carry, as JSON escapes it."""
+    return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+
+def _text(row: Any, payload: Any) -> str:
+    return payload if isinstance(payload, str) and row.content_type == codecs.TEXT else _pretty(payload)
+
+
+def _attachment(name: str, row: Any, content: Content) -> HttpResponse:
+    """Return the payload as a file that no browser opens: byte for byte as it was sent, where nothing is redacted."""
+    kind, ending = "text/plain; charset=utf-8", "txt"
+    data: str | bytes = row.body or ""
+    if content.payload_broken:
+        pass
+    elif isinstance(content.payload, bytes):
+        kind, ending, data = "application/octet-stream", "bin", content.payload
+    else:
+        data = _text(row, content.payload) if is_redacting() else data
+        ending = "json" if row.content_type == codecs.JSON else ending
+    response = HttpResponse(data, content_type=kind)
+    response["Content-Disposition"] = f'attachment; filename="{name}.{ending}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response
