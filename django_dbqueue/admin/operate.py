@@ -108,7 +108,7 @@ def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reas
         return Outcome(pin.id, name, moved=False, why=_("changed meanwhile, left alone"))
     message.held_token = pin.token
     try:
-        moved = verb.move(using, message, _with_author(verb, user, reason))
+        moved = verb.move(using, message, _with_author(verb, user, reason), user.get_username())
     except DuplicateKey as error:
         why = _("a newer live message has its key %(key)r") % {"key": error.key}
         return Outcome(pin.id, name, moved=False, why=why)

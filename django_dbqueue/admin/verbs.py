@@ -17,7 +17,7 @@ from django_dbqueue.statuses import RUNNING
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that can be done. ``move`` takes (alias, message, reason) and tells whether the row moved.
+    """One thing that can be done. ``move`` takes (alias, message, reason, actor) and tells whether the row moved.
 
     It raises DuplicateKey where a newer live message has the key, and other DBQueueErrors that say what to do.
     """
@@ -29,38 +29,38 @@ class Verb:
     many: Any
     question: Any
     done: Any
-    move: Callable[[str, Any, str], bool]
+    move: Callable[[str, Any, str, str], bool]
     asks_reason: bool = False
     once: bool = False
     """It leaves no mark on the row, so a confirmation is remembered in the session to be good only once."""
 
 
-def _requeue(using: str, message: Any, _reason: str) -> bool:
-    changed = requeue.requeue(using, [message])
+def _requeue(using: str, message: Any, _reason: str, actor: str) -> bool:
+    changed = requeue.requeue(using, [message], actor=actor)
     if changed.conflicts:
         raise changed.conflicts[0]
     return changed == 1
 
 
-def _release(using: str, message: Any, _reason: str) -> bool:
-    return not settle.release_many([message], using)
+def _release(using: str, message: Any, _reason: str, actor: str) -> bool:
+    return not settle.release_many([message], using, actor=actor)
 
 
-def _reject(using: str, message: Any, reason: str) -> bool:
+def _reject(using: str, message: Any, reason: str, actor: str) -> bool:
     if message.status == RUNNING:
-        return not settle.reject_many([message], using, reason=reason)
-    return requeue.reject_waiting(using, [message], reason=reason) == 1
+        return not settle.reject_many([message], using, reason=reason, actor=actor)
+    return requeue.reject_waiting(using, [message], reason=reason, actor=actor) == 1
 
 
-def _send_again(using: str, message: Any, _reason: str) -> bool:
-    changed: requeue.Changed = Message.objects.using(using).filter(pk=message.pk).send_again()
+def _send_again(using: str, message: Any, _reason: str, actor: str) -> bool:
+    changed: requeue.Changed = Message.objects.using(using).filter(pk=message.pk).send_again(by=actor)
     if changed.conflicts:
         raise changed.conflicts[0]
     return changed == 1
 
 
-def _drop(using: str, message: Any, reason: str) -> bool:
-    return requeue.drop(using, [message], reason=reason) == 1
+def _drop(using: str, message: Any, reason: str, actor: str) -> bool:
+    return requeue.drop(using, [message], reason=reason, actor=actor) == 1
 
 
 VERBS = {

@@ -83,6 +83,7 @@ TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "REDACT": _redaction,
     "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
     "SESSION_LOCKS": _of_type(bool, "True or False"),
+    "EVENT_RETENTION": _seconds(),
 }
 PER_QUEUE_RULES: Final[dict[str, Rule]] = {
     "lease": _seconds(above_zero=True),

@@ -8,10 +8,10 @@ from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.mysql import MySQLDialect
 from django_dbqueue.databases.postgresql import PostgreSQLDialect
 from django_dbqueue.databases.sqlite import SQLiteDialect
-from django_dbqueue.databases.words import Change, Claim, Statement
+from django_dbqueue.databases.words import Change, Claim, Event, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-__all__ = ["Change", "Claim", "Dialect", "Statement", "dialect_of"]
+__all__ = ["Change", "Claim", "Dialect", "Event", "Statement", "dialect_of"]
 
 _DIALECTS: dict[str, Dialect] = {
     "mysql": MySQLDialect(),

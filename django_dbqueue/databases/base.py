@@ -10,6 +10,7 @@ from django_dbqueue.databases.failing import Failing
 from django_dbqueue.databases.history import History
 from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
+from django_dbqueue.databases.recording import Recording
 from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.staging import Staging
 from django_dbqueue.databases.statistics import Statistics
@@ -19,6 +20,7 @@ from django_dbqueue.databases.streaming import Streaming
 class Dialect(
     Claiming,
     Moving,
+    Recording,
     Enqueueing,
     Archiving,
     Staging,

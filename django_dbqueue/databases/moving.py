@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django_dbqueue.databases.recording import (
+    DIED,
+    DROPPED,
+    FAILED,
+    INTERRUPTED,
+    REJECTED,
+    RELEASED,
+    REQUEUED,
+    RESCUED,
+)
 from django_dbqueue.databases.words import (
     SPENT,
     Change,
     Claim,
+    Event,
     Statement,
     Words,
 )
@@ -35,7 +46,7 @@ class Moving(Words):
         """run → nowhere: the ack of a queue that keeps no history."""
         return Change("", (), removes=True)
 
-    def _back(self, due: str, due_params: tuple[Any, ...], crashes: str, error: str | None) -> Change:
+    def _back(self, kind: str, due: str, due_params: tuple[Any, ...], crashes: str, error: str | None) -> Change:
         """Give back, charged; to the dead when the reads are spent. ``due`` is SQL for when it is due again."""
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "
@@ -45,37 +56,46 @@ class Moving(Words):
             f"live = CASE WHEN {SPENT} THEN NULL ELSE live END, "
             f"crashes = {crashes}, error = COALESCE(%s, error)",
             (*due_params, *due_params, error),
+            event=Event(kind, error, may_die=True),
         )
 
     def nack(self, delay: float | None, error: str | None) -> Change:
         """run → n after a delay in seconds, or where it stood; or dead."""
         if delay is None:
-            return self._back("due_at", (), "0", error)
-        return self._back(self.plus(self.now, "%s"), (delay,), "0", error)
+            return self._back(FAILED, "due_at", (), "0", error)
+        return self._back(FAILED, self.plus(self.now, "%s"), (delay,), "0", error)
 
     def cut_off(self, error: str) -> Change:
         """run → n, charged, neither failed nor a crash: its worker was told to stop."""
-        return self._back("due_at", (), "crashes", error)
+        return self._back(INTERRUPTED, "due_at", (), "crashes", error)
 
     def rescue(self, error: str) -> Change:
         """run → n, charged, and a crash: its owner is gone or its lease is over; or dead."""
-        return self._back("due_at", (), "crashes + 1", error)
+        return self._back(RESCUED, "due_at", (), "crashes + 1", error)
 
-    def reject(self, error: str, *, charged: bool = True) -> Change:
+    def reject(self, error: str, *, actor: str | None = None) -> Change:
         """run or n → dead."""
-        uncharge = "" if charged else "read_count = read_count - 1, "
+        return self._to_the_dead(error, "", Event(REJECTED, error, actor))
+
+    def bury(self, error: str, *, charged: bool = False) -> Change:
+        """run or n → dead: it had no read left. ``charged``: its last delivery was begun."""
+        return self._to_the_dead(error, "" if charged else "read_count = read_count - 1, ", Event(DIED, error))
+
+    def _to_the_dead(self, error: str, uncharge: str, event: Event) -> Change:
         return Change(
             f"{uncharge}status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = NULL, "
             f"finished_at = {self.now}, live = NULL, crashes = 0, error = %s",
             (error,),
+            event=event,
         )
 
-    def release(self) -> Change:
-        """run → n, uncharged, back where it stood. A suspect stays one."""
+    def release(self, *, actor: str | None = None, why: str | None = None) -> Change:
+        """run → n, uncharged, back where it stood. A suspect stays one. It is an event where an operator does it."""
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = due_at, finished_at = NULL, "
             "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END",
             (),
+            event=Event(RELEASED, why, actor) if actor or why else None,
         )
 
     def extend(self, seconds: float | None) -> Change:
@@ -84,20 +104,22 @@ class Moving(Words):
             return Change(f"available_at = {self.plus(self.now, 'lease_seconds')}", ())
         return Change(f"available_at = {self.plus(self.now, '%s')}", (seconds,))
 
-    def requeue(self) -> Change:
+    def requeue(self, *, actor: str | None = None) -> Change:
         """run or dead → n, as if new: due now, counts at zero, the key taken back."""
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {self.now}, due_at = {self.now}, "
             "finished_at = NULL, read_count = 0, crashes = 0, live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
             (),
+            event=Event(REQUEUED, actor=actor),
         )
 
-    def drop(self, error: str) -> Change:
+    def drop(self, error: str, *, actor: str | None = None) -> Change:
         """n, run or dead → y, marked by whom."""
         return Change(
             f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {self.now}, "
             f"finished_at = {self.now}, live = NULL, error = %s",
             (error,),
+            event=Event(DROPPED, error, actor),
         )
 
     # -- who may be moved ---------------------------------------------------------------------------------

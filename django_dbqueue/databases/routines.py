@@ -241,7 +241,7 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
 
 def _bury(dialect: Dialect, words: Words, name: str) -> Statement:
     """What a claim does with a row that had no read left, after it took it."""
-    change = dialect.reject(words.spent_before, charged=False)
+    change = dialect.bury(words.spent_before)
     return dialect.move(change, Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),)))
 
 

@@ -16,6 +16,7 @@ class SQLiteDialect(Dialect):
 
     now = f"strftime({_FORMAT}, 'now')"
     use_claim_index = f" INDEXED BY {CLAIM_INDEX}"
+    use_event_age = " INDEXED BY dbqueue_event_at"
     skip_locked = ""
     lock_row = ""
 
@@ -37,6 +38,9 @@ class SQLiteDialect(Dialect):
             "WHERE m.key_hash = wanted.key_hash AND m.live = 1",
             tuple(hashes),
         )
+
+    def joined(self, *texts: str) -> str:
+        return " || ".join(texts)
 
     def later_of(self, one: str, other: str) -> str:
         return f"MAX({one}, {other})"

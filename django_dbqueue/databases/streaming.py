@@ -248,18 +248,27 @@ class Streaming(Words):
 
     def move_due(self, change: Change, among: Among) -> Statement:
         """Move rows that wait, and that the same transaction has locked."""
+        fence = self.waiting(among)
         return Statement(
-            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {among.sql} AND status = '{NEW}'",
-            change.params + among.params,
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {fence.sql}",
+            change.params + fence.params,
         )
 
     def move_parked(self, change: Change, among: Among, token: int) -> Statement:
         """Move what a claim still holds of these rows."""
+        fence = self.held_in_claim(among, token)
         return Statement(
-            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {among.sql} "
-            f"AND status = '{RUNNING}' AND claim_token = %s",
-            (*change.params, *among.params, token),
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {fence.sql}",
+            change.params + fence.params,
         )
+
+    def waiting(self, among: Among) -> Statement:
+        """The fence of rows that wait."""
+        return Statement(f"{among.sql} AND status = '{NEW}'", among.params)
+
+    def held_in_claim(self, among: Among, token: int) -> Statement:
+        """The fence of what a claim still holds of these rows."""
+        return Statement(f"{among.sql} AND status = '{RUNNING}' AND claim_token = %s", (*among.params, token))
 
     def parked(self, among: Among, token: int) -> Statement:
         """Read what a claim still holds of these rows, locked: id, reads, reads allowed."""

@@ -71,12 +71,27 @@ class Claim(NamedTuple):
     token: int | None
 
 
+class Event(NamedTuple):
+    """What a move leaves in the life of each message, besides where the message then stands."""
+
+    kind: str
+    text: str | None = None
+    """The error, the evidence or the reason."""
+    actor: str | None = None
+    """Which person did it, where one did."""
+    may_die: bool = False
+    """Whether it is a death instead, where the reads are spent."""
+    failures: tuple[tuple[str, int], ...] = ()
+    """By queue, the kind of failure that it is."""
+
+
 class Change(NamedTuple):
-    """The SET clause of a move, with its parameters; or the removal of the row."""
+    """The SET clause of a move, with its parameters; or the removal of the row; and the event that it is, if any."""
 
     sql: str
     params: tuple[Any, ...]
     removes: bool = False
+    event: Event | None = None
 
 
 class Words:
@@ -141,6 +156,10 @@ class Words:
         if delay:
             return self.plus(self.now, "%s"), (delay,)
         return self.now, ()
+
+    def joined(self, *texts: str) -> str:
+        """SQL for texts one after the other."""
+        return f"CONCAT({', '.join(texts)})"
 
     def later_of(self, one: str, other: str) -> str:
         """SQL for the later of two moments."""

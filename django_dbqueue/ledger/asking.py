@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases import Change, Dialect, Statement
+from django_dbqueue.databases.streaming import Among
 
 Result = TypeVar("Result")
 
@@ -33,6 +34,14 @@ class Asking(Protocol):
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run work, again while errors pass."""
         ...
+
+
+def move_parked(connection: Asking, change: Change, among: Among, token: int) -> int:
+    """Move what a claim still holds of these rows, and record it where it is an event; return how many."""
+    dialect = connection.dialect
+    if change.event is not None:
+        connection.run(dialect.record(change.event, dialect.held_in_claim(among, token)))
+    return connection.run(dialect.move_parked(change, among, token))
 
 
 def new_number() -> int:

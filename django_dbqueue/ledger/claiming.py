@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from django_dbqueue.databases import Event
+from django_dbqueue.databases.recording import DIED
 from django_dbqueue.databases.streaming import ACKED, OPEN
 from django_dbqueue.exceptions import InvalidPipeline, StreamLost
 from django_dbqueue.ledger.asking import Asking, new_number
@@ -106,8 +108,10 @@ class Claimer:
         return True
 
     def _bury(self, connection: Asking, spent: list[int]) -> None:
-        change = connection.dialect.reject(SPENT_BEFORE)
-        run_over(connection, ranges_of(spent), lambda among: connection.dialect.move_due(change, among))
+        dialect, ranges = connection.dialect, ranges_of(spent)
+        event, change = Event(DIED, SPENT_BEFORE), dialect.bury(SPENT_BEFORE, charged=True)
+        run_over(connection, ranges, lambda among: dialect.record(event, dialect.waiting(among)))
+        run_over(connection, ranges, lambda among: dialect.move_due(change, among))
 
     def _park(self, connection: Asking, filling: _Filling, taken: list[int], last: int) -> int:
         """Take rows that this transaction has locked, and enter them into the ledger."""

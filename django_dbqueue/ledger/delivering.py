@@ -15,7 +15,7 @@ from typing import Final
 
 from django_dbqueue.databases.streaming import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.ledger.asking import Asking
+from django_dbqueue.ledger.asking import Asking, move_parked
 from django_dbqueue.ledger.ids import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.ledger.owning import own
 
@@ -115,7 +115,7 @@ def _charge(connection: Asking, stream: str, number: int, claim: _Standing) -> N
     _id, reads, allowed = rows[0]
     if allowed and reads >= allowed:
         error = FAILED.format(stream=stream)
-        connection.run(dialect.move_parked(dialect.reject(error), alone, claim.token))
+        move_parked(connection, dialect.bury(error, charged=True), alone, claim.token)
         logger.error("message %s of %s is dead: %s", message, claim.queue, error)
     else:
         connection.run(dialect.move_parked(dialect.charge_again(), alone, claim.token))

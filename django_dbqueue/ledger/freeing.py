@@ -14,7 +14,7 @@ from typing import Any, Final
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.streaming import FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
-from django_dbqueue.ledger.asking import Asking
+from django_dbqueue.ledger.asking import Asking, move_parked
 from django_dbqueue.ledger.ids import from_text, steps
 from django_dbqueue.ledger.owning import is_running
 
@@ -23,6 +23,7 @@ PART: Final = 500
 AT_ONCE: Final = 100
 """Claims in one look."""
 LEASE_OVER: Final = "LeaseOver: the lease of claim {number} of stream {stream} ended, and nobody had acked it."
+RELEASED: Final = "claim {number} of stream {stream} was released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ def release_stream(connection: Asking, name: str, *, force: bool = False) -> int
 
     freed = 0
     for number in connection.outermost(give_up):
-        freed += _free(connection, name, number, dialect.release(), lambda _: None, 2**63)
+        change = dialect.release(why=RELEASED.format(number=number, stream=name))
+        freed += _free(connection, name, number, change, lambda _: None, 2**63)
     return freed
 
 
@@ -135,5 +137,5 @@ def _give_back(connection: Asking, among: Any, token: int, change: Change) -> li
     with connection.transaction():
         rows = connection.fetch(connection.dialect.parked(among, token))
         if rows:
-            connection.run(connection.dialect.move_parked(change, among, token))
+            move_parked(connection, change, among, token)
     return [(int(row[0]), int(row[1]), row[2]) for row in rows]

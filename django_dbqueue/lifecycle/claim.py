@@ -21,6 +21,7 @@ from django.db import connections
 from django_dbqueue import signals
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
+from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
 from django_dbqueue.retry import outermost
@@ -101,8 +102,10 @@ class Claimer:
                     messages += self._claim_range(priority, limit - len(messages), token, lease, max_reads, marks)
             spent = [message for message in messages if 0 < message.max_reads < message.read_count]
             if spent:
-                change = dialect_of(connections[self.using]).reject(SPENT_BEFORE, charged=False)
-                settle_claims(self.using, change, [message.claim for message in spent])
+                change = dialect_of(connections[self.using]).bury(SPENT_BEFORE)
+                settle_claims(
+                    self.using, blamed(self.using, change, [self.queue]), [message.claim for message in spent]
+                )
         self._marks = marks
         if len(messages) < limit:
             self._look_again_at = 0.0

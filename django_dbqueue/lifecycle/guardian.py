@@ -22,6 +22,7 @@ from django.utils.translation import ngettext
 
 from django_dbqueue import signals
 from django_dbqueue.databases import Claim, Dialect, dialect_of
+from django_dbqueue.lifecycle.recording import blamed, move
 from django_dbqueue.lifecycle.rescue import BATCH
 from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
@@ -176,7 +177,8 @@ class Guardian:
             ids = {row.id for row in taken}
             if ids:
                 change = dialect.rescue(f"WorkerGone: {worker.evidence}.")
-                run(self._using, dialect.move(change, dialect.held([claim for claim in part if claim.id in ids])))
+                change = blamed(self._using, change, {row.queue for row in taken})
+                move(self._using, change, dialect.held([claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
                 run(self._using, dialect.delete_worker(worker.id))

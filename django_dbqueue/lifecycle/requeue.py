@@ -13,11 +13,12 @@ from typing import Any
 
 from django.db import IntegrityError, connections
 
-from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
+from django_dbqueue.databases import Change, Dialect, dialect_of
 from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
+from django_dbqueue.lifecycle.recording import move
 from django_dbqueue.lifecycle.settle import error_text
-from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
+from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -40,19 +41,19 @@ class Changed(int):
         return changed
 
 
-def requeue(using: str, messages: Iterable[Any]) -> Changed:
-    """{run, dead} → n, as if new."""
-    return _move_each(using, messages, RUNNING_OR_DEAD, lambda dialect: dialect.requeue())
+def requeue(using: str, messages: Iterable[Any], *, actor: str | None = None) -> Changed:
+    """{run, dead} → n, as if new. ``actor``, here and below, is the person who does it, if one does."""
+    return _move_each(using, messages, RUNNING_OR_DEAD, lambda dialect: dialect.requeue(actor=actor))
 
 
-def reject_waiting(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
+def reject_waiting(using: str, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
     """N → dead, by an operator."""
-    return _move_each(using, messages, WAITING, lambda dialect: dialect.reject(_said(reason)))
+    return _move_each(using, messages, WAITING, lambda dialect: dialect.reject(_said(reason), actor=actor))
 
 
-def drop(using: str, messages: Iterable[Any], *, reason: str) -> Changed:
+def drop(using: str, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
     """{n, run, dead} → y, marked by whom."""
-    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(_said(reason)))
+    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(_said(reason), actor=actor))
 
 
 def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -> bool:
@@ -66,7 +67,7 @@ def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -
             if not rows:
                 return False
             where = dialect.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
-            return run(using, dialect.move(dialect.drop(_said(reason)), where)) == 1
+            return move(using, dialect.drop(_said(reason)), where) == 1
 
     return outermost(connection, drop_it)
 
@@ -81,19 +82,14 @@ def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable
     conflicts: list[DBQueueError] = []
     for message in messages:
         try:
-            count += _move_one(using, message.claim, state, change)
+            count += _move_one(using, message, state, change)
         except IntegrityError:
             conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
     return Changed(count, conflicts)
 
 
-def _move_one(using: str, claim: Claim, state: str, change: Callable[[Dialect], Change]) -> int:
+def _move_one(using: str, message: Any, state: str, change: Callable[[Dialect], Change]) -> int:
     connection = connections[using]
     dialect = dialect_of(connection)
-    statement = dialect.move(change(dialect), dialect.unmoved(claim, state))
-
-    def move() -> int:
-        with short_transaction(using):
-            return run(using, statement)
-
-    return outermost(connection, move)
+    where = dialect.unmoved(message.claim, state)
+    return outermost(connection, lambda: move(using, change(dialect), where))

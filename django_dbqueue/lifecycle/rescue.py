@@ -16,7 +16,8 @@ from django_dbqueue import signals
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import Statement
 from django_dbqueue.lifecycle.claim import priorities_in_use
-from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
+from django_dbqueue.lifecycle.recording import blamed, move
+from django_dbqueue.lifecycle.statements import MessageType, fetch, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import RUNNING
 
@@ -72,5 +73,5 @@ def _rescue_range(using: str, queue: str, priority: int, but_token: int | None) 
         ids: list[Any] = [row[0] for row in rows]
         if ids:
             where = Statement(f"id IN ({dialect.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
-            run(using, dialect.move(dialect.rescue(LEASE_OVER), where))
+            move(using, blamed(using, dialect.rescue(LEASE_OVER), [queue]), where)
     return rows

@@ -8,7 +8,7 @@ They run on the caller's connection and join the caller's transaction.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -19,7 +19,8 @@ from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
+from django_dbqueue.lifecycle import recording
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.retry import outermost
 
 MAX_ERROR_BYTES = 16 * 1024
@@ -75,10 +76,8 @@ def extend_one(message: Any, using: str, *, seconds: float | timedelta | None) -
 
 
 def _settle_one(message: Any, using: str, verb: str, change: Change, *, settled: bool = True) -> None:
-    connection = connections[using]
-    dialect = dialect_of(connection)
-    statement = dialect.settle(change, [message.claim])
-    if outermost(connection, lambda: run(using, statement)) != 1:
+    change = recording.blamed(using, change, [message.queue])
+    if outermost(connections[using], lambda: recording.settle(using, change, [message.claim])) != 1:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
         raise LeaseLost(message.pk, verb)
@@ -107,15 +106,15 @@ def nack_many(
     return _settle_many(messages, using, "nack", lambda _: change)
 
 
-def reject_many(messages: Iterable[Any], using: str, *, reason: str) -> list[Any]:
-    """run → dead for each; return the ones that were lost."""
-    change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected")
+def reject_many(messages: Iterable[Any], using: str, *, reason: str, actor: str | None = None) -> list[Any]:
+    """run → dead for each; return the ones that were lost. ``actor`` is the person who does it, if one does."""
+    change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected", actor=actor)
     return _settle_many(messages, using, "reject", lambda _: change)
 
 
-def release_many(messages: Iterable[Any], using: str) -> list[Any]:
-    """run → n, uncharged, for each; return the ones that were lost."""
-    change = dialect_of(connections[using]).release()
+def release_many(messages: Iterable[Any], using: str, *, actor: str | None = None) -> list[Any]:
+    """run → n, uncharged, for each; return the ones that were lost. It is an event where an ``actor`` does it."""
+    change = dialect_of(connections[using]).release(actor=actor)
     return _settle_many(messages, using, "release", lambda _: change)
 
 
@@ -133,8 +132,10 @@ def _settle_many(
     for chunk in chunks(messages, MAX_IDS):
         changes = _by_change({message.claim: message.queue for message in chunk}, change_of)
         kept: dict[Claim, Change] = {}
+        queues = {message.queue for message in chunk}
         for change, claims in changes.items():
-            kept |= dict.fromkeys(_settle_distinct(using, change, claims), change)
+            told = recording.blamed(using, change, queues)
+            kept |= dict.fromkeys(_settle_distinct(using, told, claims), change)
         for message in chunk:
             if message.claim in kept:
                 message.forget(settled=settled, removed=kept[message.claim].removes)
@@ -167,33 +168,32 @@ def _settle_distinct(using: str, change: Change, claims: Iterable[Claim]) -> set
     return kept
 
 
-def settle_claims(using: str, change: Change, claims: Sequence[Claim]) -> set[int]:
-    """Move what these claims still hold, in one statement; return the ids that were moved."""
+def settle_claims(using: str, change: Change, claims: list[Claim]) -> set[int]:
+    """Move what these claims still hold, in one statement, and record it where it is an event; return the ids moved."""
     if not claims:
         return set()
     connection = connections[using]
     dialect = dialect_of(connection)
     if dialect.updates_return_rows:
-        statement = dialect.settle(change, claims, returning=True)
-        return {row[0] for row in outermost(connection, lambda: fetch(using, statement))}
+        return outermost(connection, lambda: recording.settle_and_tell(using, change, claims))
     if len(claims) == 1:
-        moved = outermost(connection, lambda: run(using, dialect.settle(change, claims)))
+        moved = outermost(connection, lambda: recording.settle(using, change, claims))
         return {claims[0].id} if moved else set()
     return outermost(connection, lambda: _move_counted(using, change, claims))
 
 
-def _move_counted(using: str, change: Change, claims: Sequence[Claim]) -> set[int]:
+def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:
     """Move where the server only counts: if the count is short, undo, lock to see which are held, and move those."""
     dialect = dialect_of(connections[using])
     try:
         with short_transaction(using):
-            if run(using, dialect.settle(change, claims)) < len(claims):
+            if recording.settle(using, change, claims) < len(claims):
                 raise _Short
     except _Short:
         with short_transaction(using):
             held = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims)))}
             if held:
-                run(using, dialect.settle(change, [claim for claim in claims if claim.id in held]))
+                recording.settle(using, change, [claim for claim in claims if claim.id in held])
             return held
     return {claim.id for claim in claims}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 
 class Failure(models.Model):
@@ -42,8 +42,8 @@ class MessageEvent(models.Model):
     read_count = models.PositiveIntegerField(_("reads"), null=True)
     claimed_at = UTCDateTimeField(_("claimed at"), null=True)
     conn_id = models.BigIntegerField(_("database session"), null=True)
-    worker = models.CharField(_("worker"), max_length=300, null=True)
-    actor = models.CharField(_("by"), max_length=200, null=True)
+    worker = KeyField(_("worker"), max_length=300, null=True)
+    actor = KeyField(_("by"), max_length=200, null=True)
     detail = ExactTextField(_("detail"), null=True)
     failure_id = models.BigIntegerField(_("failure"), null=True)
 

@@ -12,9 +12,10 @@ from django_dbqueue.codecs import decode_headers
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, requeue, streams
+from django_dbqueue.lifecycle import archive, recording, requeue, streams
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.requeue import Changed
+from django_dbqueue.lifecycle.statements import short_transaction
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.verbs import MAX_CLAIM, Verbs
@@ -125,19 +126,22 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             yield from page
             last = page[-1].pk
 
-    def requeue(self) -> Changed:
-        """Make running and dead ones as if new; return how many, with ``conflicts`` where the key was taken."""
-        return requeue.requeue(self._write_alias, self._each())
+    def requeue(self, *, by: str | None = None) -> Changed:
+        """Make running and dead ones as if new; return how many, with ``conflicts`` where the key was taken.
 
-    def drop_all(self, reason: str) -> Changed:
+        ``by``, here and below, is the person who does it, for the life line.
+        """
+        return requeue.requeue(self._write_alias, self._each(), actor=by)
+
+    def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return requeue.drop(self._write_alias, self._each(), reason=reason)
+        return requeue.drop(self._write_alias, self._each(), reason=reason, actor=by)
 
-    def reject_waiting(self, reason: str) -> Changed:
+    def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return requeue.reject_waiting(self._write_alias, self._each(), reason=reason)
+        return requeue.reject_waiting(self._write_alias, self._each(), reason=reason, actor=by)
 
-    def send_again(self) -> Changed:
+    def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
 
         Where a live message has the key already, or the row can't be decoded, none is sent; ``conflicts`` says so,
@@ -150,18 +154,9 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             if first_sent is not None and message.pk >= first_sent:
                 break  # the selection matches what it sends, and would never end
             try:
-                headers = {**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk}
-                new = self.enqueue(
-                    message.payload,
-                    queue=message.queue,
-                    key=message.key,
-                    priority=message.priority,
-                    max_reads=message.max_reads,
-                    lease=message.lease_seconds,
-                    headers=headers,
-                    on_conflict="error",
-                    using=self._write_alias,
-                )
+                with short_transaction(self._write_alias):
+                    new = self._send_again(message)
+                    recording.resent(self._write_alias, message, new.pk, actor=by)
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             except (UndecodableMessage, InvalidMessage) as error:
@@ -170,6 +165,19 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
                 sent += 1
                 first_sent = first_sent or new.pk
         return Changed(sent, conflicts)
+
+    def _send_again(self, message: Message) -> Message:
+        return self.enqueue(
+            message.payload,
+            queue=message.queue,
+            key=message.key,
+            priority=message.priority,
+            max_reads=message.max_reads,
+            lease=message.lease_seconds,
+            headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
+            on_conflict="error",
+            using=self._write_alias,
+        )
 
     def purge(self) -> int:
         """Move the done and dead ones into the history now; return how many.

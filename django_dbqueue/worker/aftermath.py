@@ -16,6 +16,7 @@ from django.db import DatabaseError, connections
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import ack_claims, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.models import Message, Worker
@@ -109,7 +110,17 @@ def _are_unlocked(using: str, claims: list[Claim]) -> bool:
 
 def _settle(using: str, change: Change, claims: list[Claim]) -> set[int]:
     """Move what is still held, and return the ids of it."""
-    return set().union(*(settle_claims(using, change, part) for part in chunks(claims, MAX_IDS)))
+    moved: set[int] = set()
+    for part in chunks(claims, MAX_IDS):
+        moved |= settle_claims(using, _blamed(using, change, part), part)
+    return moved
+
+
+def _blamed(using: str, change: Change, claims: list[Claim]) -> Change:
+    if change.event is None:
+        return change
+    rows = Message.objects.using(using).filter(pk__in=[claim.id for claim in claims])
+    return blamed(using, change, set(rows.values_list("queue", flat=True)))
 
 
 def _count_done(using: str, claims: list[Claim]) -> int:
@@ -135,7 +146,7 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
         consumer = consumers[row.queue]
         options = consumer.resolved()
         delay, text = backoff(options, row.read_count), timed_out(consumer, options)
-        if settle_claims(using, dialect.nack(delay, text), [claim]):
+        if settle_claims(using, blamed(using, dialect.nack(delay, text), [row.queue]), [claim]):
             moved.add(claim.id)
             board.expect_retry(time.monotonic() + delay)
             spent = 0 < (row.max_reads or 0) <= row.read_count

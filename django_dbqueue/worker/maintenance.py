@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle import archive, rescue, streams
+from django_dbqueue.lifecycle import archive, recording, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Queue, Schedule
 
@@ -77,4 +77,5 @@ class Maintenance:
                 walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
         Schedule.objects.using(self._using).forget()
         forget_workers(self._using, age=WORKER_ROWS_KEPT)
-        return more
+        gone = recording.forget_events(self._using, age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
+        return more or gone == ARCHIVE_AT_ONCE

@@ -15,6 +15,7 @@ from django.db import connections
 
 from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, fetch
 from django_dbqueue.models import ArchivedMessage
@@ -79,7 +80,7 @@ class Settler:
                 else dialect.nack(verdict.delay, verdict.error)
             )
             claim = delivery.message.claim
-            held = bool(settle_claims(self.using, change, [claim]))
+            held = bool(settle_claims(self.using, blamed(self.using, change, [delivery.message.queue]), [claim]))
             settled, gone = self._settled_before([] if held else [claim])
             del self._others[0]
             if settled:

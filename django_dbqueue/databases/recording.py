@@ -1,0 +1,99 @@
+"""What happened to a message beside the ordinary, written by the transaction that makes it so.
+
+A record is read from the rows as they stand before the move, under the fence of the move, and locks them: so the
+records are of exactly the rows that are moved, and still know whose claim it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from django_dbqueue.databases.words import SPENT, Event, Statement, Words
+
+FAILED: Final = "failed"
+"""Given back by its holder, who could not do it, and due again."""
+INTERRUPTED: Final = "interrupted"
+"""Cut off when its worker was stopped, and due again."""
+RESCUED: Final = "rescued"
+"""Taken from a holder who is gone, or whose lease is over, and due again."""
+DIED: Final = "died"
+"""One of these three when its reads were spent, or found without a read left."""
+REJECTED: Final = "rejected"
+"""Sent to the dead by its holder or an operator, or because it can't be decoded."""
+RELEASED: Final = "released"
+REQUEUED: Final = "requeued"
+RESENT: Final = "resent"
+DROPPED: Final = "dropped"
+
+DEADLY: Final = (DIED, REJECTED)
+"""Kinds after which a message is dead: one for each death."""
+
+COLUMNS: Final = (
+    "message_id",
+    "queue",
+    "kind",
+    "at",
+    "read_count",
+    "claimed_at",
+    "conn_id",
+    "worker",
+    "actor",
+    "detail",
+    "failure_id",
+)
+ACTOR_LENGTH: Final = 200
+DETAIL_LENGTH: Final = 1_000
+
+
+def storable(text: str | None, length: int) -> str | None:
+    """Return text as every server's columns take it, cut to so many characters; nothing for ''."""
+    if not text:
+        return None
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:length]
+
+
+def head_of(error: str | None) -> str | None:
+    """Return what a record keeps of an error: its class and message, not its traceback, which the message keeps."""
+    return storable((error or "").partition("\n\n")[0], DETAIL_LENGTH)
+
+
+class Recording(Words):
+    """Write, and forget, the records."""
+
+    event = "django_dbqueue_messageevent"
+    use_event_age = ""
+
+    def record(self, event: Event, where: Statement) -> Statement:
+        """Record what is about to be done to the rows of a fence, and lock them."""
+        facts, params = self.facts(event)
+        return Statement(
+            f"INSERT INTO {self.event} ({', '.join(COLUMNS)}) SELECT {facts} "
+            f"FROM {self.message} AS m{self.use_primary_key} WHERE {where.sql} ORDER BY id{self.lock_row}",
+            (*params, *where.params),
+        )
+
+    def facts(self, event: Event) -> tuple[str, tuple[object, ...]]:
+        """SQL for a record's columns, of rows that are called ``m``."""
+        kind = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{event.kind}' END" if event.may_die else f"'{event.kind}'"
+        failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
+        if blamed:
+            failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
+        worker = self.joined("w.host", "':'", "w.pid")
+        sql = (
+            f"id, queue, {kind}, {self.now}, read_count, claimed_at, conn_id, "
+            f"(SELECT {worker} FROM {self.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}"
+        )
+        return sql, (storable(event.actor, ACTOR_LENGTH), head_of(event.text), *blamed)
+
+    def old_events(self, age: float, limit: int) -> Statement:
+        """Lock records that are that many seconds old, oldest first; others lock others."""
+        return Statement(
+            f"SELECT id FROM {self.event}{self.use_event_age} WHERE at <= {self.plus(self.now, '%s')} "
+            f"ORDER BY at LIMIT %s{self.skip_locked}",
+            (-age, limit),
+        )
+
+    def delete_events(self, ids: Sequence[int]) -> Statement:
+        """Delete records that the same transaction has locked."""
+        return Statement(f"DELETE FROM {self.event} WHERE id IN ({self.holes(len(ids))})", tuple(ids))

@@ -1,0 +1,86 @@
+"""A move and what it leaves in the life of its messages are one commit: a kill between them leaves neither.
+
+Moves of the ordinary (an ack, a release by the holder) leave nothing, and are one statement. The others record first
+what they are about to move, under the same fence, and so lock it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+from django.db import connections
+
+from django_dbqueue.databases import Change, Claim, Event, Statement, dialect_of
+from django_dbqueue.databases.recording import RESENT
+from django_dbqueue.lifecycle.statements import fetch, run, short_transaction
+from django_dbqueue.retry import outermost
+
+Result = TypeVar("Result")
+
+BATCH = 500
+
+
+def move(using: str, change: Change, where: Statement) -> int:
+    """Move the rows of a fence and record it; return how many. It joins the caller's transaction."""
+    dialect = dialect_of(connections[using])
+    return _recorded(using, change.event, where, partial(run, using, dialect.move(change, where)), nothing=0)
+
+
+def settle(using: str, change: Change, claims: list[Claim]) -> int:
+    """Move, or remove, what these claims hold, and record it; return how many."""
+    dialect = dialect_of(connections[using])
+    statement = dialect.settle(change, claims)
+    return _recorded(using, change.event, dialect.held(claims), partial(run, using, statement), nothing=0)
+
+
+def settle_and_tell(using: str, change: Change, claims: list[Claim]) -> set[int]:
+    """The same where UPDATE returns rows; return the ids that were moved."""
+    dialect = dialect_of(connections[using])
+    statement = dialect.settle(change, claims, returning=True)
+
+    def go_on() -> set[int]:
+        return {row[0] for row in fetch(using, statement)}
+
+    return _recorded(using, change.event, dialect.held(claims), go_on, nothing=set())
+
+
+def _recorded(
+    using: str, event: Event | None, where: Statement, go_on: Callable[[], Result], *, nothing: Result
+) -> Result:
+    if event is None:
+        return go_on()
+    with short_transaction(using):
+        if not run(using, dialect_of(connections[using]).record(event, where)):
+            return nothing
+        return go_on()
+
+
+def resent(using: str, message: Any, new_id: int, *, actor: str | None) -> None:
+    """Record that a message was sent again, as another one, in the transaction that sends it."""
+    same = Statement("id = %s", (message.pk,))
+    run(using, dialect_of(connections[using]).record(Event(RESENT, f"#{new_id}", actor), same))
+
+
+def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:  # noqa: ARG001
+    """Return a change that knows which kind of failure it is in each of the queues that its messages are of."""
+    return change
+
+
+def forget_events(using: str, *, age: float, limit: int) -> int:
+    """Delete records that are so many seconds old, a bounded part of them; return how many."""
+    forgotten = 0
+    while forgotten < limit:
+        some = outermost(connections[using], partial(_forget_some, using, age, min(BATCH, limit - forgotten)))
+        forgotten += some
+        if some < BATCH:
+            break
+    return forgotten
+
+
+def _forget_some(using: str, age: float, limit: int) -> int:
+    dialect = dialect_of(connections[using])
+    with short_transaction(using):
+        ids = [row[0] for row in fetch(using, dialect.old_events(age, limit))]
+        return run(using, dialect.delete_events(ids)) if ids else 0
