@@ -12,7 +12,7 @@ from django.core.checks import Error
 
 from django_dbqueue.checks.options import check_settings
 from django_dbqueue.codecs import encode, encode_json
-from django_dbqueue.lifecycle.settle import error_text as as_stored
+from django_dbqueue.lifecycle.errors import error_text as as_stored
 from django_dbqueue.masking import UNTOLD, outline
 from django_dbqueue.redaction import MARK, content_of, error_text, is_redacting
 

@@ -28,6 +28,8 @@ DROPPED: Final = "dropped"
 
 DEADLY: Final = (DIED, REJECTED)
 """Kinds after which a message is dead: one for each death."""
+FAILURES: Final = (FAILED, RESCUED, DIED, REJECTED)
+"""Kinds that count for a group of failures."""
 
 COLUMNS: Final = (
     "message_id",

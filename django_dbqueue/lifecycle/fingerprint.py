@@ -15,7 +15,7 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Final
 
-from django_dbqueue.lifecycle.settle import MAX_ERROR_BYTES, error_text
+from django_dbqueue.lifecycle.errors import MAX_ERROR_BYTES, error_text
 
 MAX_EXCEPTION: Final = 200
 MAX_PLACE: Final = 300

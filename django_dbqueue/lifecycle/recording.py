@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from django.db import connections
 
 from django_dbqueue.databases import Change, Claim, Event, Statement, dialect_of
-from django_dbqueue.databases.recording import RESENT
+from django_dbqueue.databases.recording import FAILURES, RESENT
+from django_dbqueue.lifecycle.failures import failure_ids
 from django_dbqueue.lifecycle.statements import fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 
@@ -63,9 +64,18 @@ def resent(using: str, message: Any, new_id: int, *, actor: str | None) -> None:
     run(using, dialect_of(connections[using]).record(Event(RESENT, f"#{new_id}", actor), same))
 
 
-def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:  # noqa: ARG001
-    """Return a change that knows which kind of failure it is in each of the queues that its messages are of."""
-    return change
+def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:
+    """Return a change that knows which kind of failure it is in each of the queues that its messages are of.
+
+    What a person does is no failure, and what gives no error has no kind.
+    """
+    event = change.event
+    if event is None or event.kind not in FAILURES or event.actor or not event.text:
+        return change
+    names = sorted(set(queues))
+    ids = failure_ids(using, [(name, event.text) for name in names])
+    known = tuple((name, number) for name, number in zip(names, ids, strict=True) if number is not None)
+    return change._replace(event=event._replace(failures=known))
 
 
 def forget_events(using: str, *, age: float, limit: int) -> int:

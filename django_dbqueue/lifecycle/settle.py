@@ -7,7 +7,6 @@ They run on the caller's connection and join the caller's transaction.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -20,22 +19,9 @@ from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle import recording
+from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.retry import outermost
-
-MAX_ERROR_BYTES = 16 * 1024
-
-
-def error_text(error: str | BaseException | None) -> str | None:
-    """Return what the column ``error`` keeps: class, message and traceback, cut at 16 KiB, storable everywhere."""
-    if error is None:
-        return None
-    if isinstance(error, BaseException):
-        head = "".join(traceback.format_exception_only(error)).strip()
-        trace = "".join(traceback.format_exception(error)).strip()
-        error = head if trace == head else f"{head}\n\n{trace}"
-    data = str(error).replace("\0", "\\0").encode("utf-8", "backslashreplace")
-    return data[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
 
 def ack_of(using: str, queue: str) -> Change:

@@ -14,7 +14,7 @@ from django.db import connections, transaction
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.exceptions import LeaseLost, UndecodableMessage
-from django_dbqueue.lifecycle.settle import error_text
+from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.retry import is_victim, outermost
 from django_dbqueue.worker.holding import Delivery
 from django_dbqueue.worker.sessions import leave_clean

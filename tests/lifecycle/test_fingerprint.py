@@ -11,9 +11,9 @@ import pytest
 from django_dbqueue.codecs import decode
 from django_dbqueue.ledger import freeing
 from django_dbqueue.ledger.delivering import FAILED
+from django_dbqueue.lifecycle.errors import MAX_ERROR_BYTES, error_text
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
-from django_dbqueue.lifecycle.settle import MAX_ERROR_BYTES, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
