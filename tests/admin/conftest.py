@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
+from tests.admin.browser import lawless_page, page  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

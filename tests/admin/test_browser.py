@@ -1,133 +1,23 @@
-"""The admin in a real browser, under a strict policy, by mouse and by keyboard.
-
-Screenshots go where DBQUEUE_TEST_SCREENSHOTS says, else into the test's temporary directory.
-"""
+"""The admin in a real browser, under a strict policy, by mouse and by keyboard."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from django.conf import settings
-from django.contrib.auth.models import User
-from django.test import override_settings
-from selenium import webdriver
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from django_dbqueue.models import Message, Queue, QueueStatistic, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.admin.browser import Page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-CHROMEDRIVER = shutil.which("chromedriver")
 EVIL = '</pre><script>alert("pwned")</script><img src=x onerror=alert(1)>'
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Page:
-    """What a person does at a browser."""
-
-    def __init__(self, driver: Any, base: str, shots: Path) -> None:
-        self.driver = driver
-        self.base = base
-        self.shots = shots
-
-    def open(self, path: str) -> None:
-        self.driver.get(self.base + path)
-
-    def find(self, selector: str) -> Any:
-        return WebDriverWait(self.driver, 20).until(lambda d: d.find_element(By.CSS_SELECTOR, selector))
-
-    def click(self, selector: str) -> None:
-        """Click, and wait until the next page has replaced this one."""
-        here = self.find("html")
-        self.find(selector).click()
-        self.wait_until_gone(here)
-
-    def press(self, key: str) -> Any:
-        """Press a key where the focus is, and return the element that has it then."""
-        self.driver.switch_to.active_element.send_keys(key)
-        return self.driver.switch_to.active_element
-
-    def tab_to(self, selector: str) -> Any:
-        """Walk by the Tab key to an element; fail when the keyboard can't get there."""
-        wanted = self.find(selector)
-        for _ in range(120):
-            if self.driver.switch_to.active_element == wanted:
-                return wanted
-            self.driver.switch_to.active_element.send_keys(Keys.TAB)
-        raise AssertionError(f"Tab never reaches {selector}")
-
-    def enter(self) -> None:
-        """Press Enter, and wait until the next page has replaced this one."""
-        here = self.find("html")
-        self.press(Keys.ENTER)
-        self.wait_until_gone(here)
-
-    def wait_until_gone(self, element: Any) -> None:
-        from selenium.webdriver.support.expected_conditions import staleness_of
-
-        WebDriverWait(self.driver, 20).until(staleness_of(element))
-        WebDriverWait(self.driver, 20).until(lambda d: d.execute_script("return document.readyState") == "complete")
-
-    @property
-    def text(self) -> str:
-        return str(self.find("body").text)
-
-    def shot(self, name: str) -> None:
-        self.driver.save_screenshot(str(self.shots / f"{name}.png"))
-
-    def complaints(self) -> list[str]:
-        """What the browser's console says of this page, the policy's violations among it."""
-        return [line["message"] for line in self.driver.get_log("browser") if "favicon" not in line["message"]]
-
-
-@pytest.fixture
-def page(live_server: Any, tmp_path: Path) -> Iterator[Page]:
-    User.objects.create_superuser("op", password="secret")
-    options = webdriver.ChromeOptions()
-    assert CHROMIUM, "chromium is not installed: bin/test installs it"
-    assert CHROMEDRIVER, "chromedriver is not installed: bin/test installs it"
-    options.binary_location = CHROMIUM
-    for flag in (
-        "headless",
-        "no-sandbox",
-        "disable-gpu",
-        "disable-quic",
-        "disable-dev-shm-usage",
-        "no-first-run",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        "window-size=1280,900",
-        f"user-data-dir={tmp_path / 'profile'}",
-    ):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    shots = Path(os.environ.get("DBQUEUE_TEST_SCREENSHOTS", tmp_path))
-    shots.mkdir(parents=True, exist_ok=True)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
-    apps = ["django_dbqueue", *(app for app in settings.INSTALLED_APPS if app != "django_dbqueue")]
-    try:
-        with override_settings(MIDDLEWARE=["tests.admin.csp.strict_policy", *settings.MIDDLEWARE], INSTALLED_APPS=apps):
-            yield Page(driver, live_server.url, shots)
-    finally:
-        driver.quit()
-
-
-def log_in(page: Page) -> None:
-    page.open("/admin/")
-    page.find("#id_username").send_keys("op" + Keys.TAB + "secret")
-    page.enter()
 
 
 def fill() -> dict[str, Message]:
@@ -167,7 +57,7 @@ def fill() -> dict[str, Message]:
 
 def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     rows = fill()
-    log_in(page)
+    page.log_in()
     page.shot("index")
     assert "Stuck messages" in page.text  # from the index, too, where the app stands before the admin
     page.open("/admin/django_dbqueue/")
@@ -219,15 +109,13 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.open(url("changelist", model="queuestatistic"))
     page.shot("statistics")
     assert page.find("rect.dbqueue-bar").size["height"] > 0
-    assert not [line for line in page.complaints() if "Content Security Policy" in line or "SEVERE" in line]
+    assert page.complaints() == []
 
 
 def test_lists_are_read_in_the_dark_too(page: Page) -> None:
     rows = fill()
-    page.driver.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-    )
-    log_in(page)
+    page.go_dark()
+    page.log_in()
     for state in ("dead", "running", "delayed", "done"):
         page.open(url("changelist") + f"?state={state}")
         page.shot(f"dark_{state}")
@@ -235,3 +123,13 @@ def test_lists_are_read_in_the_dark_too(page: Page) -> None:
     page.shot("dark_detail")
     page.open(url("changelist", model="queue"))
     page.shot("dark_queues")
+
+
+def test_the_policy_that_the_pages_are_tried_under_is_in_force(page: Page) -> None:
+    page.log_in()
+    page.driver.execute_script(
+        "const script = document.createElement('script'); script.textContent = 'window.ran = true';"
+        "document.body.append(script); document.body.setAttribute('style', 'color: red')"
+    )
+    assert page.driver.execute_script("return window.ran") is None
+    assert len([line for line in page.complaints() if "Content Security Policy" in line]) == 2

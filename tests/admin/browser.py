@@ -1,0 +1,172 @@
+"""A real browser before a real server, under the strict policy. Fixture ``page``; screenshots go where
+DBQUEUE_TEST_SCREENSHOTS says, else into the test's temporary directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.staticfiles.handlers import StaticFilesHandler
+from django.test import override_settings
+from django.test.testcases import LiveServerThread
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.ui import WebDriverWait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMEDRIVER = shutil.which("chromedriver")
+POLICY = "tests.admin.csp.strict_policy"
+
+
+class Page:
+    """What a person does at a browser."""
+
+    def __init__(self, driver: Any, base: str, shots: Path) -> None:
+        self.driver = driver
+        self.base = base
+        self.shots = shots
+
+    def open(self, path: str) -> None:
+        self.driver.get(self.base + path)
+
+    def log_in(self) -> None:
+        self.open("/admin/")
+        self.find("#id_username").send_keys("op" + Keys.TAB + "secret")
+        self.enter()
+
+    def find(self, selector: str) -> Any:
+        return WebDriverWait(self.driver, 20).until(lambda d: d.find_element(By.CSS_SELECTOR, selector))
+
+    def click(self, selector: str) -> None:
+        """Click, and wait until the next page has replaced this one."""
+        here = self.find("html")
+        self.find(selector).click()
+        self.wait_until_gone(here)
+
+    def press(self, key: str) -> Any:
+        """Press a key where the focus is, and return the element that has it then."""
+        self.driver.switch_to.active_element.send_keys(key)
+        return self.driver.switch_to.active_element
+
+    def tab_to(self, selector: str) -> Any:
+        """Walk by the Tab key to an element; fail when the keyboard can't get there."""
+        wanted = self.find(selector)
+        for _ in range(120):
+            if self.driver.switch_to.active_element == wanted:
+                return wanted
+            self.driver.switch_to.active_element.send_keys(Keys.TAB)
+        raise AssertionError(f"Tab never reaches {selector}")
+
+    def enter(self) -> None:
+        """Press Enter, and wait until the next page has replaced this one."""
+        here = self.find("html")
+        self.press(Keys.ENTER)
+        self.wait_until_gone(here)
+
+    def wait_until_gone(self, element: Any) -> None:
+        WebDriverWait(self.driver, 20).until(staleness_of(element))
+        WebDriverWait(self.driver, 20).until(lambda d: d.execute_script("return document.readyState") == "complete")
+
+    def go_dark(self, *, dark: bool = True) -> None:
+        """Prefer the dark theme, as the system's setting says it."""
+        value = "dark" if dark else "light"
+        features = [{"name": "prefers-color-scheme", "value": value}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    @property
+    def text(self) -> str:
+        return str(self.find("body").text)
+
+    def shot(self, name: str) -> None:
+        self.driver.save_screenshot(str(self.shots / f"{name}.png"))
+
+    def complaints(self) -> list[str]:
+        """What the browser's console has said since it was asked, the policy's violations among it."""
+        return [line["message"] for line in self.driver.get_log("browser") if "favicon" not in line["message"]]
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Serve this test's database; the server reads the settings as it starts, and so one belongs to each test."""
+    thread = LiveServerThread("localhost", StaticFilesHandler)
+    thread.daemon = True
+    thread.start()
+    thread.is_ready.wait()
+    try:
+        if thread.error:
+            raise thread.error
+        yield f"http://localhost:{thread.port}"
+    finally:
+        thread.terminate()
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
+    """Drive a Chromium with a profile of its own."""
+    assert CHROMIUM, "chromium is not installed: bin/test installs it"
+    assert CHROMEDRIVER, "chromedriver is not installed: bin/test installs it"
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "disable-dev-shm-usage",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "window-size=1280,900",
+        f"user-data-dir={profile}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@contextmanager
+def opened_browser(directory: Path, *, middleware: tuple[str, ...]) -> Iterator[Page]:
+    """Give a browser before a server with this middleware in front of the others, and the operator op/secret."""
+    User.objects.create_superuser("op", password="secret")
+    shots = Path(os.environ.get("DBQUEUE_TEST_SCREENSHOTS", directory))
+    shots.mkdir(parents=True, exist_ok=True)
+    apps = ["django_dbqueue", *(app for app in settings.INSTALLED_APPS if app != "django_dbqueue")]
+    with (
+        override_settings(
+            MIDDLEWARE=[*middleware, *settings.MIDDLEWARE], INSTALLED_APPS=apps, ALLOWED_HOSTS=["localhost"]
+        ),
+        serving() as base,
+        chromium(directory / "profile") as driver,
+    ):
+        yield Page(driver, base, shots)
+
+
+@pytest.fixture
+def page(transactional_db: None, tmp_path: Path) -> Iterator[Page]:
+    """Under ``Content-Security-Policy: default-src 'self'``, with the console's shortcuts on the first page."""
+    with opened_browser(tmp_path, middleware=(POLICY,)) as page:
+        yield page
+
+
+@pytest.fixture
+def lawless_page(transactional_db: None, tmp_path: Path) -> Iterator[Page]:
+    """Without a policy, so that nothing but escaping keeps a script from running."""
+    with opened_browser(tmp_path, middleware=()) as page:
+        yield page
