@@ -20,7 +20,7 @@ from django_dbqueue.admin.states import STATES, State
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.depths import Capped
-from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models import Message
 
 LIST_CAP = 500
@@ -57,10 +57,6 @@ class Walk:
                 if len(found) >= limit:
                     return found
         return found
-
-    def count(self, state: State, queue: str) -> Capped:
-        """Return how many messages of the queue are in this state, up to the cap of a cell."""
-        return Capped(len(self.ids(state, [queue], limit=CELL_CAP + 1)), CELL_CAP)
 
     def ids_by_search(self, text: str, queues: Iterable[str], *, limit: int) -> list[int]:
         """Return ids of the message with this id, and of those with this key, newest first in each queue."""

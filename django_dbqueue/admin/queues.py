@@ -19,10 +19,11 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.listing import walk_of
+from django_dbqueue.admin.listing import CELL_CAP, walk_of
 from django_dbqueue.admin.pausing import Pausing
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.states import STATES
+from django_dbqueue.lifecycle.depths import Capped, depths
 from django_dbqueue.models import Message, Queue
 
 
@@ -97,7 +98,9 @@ class QueueAdmin(ReadOnlyAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
         changelist.title = _("Queues")
-        self._give_walk(request, changelist.result_list)
+        counts = self._counts([queue.name for queue in changelist.result_list])
+        for queue in changelist.result_list:
+            queue.counts, queue.links = counts[queue.name], self._sees_messages(request)
         return changelist
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Queue | None:
@@ -106,13 +109,15 @@ class QueueAdmin(ReadOnlyAdmin):
         if queue is None and object_id in walk_of(request, self.alias).queues:
             queue = Queue(name=object_id)
         if queue is not None:
-            self._give_walk(request, [queue])
+            queue.counts, queue.links = None, self._sees_messages(request)
         return queue  # type: ignore[no-any-return]
 
-    def _give_walk(self, request: HttpRequest, queues: list[Any]) -> None:
-        sees = request.user.has_perm(f"{self.opts.app_label}.view_message")
-        for queue in queues:
-            queue.walk, queue.links = walk_of(request, self.alias), sees
+    def _sees_messages(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm(f"{self.opts.app_label}.view_message"))
+
+    def _counts(self, names: list[str]) -> dict[str, dict[str, Capped]]:
+        found = depths(self.alias, names, states=STATES, cap=CELL_CAP)
+        return {name: depth.counts for name, depth in found.items()}
 
     # -- pause and resume ---------------------------------------------------------------------------------
 
@@ -168,7 +173,9 @@ class QueueAdmin(ReadOnlyAdmin):
 
     def count(self, obj: Any, state: str) -> str:
         """Return the capped count, as a link to the list that it counts."""
-        count = obj.walk.count(STATES[state], obj.name)
+        if obj.counts is None:
+            obj.counts = self._counts([obj.name])[obj.name]
+        count = obj.counts[state]
         kind = f"dbqueue-count dbqueue-count-{state}" if count else "dbqueue-count"
         if not count or not obj.links:
             return format_html('<span class="{}">{}</span>', kind, str(count))

@@ -12,6 +12,7 @@ from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.recording import Recording
 from django_dbqueue.databases.scanning import Scanning
+from django_dbqueue.databases.skipping import Skipping
 from django_dbqueue.databases.staging import Staging
 from django_dbqueue.databases.statistics import Statistics
 from django_dbqueue.databases.streaming import Streaming
@@ -26,6 +27,7 @@ class Dialect(
     Staging,
     Failing,
     Scanning,
+    Skipping,
     Depths,
     History,
     Liveness,

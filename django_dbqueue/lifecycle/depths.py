@@ -15,7 +15,7 @@ from django.db import connections
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.depths import Place
-from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.ranges import ranges_in_use
 from django_dbqueue.lifecycle.statements import chunks, fetch
 from django_dbqueue.lifecycle.streams import overdue_tokens
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -27,6 +27,8 @@ CAP: Final = 10_000
 PAGE: Final = 500
 AT_ONCE: Final = 50
 """Ranges that one statement counts."""
+ROWS_AT_ONCE: Final = 9_000
+"""Rows that one statement counts, if more than one range is to be counted: a server has each in hand twice."""
 
 
 class Capped(int):
@@ -99,20 +101,34 @@ def pages(using: str, queue: str, state: str, *, size: int = PAGE) -> Iterator[l
 def _places(using: str, queues: Iterable[str], states: Iterable[str]) -> list[Place]:
     asked = list(states)
     return [
-        Place(queue, state, priority)
-        for queue in queues
-        for status in dict.fromkeys(STATES[state] for state in asked)
-        for priority in priorities_in_use(using, queue, status)
+        Place(each.queue, state, each.priority)
+        for each in ranges_in_use(using, list(queues))
         for state in asked
-        if STATES[state] == status
+        if STATES[state] == each.status
     ]
 
 
 def _counted(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    """Count many places a little at once, and of those that have more than a little a few at once."""
+    first = min(limit, ROWS_AT_ONCE // AT_ONCE)
+    deep = []
+    for place, count in _counted_at_once(using, places, first):
+        if count < first or first == limit:
+            yield place, count
+        else:
+            deep.append(place)
+    yield from _counted_at_once(using, deep, limit)
+
+
+def _counted_at_once(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
     dialect = dialect_of(connections[using])
-    for chunk in chunks(places, AT_ONCE):
+    for chunk in chunks(places, _at_once(limit)):
         [counts] = fetch(using, dialect.counts(chunk, limit))
         yield from zip(chunk, counts, strict=True)
+
+
+def _at_once(limit: int) -> int:
+    return max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))
 
 
 def _held_too_long(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
@@ -121,7 +137,7 @@ def _held_too_long(using: str, places: Iterable[Place], limit: int) -> Iterator[
         return
     dialect = dialect_of(connections[using])
     held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
-    for chunk in chunks(held, AT_ONCE):
+    for chunk in chunks(held, _at_once(limit)):
         [counts] = fetch(using, dialect.counts_held(chunk, tokens, limit))
         yield from zip(chunk, counts, strict=True)
 

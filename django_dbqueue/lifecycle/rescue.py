@@ -16,6 +16,7 @@ from django_dbqueue import signals
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import Statement
 from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import blamed, move
 from django_dbqueue.lifecycle.statements import MessageType, fetch, short_transaction
 from django_dbqueue.retry import outermost
@@ -23,15 +24,6 @@ from django_dbqueue.statuses import RUNNING
 
 BATCH = 500
 LEASE_OVER = "LeaseOver: the lease ended without an answer; the handler hung, was cut off, or its process died."
-
-
-def queues_in_use(using: str) -> list[str]:
-    """Return the names of all queues that have rows: one index entry read for each."""
-    dialect = dialect_of(connections[using])
-    names: list[str] = []
-    while rows := fetch(using, dialect.next_queue(names[-1] if names else "")):
-        names.append(str(rows[0][0]))
-    return names
 
 
 def rescue(

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db import connections
 
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, Capped, depths
-from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.worker import ALIVE_WITHIN, Worker

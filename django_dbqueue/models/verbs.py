@@ -20,6 +20,7 @@ from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, requeue, re
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.statements import refuse_inside_atomic
 from django_dbqueue.models.aliases import db_alias
 
@@ -193,7 +194,7 @@ class Verbs:
         alias, moved = self._alias_for(using), 0
         if limit is not None:
             check_whole("limit", limit, low=0, high=MAX_ARCHIVED)
-        for name in rescue.queues_in_use(alias) if queue is None else [check_queue(queue)]:
+        for name in queues_in_use(alias) if queue is None else [check_queue(queue)]:
             options = conf.queue_options(name)
             age = options.retention if older_than is None else check_seconds("older_than", older_than)
             moved += archive.archive(alias, name, age=age, limit=None if limit is None else limit - moved)

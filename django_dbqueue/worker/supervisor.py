@@ -21,7 +21,7 @@ from django.db import Error
 
 from django_dbqueue.consumers import Consumer, registered
 from django_dbqueue.lifecycle.claim import new_token
-from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models import Message
 from django_dbqueue.worker.aftermath import StillLocked, release_late_claim, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.admin import listing
+from django_dbqueue.admin import listing, queues
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.models import ArchivedMessage, Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
@@ -83,15 +83,14 @@ def test_the_stuck_ones_are_one_click_from_the_index(browser: Client, settings: 
 
 
 def test_no_page_counts_the_messages_or_reads_them_without_a_bound(browser: Client, pages: Iterator[str]) -> None:
-    bounded = re.compile(r"LIMIT \d+|\bid. (=|IN) ?\(?\d+", re.IGNORECASE)
+    """How many rows each statement reads is asked of the server in test_scale.py."""
+    bounded = re.compile(r"LIMIT \d+|\bid. (=|IN) ?\(?\d+|SELECT DISTINCT queue", re.IGNORECASE)
     for page in pages:
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
+        with CaptureQueriesContext(connection) as queries:
             response = browser.get(page)
         assert response.status_code == 200, page
         about = [query["sql"] for query in queries if re.search(r"django_dbqueue_(archived)?message", query["sql"])]
-        assert not [sql for sql in about if "COUNT(" in sql.upper()], page
+        assert not [sql for sql in about if "COUNT(" in sql.upper() and ") AS counted" not in sql], page
         assert not [sql for sql in about if not bounded.search(sql)], page
         assert not [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))], page
 
@@ -169,7 +168,7 @@ def test_queues_are_listed_with_and_without_a_row_and_looking_makes_none(browser
 
 
 def test_counts_of_a_queue_are_capped(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "CELL_CAP", 5)
+    monkeypatch.setattr(queues, "CELL_CAP", 5)
     Message.objects.enqueue_many(range(9), queue="q")
     assert ">5+</a>" in browser.get(url("changelist", model="queue")).content.decode()
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
-from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.options import chosen_alias, unreadable, whole
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock

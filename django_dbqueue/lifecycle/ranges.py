@@ -1,0 +1,64 @@
+"""Which queues have rows, and in which statuses and priorities, at the cost of one index entry for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+
+from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.statuses import STATUSES
+
+_FEW: Final = 3
+"""Ranges of so many queues are found queue by queue."""
+
+
+class Range(NamedTuple):
+    """A stretch of the claim index that is sorted by ``available_at``."""
+
+    queue: str
+    status: str
+    priority: int
+
+
+def queues_in_use(using: str) -> list[str]:
+    """Return the names of all queues that have rows, sorted."""
+    dialect = dialect_of(connections[using])
+    if (rows := _skipped(using, dialect.queues())) is not None:
+        return sorted(str(name) for (name,) in rows)
+    names: list[str] = []
+    while rows := fetch(using, dialect.next_queue(names[-1] if names else "")):
+        names.append(str(rows[0][0]))
+    return names
+
+
+def ranges_in_use(using: str, queues: Collection[str] | None = None) -> list[Range]:
+    """Return the ranges that have rows, of these queues (None: of all): by queue, highest priority first."""
+    if queues is None or len(queues) > _FEW:
+        rows = _skipped(using, dialect_of(connections[using]).ranges())
+        if rows is not None:
+            found = (Range(str(queue), str(status), int(priority)) for queue, status, priority in rows)
+            wanted = None if queues is None else set(queues)
+            return sorted((each for each in found if wanted is None or each.queue in wanted), key=_place)
+    return [
+        Range(queue, status, priority)
+        for queue in (queues_in_use(using) if queues is None else sorted(queues))
+        for status in STATUSES
+        for priority in priorities_in_use(using, queue, status)
+    ]
+
+
+def _place(each: Range) -> tuple[str, str, int]:
+    return each.queue, each.status, -each.priority
+
+
+def _skipped(using: str, statement: Statement) -> list[tuple[Any, ...]] | None:
+    """Run a skip scan; None, and nothing was read, where the server would read the index from end to end."""
+    dialect = dialect_of(connections[using])
+    plan = dialect.plan(statement)
+    if plan is not None and not dialect.skips(fetch(using, plan)):
+        return None
+    return fetch(using, statement)

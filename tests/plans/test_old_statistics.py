@@ -1,0 +1,50 @@
+"""A server that believes old statistics must not be led into reading the claim index from end to end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.ranges import queues_in_use, ranges_in_use
+from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.models import Message
+from tests.plans import crowd
+from tests.plans.plan import cost_of
+from tests.plans.test_skipping import BUDGET, CROWD, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def unknown_crowd(transactional_db: None) -> Iterator[None]:
+    """A crowd that came in behind the server's back: it still believes that hardly two rows share a queue."""
+    table = Message._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} STATS_AUTO_RECALC = 0")
+        crowd.fill(done=0, delayed=0, stuck=0, dead=0, backlog=0, queues=50)
+        crowd.gather_statistics()
+        crowd.fill(**(CROWD | {"queues": 0}))
+        yield
+        crowd.empty()
+        cursor.execute(f"ALTER TABLE {table} STATS_AUTO_RECALC = DEFAULT")
+        crowd.gather_statistics()
+
+
+@pytest.mark.usefixtures("unknown_crowd")
+def test_queues_and_ranges_are_found_all_the_same() -> None:
+    dialect = dialect_of(connection)
+    for statement in (dialect.queues(), dialect.ranges()):
+        plan = dialect.plan(statement)
+        assert plan is not None
+        assert dialect.skips(fetch("default", plan)) == (cost_of(connection, statement) <= BUDGET)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(queues_in_use("default")) == 52
+        assert len({each.queue for each in ranges_in_use("default")}) == 52
+    assert max(cost_of(connection, statement) for statement in statements(queries)) <= BUDGET
