@@ -5,9 +5,11 @@ Without it, ``Message.objects`` could turn into Any unseen, and a user's mistake
 
 from __future__ import annotations
 
-from typing import assert_type
+from datetime import timedelta
+from typing import Literal, assert_type
+from unittest.mock import ANY
 
-from django_dbqueue import Envelope, Retry, consumer
+from django_dbqueue import Envelope, Retry, consumer, testing
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.lifecycle.requeue import Changed
 from django_dbqueue.models import Message, Queue
@@ -49,3 +51,14 @@ def operators() -> None:
     assert_type(Message.objects.archive("emails", older_than=0), int)
     assert_type(Queue.objects.paused_names(), set[str])
     Queue.objects.pause("emails", by=7)  # type: ignore[arg-type]
+
+
+def testers(dbqueue: testing.DBQueue) -> None:
+    drained = testing.run_consumers("emails", until=timedelta(hours=1), on_error="collect")
+    assert_type(drained.done, list[Message])
+    assert_type(drained[0].outcome, Literal["done", "waiting", "dead", "lost"])
+    assert_type(testing.assert_enqueued("emails", payload={"to": ANY}, key=None, count=1), list[Message])
+    assert_type(dbqueue.run_consumers(), testing.Drained)
+    assert_type(dbqueue.message(queue="emails"), Message)
+    testing.run_consumers("emails", on_error="ignore")  # type: ignore[arg-type]
+    dbqueue.refute_enqueued("emails", count=1)  # type: ignore[call-arg]

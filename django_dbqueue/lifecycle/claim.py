@@ -132,6 +132,19 @@ class Claimer:
         return messages
 
 
+def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float, max_reads: int) -> Any | None:
+    """Claim this one message, due or not; None where it isn't waiting. For tests, which need one in a certain state."""
+    dialect = dialect_of(connections[using])
+    token = new_token()
+    session = None if dialect.session_id else os.getpid()
+    change = dialect.take(token=token, worker_id=None, session=session, lease=lease, max_reads=max_reads, now=None)
+    if outermost(connections[using], lambda: run(using, dialect.take_ids([message_id], change))) != 1:
+        return None
+    message: Any = model._default_manager.using(using).get(pk=message_id)
+    message.held_token = token
+    return message
+
+
 def _take_and_return(
     claimer: Claimer,
     dialect: Dialect,

@@ -37,28 +37,35 @@ NOTHING = Verdict("nothing")
 
 def execute(delivery: Delivery) -> Verdict:
     """Run the handler in this thread and say what follows; raises nothing, and leaves no transaction open."""
-    message = delivery.message
     try:
-        _ = (message.payload, message.headers)
-        return _call(delivery)
-    except UndecodableMessage as error:
-        return Verdict("reject", error=error_text(error) or "")
-    except Reject as error:
-        return Verdict("reject", error=error_text(str(error)) or "Rejected")
-    except Retry as error:
-        delay = backoff(delivery.options, delivery.reads) if error.after is None else error.after
-        return Verdict("nack", delay, error_text(f"Retry: {error}") or "")
-    except LeaseLost as error:
-        if error.message_id == message.pk:
-            return NOTHING
-        return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(error) or "")
-    except TimeoutError as error:
-        text = timed_out(delivery.consumer, delivery.options) if delivery.timed_out else error_text(error)
-        return Verdict("nack", backoff(delivery.options, delivery.reads), text or "")
+        return attempt(delivery)
     except BaseException as error:
-        return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(error) or "")
+        return verdict_after(delivery, error)
     finally:
         leave_clean()
+
+
+def attempt(delivery: Delivery) -> Verdict:
+    """Decode the message and run the handler; what ends it otherwise than by its return is raised."""
+    _ = (delivery.message.payload, delivery.message.headers)
+    return _call(delivery)
+
+
+def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
+    """Say what follows from what an attempt has raised."""
+    if isinstance(error, UndecodableMessage):
+        return Verdict("reject", error=error_text(error) or "")
+    if isinstance(error, Reject):
+        return Verdict("reject", error=error_text(str(error)) or "Rejected")
+    if isinstance(error, LeaseLost) and error.message_id == delivery.message.pk:
+        return NOTHING
+    delay, text = backoff(delivery.options, delivery.reads), error_text(error)
+    if isinstance(error, Retry):
+        delay = delay if error.after is None else error.after
+        text = error_text(f"Retry: {error}")
+    elif isinstance(error, TimeoutError) and delivery.timed_out:
+        text = timed_out(delivery.consumer, delivery.options)
+    return Verdict("nack", delay, text or "")
 
 
 def _call(delivery: Delivery) -> Verdict:

@@ -63,17 +63,18 @@ def _keep(connection: Any) -> None:
 
 
 def _is_sound(connection: Any) -> bool:
-    """Whether the driver's connection is open (or not there yet), with autocommit on. No driver says it alike."""
+    """Whether the driver's connection is open (or not there yet), with autocommit on."""
+    return connection.connection is None or (is_open(connection) and bool(connection.autocommit))
+
+
+def is_open(connection: Any) -> bool:
+    """Whether the driver's connection, which is there, has not been closed. No driver says it alike."""
     raw = connection.connection
-    if raw is None:
-        return True
     if connection.vendor == "mysql":
-        is_open = bool(raw.open)
-    elif connection.vendor == "postgresql":
-        is_open = not raw.closed
-    else:
-        try:
-            is_open = raw.total_changes >= 0
-        except sqlite3.ProgrammingError:
-            is_open = False
-    return is_open and bool(connection.autocommit)
+        return bool(raw.open)
+    if connection.vendor == "postgresql":
+        return not raw.closed
+    try:
+        return bool(raw.total_changes >= 0)
+    except sqlite3.ProgrammingError:
+        return False

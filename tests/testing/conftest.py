@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from django_dbqueue import consumer, consumers
+from tests.factories import QUEUE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Consumes(Protocol):
+    def __call__(self, handler: Callable[[Any], Any], queue: str = QUEUE, **options: Any) -> None: ...
+
+
+@pytest.fixture
+def consumes(monkeypatch: pytest.MonkeyPatch) -> Consumes:
+    """Registers consumers for one test; there are no others."""
+    consumers.autodiscover()  # whose modules register at their first import only
+    monkeypatch.setattr(consumers, "_registry", {})
+
+    def register(handler: Callable[[Any], Any], queue: str = QUEUE, **options: Any) -> None:
+        consumer(queue, **options)(handler)
+
+    return register
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("TestCase", marks=pytest.mark.django_db),
+        pytest.param("TransactionTestCase", marks=pytest.mark.django_db(transaction=True)),
+    ]
+)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Whose manners the test has: everything in one transaction, or real commits."""
+    return str(request.param)

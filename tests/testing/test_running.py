@@ -1,0 +1,481 @@
+"""run_consumers: what a worker would do, in this thread, in a TestCase's transaction and with real commits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection, transaction
+from django.test import override_settings
+
+from django_dbqueue import InvalidMessage, Reject, Retry, TransactionNotAllowed, UndecodableMessage, signals
+from django_dbqueue.models import Message, Queue
+from django_dbqueue.models.fields import clock
+from django_dbqueue.testing import EndlessRun, run_consumers
+from tests import factories
+from tests.factories import QUEUE, MessageFactory, row
+
+if TYPE_CHECKING:
+    from tests.testing.conftest import Consumes
+
+pytestmark = pytest.mark.usefixtures("kind")
+
+
+class Trouble(Exception):
+    pass
+
+
+def _succeed(_message: Message) -> None:
+    pass
+
+
+def _fail(_message: Message) -> None:
+    raise Trouble("as told")
+
+
+def test_everything_that_is_due_is_done_in_the_workers_order(consumes: Consumes) -> None:
+    heard = []
+    consumes(lambda message: heard.append(message.payload))
+    for payload, priority in (("second", 0), ("third", 0), ("first", 5)):
+        MessageFactory(payload=payload, priority=priority)
+    drained = run_consumers(QUEUE)
+    assert heard == ["first", "second", "third"]
+    assert [message.payload for message in drained.done] == heard
+    assert {message.status for message in drained.done} == {"y"}
+    assert Message.objects.done(QUEUE).count() == 3
+    assert (drained.waiting, drained.dead, drained.errors) == ([], [], [])
+    assert run_consumers(QUEUE) == ()
+
+
+def test_a_delivery_is_claimed_and_charged_by_what_the_consumer_says(consumes: Consumes) -> None:
+    seen: dict[str, Any] = {}
+
+    def look(message: Message) -> None:
+        seen.update(row(message))
+
+    consumes(look, lease=7, max_reads=3)
+    MessageFactory()
+    [handled] = run_consumers(QUEUE)
+    assert (seen["status"], seen["read_count"], seen["max_reads"], seen["lease_seconds"]) == ("run", 1, 3, 7)
+    assert seen["available_at"] - seen["claimed_at"] == timedelta(seconds=7)
+    assert handled.message.claim_token == seen["claim_token"]
+
+
+def test_what_a_consumer_enqueues_is_run_too_in_its_own_queue_and_in_others(consumes: Consumes) -> None:
+    heard = []
+
+    def count_down(message: Message) -> None:
+        heard.append(("tests", message.payload))
+        if message.payload:
+            Message.objects.enqueue(message.payload - 1, queue=QUEUE)
+            Message.objects.enqueue(message.payload, queue="echo")
+
+    consumes(count_down)
+    consumes(lambda message: heard.append(("echo", message.payload)), queue="echo")
+    MessageFactory(payload=2)
+    assert len(run_consumers().done) == 5
+    assert heard == [("tests", 2), ("echo", 2), ("tests", 1), ("echo", 1), ("tests", 0)]
+
+
+def test_only_the_queues_that_are_named_are_run(consumes: Consumes) -> None:
+    for queue in ("a", "b", "c"):
+        consumes(_succeed, queue=queue)
+        MessageFactory(queue=queue)
+    assert [message.queue for message in run_consumers(["a", "c"]).done] == ["a", "c"]
+    assert Message.objects.ready("b").count() == 1
+
+
+def test_a_failure_is_raised_when_its_message_is_settled_and_says_whose_it_is(consumes: Consumes) -> None:
+    consumes(_fail, max_reads=4)
+    message, other = MessageFactory(), MessageFactory()
+    with pytest.raises(Trouble, match="as told") as caught:
+        run_consumers(QUEUE)
+    assert caught.value.__notes__ == [
+        f"It ended the consumer of queue 'tests' at message {message.pk}, read 1 of 4; the message is waiting."
+    ]
+    message.refresh_from_db()
+    assert (message.status, message.read_count) == ("n", 1)
+    assert "Trouble: as told" in (message.error or "")
+    assert message.available_at > clock("default") + timedelta(milliseconds=500)
+    assert row(other)["read_count"] == 0
+
+
+def test_failures_are_collected_if_asked_for_and_the_others_are_done(consumes: Consumes) -> None:
+    def handle(message: Message) -> None:
+        if message.payload == "bad":
+            raise Trouble("bad")
+
+    consumes(handle)
+    for payload in ("good", "bad", "fine"):
+        MessageFactory(payload=payload)
+    drained = run_consumers(QUEUE, on_error="collect")
+    assert [message.payload for message in drained.done] == ["good", "fine"]
+    assert [message.payload for message in drained.waiting] == ["bad"]
+    assert [str(error) for error in drained.errors] == ["bad"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), pytest.fail.Exception("no")], ids=repr)
+def test_what_ends_a_whole_test_is_never_collected(consumes: Consumes, error: BaseException) -> None:
+    def handle(_message: Message) -> None:
+        raise error
+
+    consumes(handle)
+    message = MessageFactory()
+    with pytest.raises(type(error)):
+        run_consumers(QUEUE, on_error="collect")
+    assert row(message)["status"] == "n"
+
+
+def test_retry_and_reject_are_answers_and_no_failures(consumes: Consumes) -> None:
+    def handle(message: Message) -> None:
+        raise Retry("later", after=60) if message.payload == "retry" else Reject("unwanted")
+
+    consumes(handle)
+    MessageFactory(payload="retry")
+    MessageFactory(payload="reject")
+    drained = run_consumers(QUEUE)
+    assert [message.payload for message in drained.waiting] == ["retry"]
+    assert [(message.payload, message.error) for message in drained.dead] == [("reject", "unwanted")]
+    assert [type(error) for error in drained.errors] == [Retry, Reject]
+
+
+def test_a_retry_that_is_due_later_stays_and_one_that_is_due_now_is_run(consumes: Consumes) -> None:
+    def handle(message: Message) -> None:
+        if message.read_count == 1:
+            raise Retry(after=message.payload)
+
+    consumes(handle)
+    MessageFactory(payload=3600)
+    MessageFactory(payload=0)
+    drained = run_consumers(QUEUE)
+    assert [(each.message.payload, each.outcome) for each in drained] == [
+        (3600, "waiting"),
+        (0, "waiting"),
+        (0, "done"),
+    ]
+
+
+def test_with_delayed_a_message_that_always_fails_is_dead_in_the_end(consumes: Consumes) -> None:
+    consumes(_fail, max_reads=3, backoff=1000)
+    MessageFactory(delay=86_400)
+    assert run_consumers(QUEUE) == ()
+    drained = run_consumers(QUEUE, with_delayed=True, on_error="collect")
+    assert [each.outcome for each in drained] == ["waiting", "waiting", "dead"]
+    assert [each.message.read_count for each in drained] == [1, 2, 3]
+
+
+def test_later_messages_are_run_in_the_order_of_time_across_queues(consumes: Consumes) -> None:
+    heard = []
+    for queue in ("a", "b"):
+        consumes(lambda message: heard.append(message.payload), queue=queue)
+    for delay in (30, 10):
+        MessageFactory(payload=delay, delay=delay, queue="a")
+    MessageFactory(payload=20, delay=20, queue="b", priority=100)
+    run_consumers(with_delayed=True)
+    assert heard == [10, 20, 30]
+
+
+@pytest.mark.parametrize("as_moment", [False, True], ids=["from now", "at a moment"])
+def test_until_runs_what_is_due_until_then_and_nothing_later(consumes: Consumes, as_moment: bool) -> None:
+    consumes(_succeed)
+    for hours in (1, 3):
+        MessageFactory(payload=hours, delay=timedelta(hours=hours))
+    hours = timedelta(hours=2)
+    drained = run_consumers(QUEUE, until=datetime.now(UTC) + hours if as_moment else hours)
+    assert [message.payload for message in drained.done] == [1]
+    [later] = Message.objects.delayed(QUEUE)
+    assert later.payload == 3
+    assert later.available_at == later.due_at
+
+
+def test_a_message_that_was_brought_forward_still_says_when_it_was_due(consumes: Consumes) -> None:
+    due = datetime(2060, 1, 2, 3, 4, 5, tzinfo=UTC)
+    seen = []
+    consumes(lambda message: seen.append(message.due_at))
+    MessageFactory(at=due)
+    run_consumers(QUEUE, with_delayed=True)
+    assert seen == [due]
+
+
+def test_a_transactional_consumers_rows_and_ack_are_one(consumes: Consumes) -> None:
+    def book(message: Message) -> None:
+        Queue.objects.create(name=f"effect-{message.payload}")
+        if message.payload == "bad":
+            raise Trouble
+
+    consumes(book, transactional=True)
+    for payload in ("good", "bad"):
+        MessageFactory(payload=payload)
+    drained = run_consumers(QUEUE, on_error="collect")
+    assert [each.outcome for each in drained] == ["done", "waiting"]
+    assert [queue.name for queue in Queue.objects.all()] == ["effect-good"]
+
+
+def test_an_ordinary_consumers_rows_stay_when_it_fails_as_under_a_worker(consumes: Consumes) -> None:
+    def handle(_message: Message) -> None:
+        Queue.objects.create(name="effect")
+        raise Trouble
+
+    consumes(handle)
+    MessageFactory()
+    with pytest.raises(Trouble):
+        run_consumers(QUEUE)
+    assert Queue.objects.filter(name="effect").exists()
+
+
+def test_an_async_consumer_works_on_the_tests_own_connection(consumes: Consumes) -> None:
+    async def handle(message: Message) -> None:
+        assert await Message.objects.filter(pk=message.pk, status="run").aexists()
+        await Queue.objects.acreate(name="effect")
+        await Message.objects.aenqueue("next", queue="next")
+
+    consumes(handle)
+    MessageFactory()
+    assert len(run_consumers(QUEUE).done) == 1
+    assert Queue.objects.filter(name="effect").exists()
+    assert Message.objects.ready("next").count() == 1
+
+
+def test_an_async_consumer_that_takes_too_long_is_cancelled(consumes: Consumes) -> None:
+    async def handle(_message: Message) -> None:
+        await asyncio.sleep(60)
+
+    consumes(handle, timeout=0.05)
+    MessageFactory()
+    began = time.monotonic()
+    [handled] = run_consumers(QUEUE, on_error="collect")
+    assert time.monotonic() - began < 30
+    assert handled.outcome == "waiting"
+    assert (handled.message.error or "").startswith("TimedOut: ")
+    assert isinstance(handled.error, TimeoutError)
+
+
+def test_a_consumer_that_has_taken_too_long_has_timed_out_though_it_returned(consumes: Consumes) -> None:
+    def handle(_message: Message) -> None:
+        time.sleep(0.05)
+
+    consumes(handle, timeout=0.01)
+    message = MessageFactory()
+    with pytest.raises(TimeoutError, match=r"TimedOut: .* ran longer than its timeout of 0\.01 s"):
+        run_consumers(QUEUE)
+    message.refresh_from_db()
+    assert (message.status, message.read_count) == ("n", 1)
+
+
+def test_from_an_async_test_it_is_called_by_sync_to_async(consumes: Consumes) -> None:
+    async def handle(message: Message) -> None:
+        await Message.objects.filter(pk=message.pk).aexists()
+
+    consumes(handle)
+    consumes(_succeed, queue="plain")
+    MessageFactory()
+    MessageFactory(queue="plain")
+
+    async def test() -> int:
+        return len((await sync_to_async(run_consumers)()).done)
+
+    assert async_to_sync(test)() == 2
+
+
+def test_a_run_without_end_is_stopped_and_gives_back_what_it_has_claimed_last(consumes: Consumes) -> None:
+    consumes(lambda message: Message.objects.enqueue(message.payload + 1, queue=QUEUE))
+    MessageFactory(payload=0)
+    with pytest.raises(
+        EndlessRun, match=r"stopped after 7 deliveries \(7 of queue 'tests'\), and queue 'tests' has more"
+    ):
+        run_consumers(QUEUE, limit=7)
+    [left] = Message.objects.ready(QUEUE)
+    assert (left.payload, left.read_count) == (7, 0)
+
+
+def test_a_run_may_take_as_many_deliveries_as_its_limit_says(consumes: Consumes) -> None:
+    consumes(_succeed)
+    MessageFactory.create_batch(3)
+    assert len(run_consumers(QUEUE, limit=3)) == 3
+
+
+def test_from_a_paused_queue_nothing_is_run(consumes: Consumes) -> None:
+    consumes(_succeed)
+    MessageFactory()
+    MessageFactory(delay=60)
+    Queue.objects.pause(QUEUE)
+    assert run_consumers(QUEUE, with_delayed=True) == ()
+    assert Message.objects.delayed(QUEUE).count() == 1
+    Queue.objects.resume(QUEUE)
+    assert len(run_consumers(QUEUE, with_delayed=True)) == 2
+
+
+def test_a_consumer_that_pauses_its_queue_is_the_last_of_it(consumes: Consumes) -> None:
+    consumes(lambda message: Queue.objects.pause(message.queue))
+    MessageFactory.create_batch(2)
+    assert len(run_consumers(QUEUE)) == 1
+
+
+def test_a_message_whose_holder_is_gone_is_rescued_and_run(consumes: Consumes) -> None:
+    consumes(_succeed)
+    factories.stuck()
+    [handled] = run_consumers(QUEUE)
+    assert (handled.outcome, handled.message.read_count) == ("done", 2)
+
+
+def test_a_message_that_cannot_be_decoded_is_dead_and_the_test_is_told(consumes: Consumes) -> None:
+    consumes(_succeed)
+    message = factories.written_by_sql("{")
+    with pytest.raises(UndecodableMessage):
+        run_consumers(QUEUE)
+    message.refresh_from_db()
+    assert message.is_dead
+
+
+def test_where_an_ack_removes_the_row_the_message_is_done_all_the_same(consumes: Consumes) -> None:
+    consumes(_succeed)
+    MessageFactory(payload="gone")
+    with override_settings(DBQUEUE={"QUEUES": {QUEUE: {"on_ack": "delete"}}}):
+        drained = run_consumers(QUEUE)
+    assert [message.payload for message in drained.done] == ["gone"]
+    assert not Message.objects.exists()
+
+
+def _ack(message: Message) -> None:
+    with transaction.atomic():
+        Queue.objects.create(name="effect")
+        message.ack()
+
+
+def _ack_and_fail(message: Message) -> None:
+    _ack(message)
+    raise Trouble
+
+
+def _nack(message: Message) -> None:
+    message.nack(delay=60)
+
+
+def _ack_and_roll_back(message: Message) -> None:
+    with transaction.atomic():
+        message.ack()
+        transaction.set_rollback(True)
+
+
+def _release(message: Message) -> None:
+    Message.objects.filter(pk=message.pk).update(due_at=datetime(2060, 1, 1, tzinfo=UTC))
+    message.release()
+
+
+def _update(message: Message) -> None:
+    new = Message.objects.enqueue("new", queue=QUEUE, key=message.key, delay=60, on_conflict="update")
+    assert new.outcome == "updated"
+
+
+def _drop(message: Message) -> None:
+    assert Message.objects.drop(QUEUE, message.key or "")
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize(
+    ("handler", "outcome"),
+    [(_ack, "done"), (_nack, "waiting"), (_release, "waiting"), (_ack_and_roll_back, "done")],
+)
+def test_what_a_handler_settles_itself_stays_as_it_said_and_what_it_rolls_back_does_not_count(
+    consumes: Consumes, handler: Any, outcome: str, transactional: bool
+) -> None:
+    consumes(handler, transactional=transactional)
+    MessageFactory()
+    drained = run_consumers(QUEUE)
+    assert [each.outcome for each in drained] == [outcome]
+    assert drained.errors == []
+    assert drained[0].message.read_count == (0 if handler is _release else 1)
+
+
+def test_a_message_that_the_handler_has_acked_stays_done_when_it_fails_after_that(consumes: Consumes) -> None:
+    consumes(_ack_and_fail)
+    MessageFactory()
+    [handled] = run_consumers(QUEUE, on_error="collect")
+    assert handled.outcome == "done"
+    assert Queue.objects.filter(name="effect").exists()
+
+
+@pytest.mark.parametrize("handler", [_update, _drop])
+def test_a_claim_that_ends_under_the_handler_is_lost_and_no_failure_of_it(consumes: Consumes, handler: Any) -> None:
+    lost = []
+    consumes(handler)
+    MessageFactory(key="k")
+    signals.lease_lost.connect(listener := lambda **told: lost.append(told["verb"]))
+    try:
+        drained = run_consumers(QUEUE)
+    finally:
+        signals.lease_lost.disconnect(listener)
+    assert [each.outcome for each in drained] == ["lost"]
+    assert lost == ["ack"]
+    assert drained.errors == []
+
+
+def test_signals_are_sent_as_by_a_worker(consumes: Consumes) -> None:
+    told = []
+    consumes(_fail, max_reads=2, backoff=0)
+    consumes(_succeed, queue="good")
+    MessageFactory()
+    MessageFactory(queue="good")
+
+    def listen(signal: Any, **_: Any) -> None:
+        told.append(signal)
+
+    wanted = [signals.message_done, signals.message_failed, signals.message_died]
+    for signal in wanted:
+        signal.connect(listen)
+    try:
+        run_consumers(on_error="collect")
+    finally:
+        for signal in wanted:
+            signal.disconnect(listen)
+    assert sorted(map(wanted.index, told)) == [0, 1, 2]
+
+
+def test_a_queue_without_a_consumer_is_refused_with_a_guess(consumes: Consumes) -> None:
+    consumes(_succeed, queue="emails")
+    with pytest.raises(
+        ImproperlyConfigured, match="No consumer is registered for queue 'email': did you mean 'emails'"
+    ):
+        run_consumers("email")
+    with pytest.raises(ImproperlyConfigured, match=r"for queue 'x': is its module queue_consumers in an installed app"):
+        run_consumers(["emails", "x"])
+    with pytest.raises(InvalidMessage, match="is no queue name"):
+        run_consumers("no name")
+
+
+def test_inside_atomic_it_is_refused_for_no_worker_sees_what_is_not_committed(consumes: Consumes) -> None:
+    consumes(_succeed)
+    MessageFactory()
+    with transaction.atomic(), pytest.raises(TransactionNotAllowed, match=r"run_consumers\(\) is a transaction of its"):
+        run_consumers(QUEUE)
+    assert Message.objects.ready(QUEUE).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"on_error": "ignore"}, "on_error must be 'raise' or 'collect', not 'ignore'"),
+        ({"with_delayed": True, "until": timedelta(1)}, "Give with_delayed or until, not both"),
+        ({"until": datetime(2060, 1, 1)}, "until must be an aware datetime"),  # noqa: DTZ001
+        ({"limit": 0}, "limit must be a whole number from 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_nothing_is_run(consumes: Consumes, wrong: Any, text: str) -> None:
+    consumes(_succeed)
+    MessageFactory()
+    with pytest.raises(ValueError, match=text):
+        run_consumers(QUEUE, **wrong)
+    assert Message.objects.ready(QUEUE).count() == 1
+
+
+def test_the_consumer_that_the_worker_runs_is_found_without_being_imported(kind: str) -> None:
+    """tests.consumers_app has it, in a module queue_consumers that nobody here imports."""
+    MessageFactory(queue="unawaited", payload={})
+    with pytest.raises(TypeError, match="that nobody awaited"):
+        run_consumers("unawaited")
+    assert connection.in_atomic_block is (kind == "TestCase")
