@@ -5,25 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import factory
-
+from django_dbqueue import testing
 from django_dbqueue.models import Message
 
 QUEUE = "tests"
 
 
-class MessageFactory(factory.Factory[Message]):
-    """Enqueues: ``MessageFactory(payload=…, key=…)``, and what else ``enqueue`` takes."""
+class MessageFactory(testing.MessageFactory):
+    """The package's own, for the queue of the tests."""
 
-    class Meta:
-        model = Message
-
-    payload = factory.Sequence(lambda number: {"number": number})
     queue = QUEUE
-
-    @classmethod
-    def _create(cls, model_class: type[Message], *_: Any, **options: Any) -> Message:
-        return model_class.objects.enqueue(options.pop("payload"), **options)
 
 
 def waiting(**options: Any) -> Message:

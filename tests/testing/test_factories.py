@@ -1,0 +1,90 @@
+"""The factory makes what the package's own verbs make."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from django_dbqueue import InvalidMessage, LeaseLost
+from django_dbqueue.models import Message
+from django_dbqueue.testing import MessageFactory
+from tests.factories import row
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("state", ["ready", "delayed", "running", "stuck", "done", "dead"])
+def test_a_message_is_in_the_state_that_was_asked_for_and_in_no_other(state: str) -> None:
+    first = MessageFactory(queue="q")  # and another one before it isn't touched
+    standing = row(first)
+    message = MessageFactory(queue="q", state=state)
+    found = {
+        name: {each.pk for each in getattr(Message.objects, name)("q")} - {first.pk}
+        for name in ("ready", "delayed", "running", "stuck", "done", "dead")
+    }
+    assert found == {name: {message.pk} if name == state else set() for name in found}
+    assert row(first) == standing
+
+
+def test_what_is_said_of_it_goes_to_enqueue() -> None:
+    message = MessageFactory(queue="q", payload="x", key="k", priority=3, max_reads=2, lease=9, headers={"a": 1})
+    standing = row(message)
+    assert (message.payload, message.headers) == ("x", {"a": 1})
+    assert (standing["key"], standing["priority"], standing["max_reads"], standing["lease_seconds"]) == ("k", 3, 2, 9)
+    assert MessageFactory(queue="q", key="k").outcome == "ignored"
+
+
+def test_payloads_differ_where_none_is_said() -> None:
+    assert MessageFactory().payload != MessageFactory().payload
+
+
+def test_a_delayed_one_is_due_when_it_is_said_or_in_an_hour() -> None:
+    for said, delay in (({}, 3600), ({"delay": 60}, 60)):
+        standing = row(MessageFactory(state="delayed", **said))
+        assert standing["due_at"] - standing["created_at"] == timedelta(seconds=delay)
+
+
+def test_a_running_one_is_held_by_who_made_it() -> None:
+    message = MessageFactory(state="running")
+    standing = row(message)
+    assert (standing["status"], standing["read_count"], standing["claim_token"]) == ("run", 1, message.held_token)
+    if connection.vendor != "sqlite":
+        assert standing["conn_id"]
+    message.ack()
+    assert row(message)["status"] == "y"
+
+
+def test_a_stuck_ones_holder_has_lost_it_once_it_is_rescued() -> None:
+    message = MessageFactory(queue="q", state="stuck", lease=30)
+    assert row(message)["lease_seconds"] == 30
+    assert Message.objects.rescue("q") == 1
+    with pytest.raises(LeaseLost):
+        message.ack()
+
+
+def test_a_dead_one_says_why() -> None:
+    assert row(MessageFactory(state="dead", reason="no such user"))["error"] == "no such user"
+
+
+def test_a_state_that_is_none_is_refused_and_nothing_is_written() -> None:
+    with pytest.raises(ValueError, match="state must be one of ready, delayed, running, stuck, done, dead, not 'odd'"):
+        MessageFactory(state="odd")
+    assert not Message.objects.exists()
+
+
+def test_a_message_whose_key_runs_already_cannot_be_made_running() -> None:
+    MessageFactory(key="k", state="running")
+    with pytest.raises(ValueError, match="can't be claimed: its key is that of a message that is running"):
+        MessageFactory(key="k", state="done")
+
+
+def test_one_that_is_built_needs_no_database(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        message = MessageFactory.build(queue="q", payload={"to": "ann"}, key="k", headers={"a": 1}, priority=4)
+        assert (message.payload, message.headers) == ({"to": "ann"}, {"a": 1})
+        assert (message.pk, message.queue, message.key, message.priority) == (None, "q", "k", 4)
+    with pytest.raises(InvalidMessage, match="not JSON"):
+        MessageFactory.build(payload=object())
