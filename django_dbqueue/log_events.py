@@ -1,4 +1,7 @@
-"""One log line for each failure, death, rescue and lost lease; successes at DEBUG. Payloads are never logged."""
+"""One log line for each failure, death, rescue, lost lease and order of an operator; successes at DEBUG.
+
+Payloads are never logged.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ def connect() -> None:
         (signals.message_rescued, _rescued),
         (signals.lease_lost, _lease_lost),
         (signals.ack_undecided, _ack_undecided),
+        (signals.operator_acted, _operator_acted),
     ):
         signal.connect(listener, dispatch_uid=f"django_dbqueue.log.{listener.__name__}")
 
@@ -72,6 +76,14 @@ def _ack_undecided(*, queue: str, message_id: int, **_: Any) -> None:
         "the reply to the ack of message %s of %s was lost, and its row is gone: removed by that ack, or after another "
         "delivery, if the lease had ended meanwhile; on_ack='delete' keeps nothing to tell it by",
         message_id, queue, queue=queue, message_id=message_id,
+    )  # fmt: skip
+
+
+def _operator_acted(*, verb: str, queue: str, by: str, reason: str, count: int, **_: Any) -> None:
+    what = f"{count} messages of {queue}" if count else f"queue {queue}"
+    _say(
+        logging.INFO, "operator", "%s by %s: %s%s", verb, by, what, f" ({reason})" if reason else "",
+        verb=verb, queue=queue, by=by, reason=reason, count=count,
     )  # fmt: skip
 
 

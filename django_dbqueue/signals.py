@@ -9,6 +9,8 @@ signal                    arguments besides ``sender`` (the message model)
 ``message_rescued``       queue, message_ids, evidence
 ``lease_lost``            queue, message_id, verb
 ``ack_undecided``         queue, message_id
+``operator_acted``        verb, queue, by, reason, count (messages; 0 where the whole queue is meant), message_ids (the
+                          first of them, where they were named)
 ========================  ===========================================================================
 """
 
@@ -39,3 +41,4 @@ message_died = Event()
 message_rescued = Event()
 lease_lost = Event()
 ack_undecided = Event()
+operator_acted = Event()

@@ -11,13 +11,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.admin.states import State
+from django_dbqueue.models.overview import span as span
 from django_dbqueue.models.worker import ALIVE_WITHIN
 
 SHOWN = 32 * 1024
 """Characters of a payload, of headers or of an error that a page shows."""
 NOTHING = "–"
-
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def badge(kind: str, symbol: str, label: Any) -> SafeString:
@@ -40,19 +39,6 @@ def beat_badge(beat_at: datetime, now: datetime) -> SafeString:
     if now - beat_at <= ALIVE_WITHIN:
         return badge("alive", "♥", _("beats"))
     return badge("silent", "✕", _("silent"))
-
-
-def span(length: timedelta) -> str:
-    """Return a length of time in its two largest units."""
-    seconds = max(0, int(length.total_seconds()))
-    parts: list[str] = []
-    for size, unit in _UNITS:
-        count, seconds = divmod(seconds, size)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count} {unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2])
 
 
 def ago(length: timedelta) -> str:

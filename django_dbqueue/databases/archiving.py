@@ -38,6 +38,14 @@ class Archiving(Words):
             (queue, priority, -age, limit),
         )
 
+    def count_finished(self, queue: str, priority: int, age: float) -> Statement:
+        """Count done rows that finished that many seconds ago or earlier: as many index entries are read."""
+        return Statement(
+            f"SELECT COUNT(*) FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')}",
+            (queue, priority, -age),
+        )
+
     def dead_behind(self, queue: str, priority: int, after: int, age: float, limit: int) -> Statement:
         """Read dead rows behind an id, by id: each with whether it died that many seconds ago or earlier.
 

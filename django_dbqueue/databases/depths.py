@@ -82,7 +82,7 @@ class Depths(Words):
         return Statement(f"SELECT {', '.join(firsts)}", tuple(said))
 
     def first_page(self, place: Place, limit: int) -> Statement:
-        """Read the first rows of a place in its own order: ``available_at``, id."""
+        """Read the first rows of a place in its own order: ``available_at``, id. What streams hold is left out."""
         return self._page(place, "", (), limit)
 
     def same_moment(self, place: Place, moment: Any, after: int, limit: int) -> Statement:
@@ -97,6 +97,8 @@ class Depths(Words):
 
     def _page(self, place: Place, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
         where = self._range(place)
+        if place.state == "running":
+            behind += f" AND available_at < '{PARKED}'"
         return Statement(
             f"SELECT available_at, id FROM {self.message}{self.use_claim_index} WHERE {where.sql}{behind} "
             f"ORDER BY {self._order(place)} LIMIT %s",

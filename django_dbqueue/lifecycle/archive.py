@@ -9,7 +9,7 @@ has the mutex must not wait for a handler whose transaction has acked and goes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,6 +42,20 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None, wai
             if batch < wanted:
                 break
     return moved
+
+
+def count_old(using: str, queue: str, state: str, *, age: float) -> Iterator[int]:
+    """Count the done (or dead) rows of a queue that ended ``age`` seconds ago or earlier, some at a time."""
+    dialect = dialect_of(connections[using])
+    if state == "done":
+        for priority in priorities_in_use(using, queue, DONE):
+            yield int(fetch(using, dialect.count_finished(queue, priority, age))[0][0])
+        return
+    for priority in priorities_in_use(using, queue, NEW):
+        after = 0
+        while rows := fetch(using, dialect.dead_behind(queue, priority, after, age, BATCH)):
+            yield sum(bool(row[1]) for row in rows)
+            after = rows[-1][0]
 
 
 def purge(using: str, ids: Iterable[int]) -> int:

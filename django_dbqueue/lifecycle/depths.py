@@ -83,7 +83,7 @@ def depths(
 def pages(using: str, queue: str, state: str, *, size: int = PAGE) -> Iterator[list[int]]:
     """Walk through the ids of a queue's messages in this state, highest priority first, in the index's order.
 
-    What streams hold is met under ``running``, whatever their leases say.
+    What streams hold is left out: its query gives it back, or ``queue_pipeline release``.
     """
     dialect = dialect_of(connections[using])
     for place in _places(using, [queue], [state]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,8 @@ from django_dbqueue.retry import outermost
 
 Result = TypeVar("Result")
 
+PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
+"""``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
 AT_ONCE: Final = 5_000
 """Messages that one look gives back; the next look goes on."""
 

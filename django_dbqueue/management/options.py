@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from difflib import get_close_matches
+from typing import Final
 
 from django.core.management.base import CommandError
 from django.db import Error, connections
+from django.utils.connection import ConnectionDoesNotExist
 from django.utils.translation import gettext as _
 
+from django_dbqueue import conf
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}\Z")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 def seconds(text: str) -> float:
@@ -30,16 +37,28 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     """Return what reads a whole number within these bounds."""
 
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not low <= int(text[:12]) <= high:
+        if _WHOLE.match(text) is None or not low <= int(text) <= high:
             raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
         return int(text)
 
     return read
 
 
+def age(text: str) -> float:
+    """Read an age: seconds, or a number with a unit, as in 90s, 15m, 12h, 7d or 2w."""
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        return seconds(number) * _UNITS[unit]
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"{text!r} is not an age: write seconds, or 90s, 15m, 12h, 7d, 2w") from None
+
+
 def chosen_alias(said: str | None) -> str:
     """Return the alias that --database says, or where the queue lives; CommandError where it leads nowhere."""
-    alias = said or db_alias(Message)
+    try:
+        alias = said or db_alias(Message)
+    except ConnectionDoesNotExist:
+        alias = str(conf.database())
     if alias not in connections:
         close = get_close_matches(alias, list(connections), 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -54,5 +73,10 @@ def unreadable(alias: str, error: Error) -> CommandError:
             "The queue's tables in database %(alias)r can't be read: %(error)s\n"
             "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
         )
-        % {"alias": alias, "error": error}
+        % {"alias": alias, "error": one_line(error)}
     )
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says, without its line breaks."""
+    return " ".join(str(error).split())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from django.db import connections
 
@@ -13,6 +14,8 @@ from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +45,24 @@ class QueueOverview:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Every queue that has messages or that somebody said something about, by name."""
+    """Every queue that has messages, or workers, or that somebody said something about, by name."""
 
     at: datetime
     queues: list[QueueOverview]
 
 
-def known_queues(using: str) -> list[str]:
-    """Return the names of the queues that have messages, or a row of their own."""
-    return sorted({*queues_in_use(using), *Queue.objects.using(using).values_list("name", flat=True)})
+def known_queues(using: str) -> set[str]:
+    """Return the names of the queues that an overview shows."""
+    rows = Queue.objects.using(using).values_list("name", flat=True)
+    return {*rows, *_serving(using, clock(using)), *queues_in_use(using)}
 
 
 def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
     """Look at these queues (None: at all that are known). Nothing is locked, and each count is of its own moment."""
-    rows = {row.name: row for row in Queue.objects.using(using)}
-    wanted = sorted({*rows, *queues_in_use(using)}) if names is None else list(names)
+    rows = Queue.objects.using(using).in_bulk()
     now = clock(using)
     serving = _serving(using, now)
+    wanted = sorted({*rows, *serving, *queues_in_use(using)}) if names is None else list(names)
     found = depths(using, wanted, states=UNFINISHED, cap=cap)
     queues = []
     for name in wanted:
@@ -80,6 +84,19 @@ def _serving(using: str, now: datetime) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     beating = Worker.objects.using(using).filter(beat_at__gte=now - ALIVE_WITHIN)
     for queues, threads in beating.values_list("queues", "threads"):
-        for name in queues.split(","):
+        for name in filter(None, queues.split(",")):
             found.setdefault(name, []).append(threads)
     return found
+
+
+def span(length: timedelta) -> str:
+    """Return a length of time in its two largest units."""
+    seconds = max(0, int(length.total_seconds()))
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        count, seconds = divmod(seconds, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])

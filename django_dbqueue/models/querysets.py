@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from django.db import connections, models
@@ -16,6 +15,7 @@ from django_dbqueue.lifecycle import archive, recording, requeue, streams
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.requeue import Changed
 from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.streams import PARKED
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.verbs import MAX_CLAIM, Verbs
@@ -35,8 +35,6 @@ PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "done": (DONE, _LATEST),
 }
 """States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
-PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
 SENT_AGAIN_FROM = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one that it repeats."""
 

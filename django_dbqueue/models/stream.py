@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.databases.streaming import FREEING, OPEN
 from django_dbqueue.ledger.ids import from_text, holds
+from django_dbqueue.lifecycle.streams import PARKED
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
-from django_dbqueue.models.querysets import PARKED
 from django_dbqueue.statuses import RUNNING
 
 UNFINISHED = (OPEN, FREEING)

@@ -11,7 +11,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.lifecycle.depths import Capped, depths, pages
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.models.overview import overview
+from django_dbqueue.models.overview import known_queues, overview
 from tests.factories import QUEUE, dead, done, held, let_pass, stuck, waiting
 
 pytestmark = pytest.mark.django_db
@@ -100,12 +100,15 @@ def test_the_overview_has_every_queue_that_is_known_and_who_serves_it() -> None:
     Queue.objects.pause("calls", by="ann", reason="line is down")
     beating(1, "emails,calls", threads=4)
     beating(2, "emails", threads=1)
-    beating(3, "emails", threads=8, ago=timedelta(minutes=5))
+    beating(3, "idle", threads=2)
+    beating(4, "emails", threads=8, ago=timedelta(minutes=5))
     seen = overview("default")
     assert [(each.name, each.queue.is_paused, each.workers, each.threads) for each in seen.queues] == [
         ("calls", True, 1, 4),
         ("emails", False, 2, 5),
+        ("idle", False, 1, 2),
     ]
+    assert known_queues("default") == {"calls", "emails", "idle"}
     assert abs(seen.at - clock("default")) < timedelta(minutes=1)
     assert Queue.objects.filter(pk="emails").count() == 0  # looking makes no rows
 

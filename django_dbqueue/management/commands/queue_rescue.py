@@ -19,7 +19,7 @@ from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
-from django_dbqueue.management.options import chosen_alias, seconds, unreadable
+from django_dbqueue.management.options import chosen_alias, one_line, seconds, unreadable
 from django_dbqueue.models import Message
 from django_dbqueue.worker.sessions import discard, discard_all, do_without_pools
 from django_dbqueue.worker.shutdown import StopSignals
@@ -111,7 +111,7 @@ class Command(BaseCommand):
                 time.sleep(LOOK_AGAIN)
                 self._guardian.look()
         except Error as error:
-            raise CommandError(_("The database went away: %(error)s") % {"error": _one_line(error)}) from error
+            raise CommandError(_("The database went away: %(error)s") % {"error": one_line(error)}) from error
 
     def _watch(self, stop: StopSignals, interval: float) -> None:
         self._print("watching", _("Watching database %(alias)s.") % {"alias": self._alias}, database=self._alias)
@@ -134,7 +134,7 @@ class Command(BaseCommand):
                     spots_at = now + LOOKS_FOR_SPOTS
             except Error as error:
                 if not is_down:
-                    text = _("Database trouble, trying on: %(error)s") % {"error": _one_line(error)}
+                    text = _("Database trouble, trying on: %(error)s") % {"error": one_line(error)}
                     self._print("database trouble", text)
                 is_down = True
                 discard(self._alias)
@@ -181,7 +181,3 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{moment} {text}")
         self.stdout.flush()
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

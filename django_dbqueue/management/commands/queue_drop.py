@@ -1,0 +1,22 @@
+"""``manage.py queue_drop``: mark messages done without processing them, with a reason."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.management.sweeping import SweepCommand
+
+
+class Command(SweepCommand):
+    """Drop messages: marked done, by whom and why; a holder loses its claim. It can't be undone."""
+
+    help = "Mark messages done without processing them, by their ids or all of a queue. This can't be undone."
+    verb = "drop"
+    takes_reason = True
+
+    def question(self, count: str, where: str) -> str:
+        return _("Drop %(count)s messages%(where)s? This can't be undone.") % {"count": count, "where": where}
+
+    def done(self, count: int) -> str:
+        return ngettext("%(count)s message dropped.", "%(count)s messages dropped.", count) % {"count": f"{count:,}"}

@@ -1,0 +1,42 @@
+"""``manage.py queue_pause``: let nobody claim from a queue, and say why."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from django_dbqueue import conf
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.management.pausing import PausingCommand
+from django_dbqueue.models import Queue
+
+LONGEST_REASON: Final = 500
+
+
+class Command(PausingCommand):
+    """Pause queues: nothing is claimed from them until they are resumed; what runs may finish."""
+
+    help = "Let nobody claim from a queue until it is resumed; what runs may finish."
+    verb = "pause"
+    pauses = True
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--reason", required=True, help="why, for those who wonder")
+        parser.add_argument(
+            "--create", action="store_true", help="also a queue that nobody has heard of: its messages may come later"
+        )
+
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        if not said["reason"].strip() or len(said["reason"]) > LONGEST_REASON:
+            raise InvalidMessage(_("--reason takes 1 to %(most)d characters.") % {"most": LONGEST_REASON})
+        super().act(alias, said)
+
+    def declared(self, said: dict[str, Any]) -> set[str]:
+        named = set(said["queues"]) if said["create"] else set()
+        return {*named, *conf.get("QUEUES")}
+
+    def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:
+        Queue.objects.db_manager(alias).pause(name, by=by, reason=reason)

@@ -1,0 +1,143 @@
+"""``manage.py queue_purge``: move finished messages of a queue into the history, and out of the way."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from django.core.management.base import CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue import signals
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
+from django_dbqueue.management.console import (
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    EXIT_WRONG,
+    ConsoleCommand,
+    add_by,
+    operator,
+)
+from django_dbqueue.management.options import age, one_line, whole
+from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.models import Message
+from django_dbqueue.worker.shutdown import StopSignals
+
+STATES: Final = {False: ("done",), True: ("done", "dead")}
+"""What goes, by whether --dead was said."""
+
+
+class Command(ConsoleCommand):
+    """Archive done messages, and with --dead dead ones, that ended long enough ago.
+
+    Exit codes: 0 moved, or with --dry-run there is something to move; 1 the answer was no, or the database can't be
+    read; 2 wrong options, or nobody could be asked; 3 there is nothing that old; 130 stopped by SIGINT or SIGTERM
+    between two steps. What is told as moved is moved.
+    """
+
+    help = "Move done messages of a queue, and with --dead its dead ones, that are old enough into the history."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("queue", help="the queue's name")
+        parser.add_argument(
+            "--older-than", type=age, required=True, metavar="AGE", help="ended that long ago: 90s, 15m, 12h, 7d, 2w"
+        )
+        parser.add_argument("--dead", action="store_true", help="dead messages too, which can't be requeued after that")
+        parser.add_argument("--limit", type=whole(1, 10**9), help="so many at most")
+        add_by(parser)
+        parser.add_argument("--dry-run", action="store_true", help="count what would be moved, and change nothing")
+        parser.add_argument("--yes", action="store_true", help="don't ask")
+
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        queue, by = check_queue(said["queue"]), operator(said["by"])
+        if said["dry_run"]:
+            self._count(alias, queue, said)
+            return
+        what = _("done and dead") if said["dead"] else _("done")
+        question = _("Move %(what)s messages of queue %(queue)s that ended %(age)s s ago or earlier into the history?")
+        words = {"what": what, "queue": queue, "age": f"{said['older_than']:g}"}
+        self.confirm(question % words, yes=said["yes"])
+        moved = dict.fromkeys(STATES[said["dead"]], 0)
+        error: Error | None = None
+        with StopSignals() as stop, shown_progress() as progress:
+            try:
+                for state, count in _moving(alias, queue, said):
+                    moved[state] += count
+                    progress.say("purge", sum(moved.values()), said["limit"])
+                    if stop.received:
+                        break
+            except Error as raised:
+                error = raised
+        self._report(queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
+
+    def _count(self, alias: str, queue: str, said: dict[str, Any]) -> None:
+        counts = dict.fromkeys(STATES[said["dead"]], 0)
+        with StopSignals() as stop:
+            for state in counts:
+                for found in count_old(alias, queue, state, age=said["older_than"]):
+                    counts[state] += found
+                    if stop.received:
+                        sys.exit(EXIT_INTERRUPTED)
+        if not any(counts.values()):
+            self._nothing(queue)
+        total = min(sum(counts.values()), said["limit"] or sum(counts.values()))
+        text = _("%(count)s would be moved; nothing was changed.") % {"count": f"{total:,}"}
+        document = {"queue": queue, "dry_run": True, "count": total, **counts}
+        self.say(document, as_json=said["json"], text=text)
+
+    def _nothing(self, queue: str) -> None:
+        raise CommandError(
+            _("Queue %(queue)r has no finished message that old.") % {"queue": queue}, returncode=EXIT_NOTHING
+        )
+
+    def _report(
+        self,
+        queue: str,
+        moved: dict[str, int],
+        said: dict[str, Any],
+        *,
+        by: str,
+        interrupted: bool,
+        error: Error | None,
+    ) -> None:
+        total = sum(moved.values())
+        if total:
+            signals.operator_acted.send(Message, verb="purge", queue=queue, by=by, reason="", count=total)
+        document = {"queue": queue, "dry_run": False, "moved": total, **moved, "interrupted": interrupted}
+        text = ngettext(
+            "%(count)s message moved into the history.", "%(count)s messages moved into the history.", total
+        ) % {"count": f"{total:,}"}
+        self.say(document, as_json=said["json"], text=text)
+        self.stdout.flush()
+        if error is not None:
+            raise CommandError(
+                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
+            ) from error
+        if interrupted:
+            self.stderr.write(_("Stopped between two steps; the others stand as they stood."))
+            sys.exit(EXIT_INTERRUPTED)
+        if not total:
+            self._nothing(queue)
+
+
+def _moving(alias: str, queue: str, said: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Move a bounded number at a time, waiting for our turn among archivers; tell of which state, and how many."""
+    left, old = said["limit"], said["older_than"]
+    walk = DeadWalk(alias, queue)
+    ways: dict[str, Callable[[int], int]] = {
+        "done": lambda most: archive(alias, queue, age=old, limit=most),
+        "dead": lambda most: walk.archive(age=old, limit=most),
+    }
+    for state in STATES[said["dead"]]:
+        while left is None or left > 0:
+            most = BATCH if left is None else min(BATCH, left)
+            moved = ways[state](most)
+            yield state, moved
+            left = None if left is None else left - moved
+            if moved < most:
+                break

@@ -1,0 +1,21 @@
+"""``manage.py queue_requeue``: make dead, stuck or running messages as if new."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.management.sweeping import SweepCommand
+
+
+class Command(SweepCommand):
+    """Requeue messages: due at once, their counts at zero, their keys taken back; a holder loses its claim."""
+
+    help = "Make dead, stuck or running messages as if new, by their ids or all of a queue."
+    verb = "requeue"
+
+    def question(self, count: str, where: str) -> str:
+        return _("Requeue %(count)s messages%(where)s?") % {"count": count, "where": where}
+
+    def done(self, count: int) -> str:
+        return ngettext("%(count)s message requeued.", "%(count)s messages requeued.", count) % {"count": f"{count:,}"}

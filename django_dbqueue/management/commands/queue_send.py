@@ -1,0 +1,158 @@
+"""``manage.py queue_send``: put a message into a queue, from an argument or from standard input."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import datetime
+from typing import Any, Final
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from django_dbqueue import conf
+from django_dbqueue.codecs import decode_json
+from django_dbqueue.envelope import MAX_READS_LIMIT
+from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
+from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
+from django_dbqueue.management.options import seconds, whole
+from django_dbqueue.models import Message
+
+KINDS: Final = ("json", "text", "base64")
+ON_CONFLICT: Final = ("ignore", "update", "error")
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise ArgumentTypeError(_("%(text)r is no header: write NAME=VALUE") % {"text": text})
+    return name, value
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(_("%(text)r is no moment: write 2026-01-31T12:00:00Z") % {"text": text}) from None
+    if moment.tzinfo is None:
+        raise ArgumentTypeError(
+            _("%(text)r says no time zone: end it with Z or an offset, as in 2026-01-31T12:00:00+01:00")
+            % {"text": text}
+        )
+    return moment
+
+
+class Command(ConsoleCommand):
+    """Send one message and print its id.
+
+    Exit codes: 0 sent, or with a live message of the same key what --on-conflict says was done; 1 the database refused,
+    or --on-conflict error found one; 2 wrong options, or a payload that can't be stored. Unless 0, nothing was written.
+    """
+
+    help = "Put a message into a queue and print its id."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("queue", help="the queue's name")
+        parser.add_argument("payload", nargs="?", help="the payload (default, or for -: standard input to its end)")
+        kind = parser.add_mutually_exclusive_group()
+        for name, meaning in (
+            ("--json-payload", "the payload is JSON (default)"),
+            ("--text", "the payload is text, as it stands"),
+            ("--base64", "the payload is bytes, written in base64"),
+        ):
+            value = name.strip("-").partition("-")[0]
+            kind.add_argument(name, dest="kind", action="store_const", const=value, default="json", help=meaning)
+        parser.add_argument("--key", help="at most one live message of a queue has this key")
+        due = parser.add_mutually_exclusive_group()
+        due.add_argument("--delay", type=seconds, help="seconds until it is due")
+        due.add_argument("--at", type=_moment, help="when it is due, in ISO 8601 with a time zone")
+        parser.add_argument("--priority", type=whole(-100, 100), help="from -100 to 100, the highest first")
+        parser.add_argument("--max-reads", type=whole(0, MAX_READS_LIMIT), help="deliveries at most; 0 is no limit")
+        parser.add_argument("--lease", type=seconds, help="seconds that a claim of it lasts")
+        parser.add_argument(
+            "--header",
+            type=_header,
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="a header; may be repeated",
+        )
+        parser.add_argument(
+            "--on-conflict",
+            choices=ON_CONFLICT,
+            default="ignore",
+            help="where a live message has the key: leave it, give it this content, or fail (default: ignore)",
+        )
+
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        try:
+            message = Message.objects.enqueue(
+                _payload(said["kind"], said["payload"]),
+                queue=said["queue"],
+                key=said["key"],
+                delay=said["delay"],
+                at=said["at"],
+                priority=said["priority"],
+                max_reads=said["max_reads"],
+                lease=said["lease"],
+                headers=_headers(said["header"]),
+                on_conflict=said["on_conflict"],
+                using=alias,
+            )
+        except DuplicateKey as error:
+            raise CommandError(
+                _("Not sent: queue %(queue)r has a live message with key %(key)r.")
+                % {"queue": error.queue, "key": error.key},
+                returncode=EXIT_WRONG,
+            ) from error
+        document = {"id": message.pk, "queue": message.queue, "key": message.key, "outcome": message.outcome}
+        self.say(document | {"due_at": iso(message.due_at)}, as_json=said["json"], text=str(message.pk))
+        if message.outcome == "ignored" and not said["json"]:
+            self.stderr.write(_("Not sent: this live message has the key; --on-conflict update or error goes on."))
+
+
+def _headers(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in headers:
+            raise InvalidMessage(_("The header %(name)r is said twice.") % {"name": name})
+        headers[name] = value
+    return headers
+
+
+def _payload(kind: str, said: str | None) -> Any:
+    text = _read() if said is None or said == "-" else said
+    if kind == "text":
+        return text
+    if kind == "json":
+        try:
+            return decode_json(text)
+        except UndecodableMessage as error:
+            raise InvalidMessage(
+                _("The payload is no JSON (%(error)s) For text as it stands say --text.") % {"error": error}
+            ) from error
+    try:
+        return base64.b64decode("".join(text.split()).encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise InvalidMessage(_("The payload is no base64: %(error)s.") % {"error": error}) from error
+
+
+def _read() -> str:
+    """Read standard input, and no more of it than can be stored."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise CommandError(_("There is no payload: give it as an argument, or pipe it in."), returncode=EXIT_USAGE)
+    most = 2 * conf.get("MAX_PAYLOAD_BYTES") + 1_000  # base64 and its line breaks, or JSON's blanks
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise InvalidMessage(
+            _("Standard input has more than %(most)s bytes, and no payload may be that large.") % {"most": f"{most:,}"}
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidMessage(
+            _("Standard input is not UTF-8 (%(error)s): pipe bytes in through base64, and say --base64.")
+            % {"error": error}
+        ) from error

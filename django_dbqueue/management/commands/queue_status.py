@@ -1,0 +1,219 @@
+"""``manage.py queue_status``: how deep every queue is, whether it is open, and who serves it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from multiprocessing.connection import wait
+from typing import Any, Final
+
+from django.core.management.base import CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.lifecycle.depths import CAP, UNFINISHED
+from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
+from django_dbqueue.management.options import one_line, seconds, whole
+from django_dbqueue.models.overview import Overview, QueueOverview, known_queues, overview, span
+from django_dbqueue.worker.sessions import discard
+from django_dbqueue.worker.shutdown import StopSignals
+
+INTERVAL: Final = 2.0
+SHORTEST_INTERVAL: Final = 0.1
+MAX_CAP: Final = 1_000_000
+TROUBLES: Final = ("stuck", "dead", "paused", "no-worker", "old")
+HOME: Final = "\x1b[H"
+REST_OF_LINE: Final = "\x1b[K"
+REST_OF_SCREEN: Final = "\x1b[J"
+WHOLE_SCREEN: Final = "\x1b[2J"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look found, with what is wrong in each queue."""
+
+    seen: Overview
+    wrong: dict[str, list[str]]
+
+    @classmethod
+    def at(cls, seen: Overview, *, max_age: float | None, ignored: frozenset[str]) -> Look:
+        return cls(seen, {each.name: _troubles(each, seen.at, max_age, ignored) for each in seen.queues})
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is wrong anywhere."""
+        return not any(self.wrong.values())
+
+
+class Command(ConsoleCommand):
+    """Look, and change nothing.
+
+    Exit codes: 0 looked, and with --check nothing is wrong; 1 with --check something is wrong, or the database or the
+    queue's tables can't be read; 2 wrong options; 3 there is no such queue. --watch ends by SIGINT or SIGTERM with 0,
+    and waits for a database that is away.
+    """
+
+    help = "Show every queue: how deep it is, since when its oldest message waits, whether it is open, who serves it."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("queues", nargs="*", metavar="queue", help="the queues' names (default: all)")
+        parser.add_argument("--watch", action="store_true", help="look again and again, until SIGINT or SIGTERM")
+        parser.add_argument(
+            "--interval", type=seconds, help=f"seconds between looks of --watch (default: {INTERVAL:g})"
+        )
+        parser.add_argument("--check", action="store_true", help="end with 1 if something is wrong, and say what")
+        parser.add_argument("--ignore", help=f"what --check is not to mind, of {','.join(TROUBLES)}")
+        parser.add_argument("--max-age", type=seconds, help="seconds that a ready message may wait (default: any time)")
+        parser.add_argument(
+            "--cap", type=whole(1, MAX_CAP), default=CAP, help=f"what counts go to at most (default: {CAP:,})"
+        )
+
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        self._ignored = _ignored(said)
+        self._names = [check_queue(name) for name in dict.fromkeys(said["queues"])] or None
+        if self._names is not None:
+            refuse_unknown(self._names, known_queues(alias))
+        if said["watch"]:
+            self._watch(alias, said)
+            return
+        look = self._look(alias, said)
+        show = json.dumps(_document(look, alias, said["cap"])) if said["json"] else "\n".join(_lines(look))
+        self.stdout.write(show)
+        if not said["check"] or look.is_fine:
+            return
+        for name, troubles in look.wrong.items():
+            if troubles and not said["json"]:
+                self.stderr.write(f"{name}: {', '.join(troubles)}")
+        self.stdout.flush()
+        sys.exit(EXIT_WRONG)
+
+    def _look(self, alias: str, said: dict[str, Any]) -> Look:
+        seen = overview(alias, self._names, cap=said["cap"])
+        return Look.at(seen, max_age=said["max_age"], ignored=self._ignored)
+
+    # -- again and again ----------------------------------------------------------------------------------
+
+    def _watch(self, alias: str, said: dict[str, Any]) -> None:
+        """Show each look in the place of the last one; for programs and pipes one after the other."""
+        interval = INTERVAL if said["interval"] is None else said["interval"]
+        in_place = self.stdout.isatty() and not said["json"]
+        if in_place:
+            self.stdout.write(WHOLE_SCREEN, ending="")
+        with StopSignals() as stop:
+            while not stop.received:
+                try:
+                    look = self._look(alias, said)
+                except Error as error:
+                    discard(alias)
+                    lines = [_("Database trouble, trying on: %(error)s") % {"error": one_line(error)}]
+                    document = {"database": alias, "error": one_line(error)}
+                else:
+                    lines = [_at(look.seen.at), *_lines(look)]
+                    document = _document(look, alias, said["cap"])
+                if in_place:
+                    self._redraw(lines)
+                else:
+                    self.stdout.write(json.dumps(document) if said["json"] else "\n".join([*lines, ""]))
+                self.stdout.flush()
+                wait([stop.fileno()], interval)
+
+    def _redraw(self, lines: list[str]) -> None:
+        size = shutil.get_terminal_size()
+        if len(lines) > size.lines - 1:
+            hidden = len(lines) - (size.lines - 2)
+            lines = [*lines[: size.lines - 2], _("… and %(count)d more") % {"count": hidden}]
+        drawn = "".join(f"{line[: size.columns]}{REST_OF_LINE}\n" for line in lines)
+        self.stdout.write(f"{HOME}{drawn}{REST_OF_SCREEN}", ending="")
+
+
+def _ignored(said: dict[str, Any]) -> frozenset[str]:
+    if said["watch"] and said["check"]:
+        raise CommandError(_("--check ends with what one look finds: leave out --watch."), returncode=EXIT_USAGE)
+    if said["interval"] is not None and not said["watch"]:
+        raise CommandError(_("--interval goes with --watch; a single look has no next one."), returncode=EXIT_USAGE)
+    if said["interval"] is not None and said["interval"] < SHORTEST_INTERVAL:
+        raise CommandError(
+            _("an interval below 0.1 seconds would keep the database busy with nothing else"), returncode=EXIT_USAGE
+        )
+    if said["ignore"] is not None and not said["check"]:
+        raise CommandError(_("--ignore goes with --check."), returncode=EXIT_USAGE)
+    names = frozenset(name.strip() for name in (said["ignore"] or "").split(",") if name.strip())
+    for name in sorted(names - set(TROUBLES)):
+        raise CommandError(
+            _("--ignore knows %(known)s, not %(name)r.") % {"known": ", ".join(TROUBLES), "name": name},
+            returncode=EXIT_USAGE,
+        )
+    return names
+
+
+def _troubles(each: QueueOverview, now: datetime, max_age: float | None, ignored: frozenset[str]) -> list[str]:
+    is_old = (
+        max_age is not None and each.oldest_ready is not None and now - each.oldest_ready > timedelta(seconds=max_age)
+    )
+    found = {
+        "stuck": each.counts["stuck"] > 0,
+        "dead": each.counts["dead"] > 0,
+        "paused": each.queue.is_paused,
+        "no-worker": each.is_waiting and not each.workers,
+        "old": is_old,
+    }
+    return [name for name in TROUBLES if found[name] and name not in ignored]
+
+
+# -- showing ----------------------------------------------------------------------------------------------
+
+
+def _document(look: Look, alias: str, cap: int) -> dict[str, Any]:
+    queues = [_one(each, look.seen.at, look.wrong[each.name]) for each in look.seen.queues]
+    return {"database": alias, "at": iso(look.seen.at), "cap": cap, "fine": look.is_fine, "queues": queues}
+
+
+def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, Any]:
+    waits = None if each.oldest_ready is None else max(0.0, (now - each.oldest_ready).total_seconds())
+    return {
+        "queue": each.name,
+        **{state: int(each.counts[state]) for state in UNFINISHED},
+        "capped": [state for state in UNFINISHED if each.counts[state].more],
+        "oldest_ready_at": iso(each.oldest_ready),
+        "oldest_ready_seconds": waits,
+        "paused": each.queue.is_paused,
+        "paused_at": iso(each.queue.paused_at),
+        "paused_by": each.queue.paused_by,
+        "pause_reason": each.queue.pause_reason,
+        "workers": each.workers,
+        "threads": each.threads,
+        "wrong": wrong,
+    }
+
+
+def _at(now: datetime) -> str:
+    return f"{now:%Y-%m-%d %H:%M:%SZ}"
+
+
+def _lines(look: Look) -> list[str]:
+    if not look.seen.queues:
+        return [_("There is no queue yet: no message, no worker and no row.")]
+    head = [_("QUEUE"), _("READY"), _("DELAYED"), _("RUNNING"), _("STUCK"), _("DEAD")]
+    head += [_("OLDEST READY"), _("WORKERS"), _("CLAIMS")]
+    rows = [_row(each, look.seen.at) for each in look.seen.queues]
+    return table(head, rows, left=(0, len(head) - 1))
+
+
+def _row(each: QueueOverview, now: datetime) -> list[str]:
+    waits = "-" if each.oldest_ready is None else span(now - each.oldest_ready)
+    counts = [str(each.counts[state]) for state in UNFINISHED]
+    return [each.name, *counts, waits, str(each.workers or "-"), _claims(each, now)]
+
+
+def _claims(each: QueueOverview, now: datetime) -> str:
+    if each.queue.is_paused:
+        since = "" if each.queue.paused_at is None else span(now - each.queue.paused_at)
+        words = {"since": since or "?", "by": plain(each.queue.paused_by) or "?"}
+        text = _("paused for %(since)s by %(by)s") % words
+        return f"{text}: {plain(each.queue.pause_reason)}" if each.queue.pause_reason else text
+    return _("no worker") if each.is_waiting and not each.workers else _("open")

@@ -1,0 +1,228 @@
+"""What ``queue_requeue`` and ``queue_drop`` have in common: which messages, how many, asked, in steps, stoppable."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from django.core.management.base import CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+
+from django_dbqueue import signals
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.lifecycle import sweep
+from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.management.console import (
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    EXIT_WRONG,
+    ConsoleCommand,
+    add_by,
+    operator,
+    plain,
+)
+from django_dbqueue.management.options import one_line, whole
+from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.models import Message
+from django_dbqueue.worker.shutdown import StopSignals
+
+MAX_ID: Final = 2**63 - 1
+TOLD: Final = 20
+"""Refused messages that are named one by one; --json has up to 1,000 of them."""
+TOLD_IN_JSON: Final = 1_000
+
+
+@dataclass(slots=True)
+class Swept:
+    """What came of all steps so far."""
+
+    moved: Counter[str] = field(default_factory=Counter)
+    """How many, by queue."""
+    ids: list[int] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    refusals: int = 0
+    passed_by: int = 0
+
+    def add(self, step: sweep.Step) -> None:
+        """Count a step; remember the first of those that were moved and refused."""
+        self.moved.update(step.moved.values())
+        self.ids += list(step.moved)[: TOLD_IN_JSON - len(self.ids)]
+        self.refusals += len(step.refused)
+        self.refused |= dict(list(step.refused.items())[: TOLD_IN_JSON - len(self.refused)])
+        self.passed_by += step.passed_by
+
+    @property
+    def total(self) -> int:
+        """How many were moved."""
+        return self.moved.total()
+
+
+class SweepCommand(ConsoleCommand):
+    """Do one verb to messages by their ids, or to those of a queue in a state.
+
+    Exit codes: 0 done, or with --dry-run there is something to do; 1 some were left alone, the answer was no, or the
+    database can't be read; 2 wrong options, or nobody could be asked; 3 there is no such message; 130 stopped by SIGINT
+    or SIGTERM between two steps. Each step is a transaction: what is told as done is done.
+    """
+
+    verb: ClassVar[str]
+    takes_reason: ClassVar[bool] = False
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        states = sweep.STATES[self.verb]
+        parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
+        parser.add_argument("--queue", help="messages of this queue, with --state, and --all or --limit")
+        parser.add_argument("--state", choices=states, help="where they stand")
+        how_many = parser.add_mutually_exclusive_group()
+        how_many.add_argument("--all", action="store_true", help="all that are there now")
+        how_many.add_argument("--limit", type=whole(1, 10**9), help="so many at most, the first of the queue's order")
+        if self.takes_reason:
+            parser.add_argument("--reason", help="why; it stays with each message (required, but for --dry-run)")
+        add_by(parser)
+        parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
+        parser.add_argument("--yes", action="store_true", help="don't ask")
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    def question(self, count: str, where: str) -> str:
+        """Return what is asked before the first step."""
+        raise NotImplementedError  # pragma: no cover - both commands say it
+
+    def done(self, count: int) -> str:
+        """Return what is said of those that were moved."""
+        raise NotImplementedError  # pragma: no cover - both commands say it
+
+    # -- doing --------------------------------------------------------------------------------------------
+
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        self._refuse_odd(said)
+        by, reason = operator(said["by"]), said.get("reason") or ""
+        if said["dry_run"]:
+            self._count(alias, said)
+            return
+        if said["ids"]:
+            count, where = f"{len(set(said['ids'])):,}", ""
+        else:
+            found = depths(alias, [said["queue"]], states=[said["state"]])[said["queue"]].counts[said["state"]]
+            count = f"{said['limit']:,}" if said["limit"] and said["limit"] < found else str(found)
+            where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
+            if not found:
+                self._nothing(said)
+        self.confirm(self.question(count, where), yes=said["yes"])
+        note = _("Dropped by %(user)s: %(reason)s") % {"user": by, "reason": reason} if self.takes_reason else ""
+        self._sweep(alias, said, by=by, reason=reason, note=note)
+
+    def _refuse_odd(self, said: dict[str, Any]) -> None:
+        wrong = ""
+        if bool(said["ids"]) == (said["queue"] is not None):
+            wrong = _("Name ids, or a queue with --queue, --state, and --all or --limit.")
+        elif said["ids"] and (said["state"] or said["all"] or said["limit"]):
+            wrong = _("--state, --all and --limit go with --queue, not with ids.")
+        elif said["queue"] is not None and not said["state"]:
+            wrong = _("Say by --state which messages of the queue.")
+        elif said["queue"] is not None and not (said["all"] or said["limit"] or said["dry_run"]):
+            wrong = _("Say --all, or by --limit how many.")
+        elif self.takes_reason and not said["dry_run"] and not (said["reason"] or "").strip():
+            wrong = _("Say by --reason why: it stays with each message.")
+        if wrong:
+            raise CommandError(wrong, returncode=EXIT_USAGE)
+        if said["queue"] is not None:
+            check_queue(said["queue"])
+
+    def _count(self, alias: str, said: dict[str, Any]) -> None:
+        """Tell how many it would be, page by page; nothing is locked."""
+        with StopSignals() as stop:
+            count = 0
+            for found in self._standing(alias, said):
+                count += found
+                if stop.received:
+                    sys.exit(EXIT_INTERRUPTED)
+                if said["limit"] and count >= said["limit"]:
+                    break
+        count = min(count, said["limit"] or count)
+        if not count:
+            self._nothing(said)
+        text = _("%(count)s would be moved; nothing was changed.") % {"count": f"{count:,}"}
+        self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
+
+    def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
+        if said["ids"]:
+            yield sweep.count_movable(Message, alias, self.verb, said["ids"])
+            return
+        for page in sweep.standing(Message, alias, said["queue"], said["state"]):
+            yield len(page)
+
+    def _nothing(self, said: dict[str, Any]) -> None:
+        if said["ids"]:
+            text = _("None of these messages can be moved so.")
+        else:
+            text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
+        raise CommandError(text, returncode=EXIT_NOTHING)
+
+    def _sweep(self, alias: str, said: dict[str, Any], *, by: str, reason: str, note: str) -> None:
+        swept = Swept()
+        error: Error | None = None
+        total = len(set(said["ids"])) or said["limit"]
+        with StopSignals() as stop, shown_progress() as progress:
+            try:
+                for step in self._steps(alias, said, note):
+                    swept.add(step)
+                    progress.say(self.verb, swept.total, total)
+                    if stop.received:
+                        break
+            except Error as raised:
+                error = raised
+        self._tell(swept, by=by, reason=reason)
+        self._report(swept, said, interrupted=bool(stop.received), error=error)
+        self.stdout.flush()
+        if error is not None:
+            raise CommandError(
+                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
+            ) from error
+        if stop.received:
+            sys.exit(EXIT_INTERRUPTED)
+        if swept.refusals or swept.passed_by:
+            sys.exit(EXIT_WRONG)
+
+    def _steps(self, alias: str, said: dict[str, Any], note: str) -> Iterator[sweep.Step]:
+        if said["ids"]:
+            return sweep.by_ids(Message, alias, self.verb, said["ids"], reason=note)
+        return sweep.by_state(Message, alias, self.verb, said["queue"], said["state"], limit=said["limit"], reason=note)
+
+    def _tell(self, swept: Swept, *, by: str, reason: str) -> None:
+        for queue, count in swept.moved.items():
+            signals.operator_acted.send(Message, verb=self.verb, queue=queue, by=by, reason=reason, count=count)
+
+    def _report(self, swept: Swept, said: dict[str, Any], *, interrupted: bool, error: Error | None) -> None:
+        if said["json"]:
+            document = {
+                "verb": self.verb,
+                "dry_run": False,
+                "moved": swept.total,
+                "ids": swept.ids,
+                "refused": [{"id": each, "why": why} for each, why in swept.refused.items()],
+                "refusals": swept.refusals,
+                "passed_by": swept.passed_by,
+                "interrupted": interrupted,
+                "error": None if error is None else one_line(error),
+            }
+            self.say(document, as_json=True, text="")
+            return
+        for message_id, why in list(swept.refused.items())[:TOLD]:
+            self.stderr.write(f"#{message_id}: {plain(why)}")
+        if swept.refusals > TOLD:
+            self.stderr.write(_("… and %(count)s more were left alone.") % {"count": f"{swept.refusals - TOLD:,}"})
+        if swept.passed_by:
+            self.stderr.write(
+                _("%(count)s changed meanwhile, or others have them locked: left alone.")
+                % {"count": f"{swept.passed_by:,}"}
+            )
+        self.stdout.write(self.done(swept.total))
+        if interrupted:
+            self.stderr.write(_("Stopped between two steps; the others stand as they stood."))
