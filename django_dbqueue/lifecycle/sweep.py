@@ -6,10 +6,10 @@ said, and moves it. So whoever stops between two steps leaves every message eith
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django.db import connections
 from django.db.models import Q
@@ -26,11 +26,6 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 STEP: Final = 50
 """Messages of one transaction: few enough to hold no row for long."""
-MOVES: Final[dict[str, Callable[[str, list[Any], str], requeue.Changed]]] = {
-    "requeue": lambda using, messages, _reason: requeue.requeue(using, messages),
-    "drop": lambda using, messages, reason: requeue.drop(using, messages, reason=reason),
-}
-"""What can be done to many, and how: (alias, messages, reason)."""
 STATES: Final = {
     "requeue": ("dead", "stuck", "running"),
     "drop": ("ready", "delayed", "running", "stuck", "dead"),
@@ -40,6 +35,21 @@ _MOVABLE: Final = {
     "requeue": Q(status=RUNNING) | Q(status=NEW, available_at=None),
     "drop": Q(status__in=(NEW, RUNNING)),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done to messages, by whom and why."""
+
+    verb: Literal["requeue", "drop"]
+    by: str
+    reason: str = ""
+
+    def do(self, using: str, message: Any) -> requeue.Changed:
+        """Do it to one message, in the caller's transaction."""
+        if self.verb == "requeue":
+            return requeue.requeue(using, [message], actor=self.by)
+        return requeue.drop(using, [message], reason=self.reason, actor=self.by)
 
 
 @dataclass(slots=True)
@@ -54,21 +64,21 @@ class Step:
     """Those that others have locked, or that stand elsewhere by now."""
 
 
-def by_ids(model: MessageType, using: str, verb: str, ids: Iterable[int], *, reason: str = "") -> Iterator[Step]:
-    """Do the verb to these messages, wherever they stand."""
+def by_ids(model: MessageType, using: str, order: Order, ids: Iterable[int]) -> Iterator[Step]:
+    """Do it to these messages, wherever they stand."""
     for chunk in chunks(sorted(set(ids)), STEP):
-        yield outermost(connections[using], partial(_step_by_ids, model, using, verb, chunk, reason))
+        yield outermost(connections[using], partial(_step_by_ids, model, using, order, chunk))
 
 
 def by_state(
-    model: MessageType, using: str, verb: str, queue: str, state: str, *, limit: int | None = None, reason: str = ""
+    model: MessageType, using: str, order: Order, queue: str, state: str, *, limit: int | None = None
 ) -> Iterator[Step]:
-    """Do the verb to the messages of a queue in this state that are there now; ``limit`` is how many are tried.
+    """Do it to the messages of a queue in this state that are there now; ``limit`` is how many are tried.
 
     Those that leave the state meanwhile, or that others have locked, are passed by.
     """
     tried = 0
-    step = partial(_step_by_state, model, using, verb, queue, state, reason)
+    step = partial(_step_by_state, model, using, order, queue, state)
     for found in standing(model, using, queue, state):
         for chunk in chunks(found if limit is None else found[: limit - tried], STEP):
             yield outermost(connections[using], partial(step, chunk))
@@ -90,13 +100,13 @@ def count_movable(model: Any, using: str, verb: str, ids: Iterable[int]) -> int:
     return sum(rows.filter(pk__in=chunk).count() for chunk in chunks(sorted(set(ids)), MAX_IDS))
 
 
-def _step_by_ids(model: Any, using: str, verb: str, ids: Sequence[int], reason: str) -> Step:
+def _step_by_ids(model: Any, using: str, order: Order, ids: Sequence[int]) -> Step:
     step = Step()
     rows = model.objects.using(using).filter(pk__in=ids)
     with short_transaction(using):
         locked = _locked(rows)
         for message in locked:
-            _move(using, verb, message, reason, step)
+            _move(using, order, message, step)
     missing = set(ids) - {message.pk for message in locked}
     there = set(rows.filter(pk__in=missing).values_list("pk", flat=True)) if missing else set()
     for message_id in sorted(missing):
@@ -105,14 +115,14 @@ def _step_by_ids(model: Any, using: str, verb: str, ids: Sequence[int], reason: 
     return step
 
 
-def _step_by_state(model: Any, using: str, verb: str, queue: str, state: str, reason: str, ids: Sequence[int]) -> Step:
+def _step_by_state(model: Any, using: str, order: Order, queue: str, state: str, ids: Sequence[int]) -> Step:
     step = Step()
     adjective = getattr(model.objects.using(using), state)
     with short_transaction(using):
         # what a stream has claimed since the walk met it is as much left out as what it held then
         locked = _locked(adjective(queue).filter(pk__in=ids).exclude(available_at=PARKED))
         for message in locked:
-            _move(using, verb, message, reason, step)
+            _move(using, order, message, step)
     step.passed_by = len(ids) - len(locked)
     return step
 
@@ -122,12 +132,8 @@ def _locked(rows: Any) -> list[Any]:
     return list(few.select_for_update(skip_locked=True).order_by("pk"))
 
 
-def _move(using: str, verb: str, message: Any, reason: str, step: Step) -> None:
-    try:
-        changed = MOVES[verb](using, [message], reason)
-    except DBQueueError as error:
-        step.refused[message.pk] = str(error)
-        return
+def _move(using: str, order: Order, message: Any, step: Step) -> None:
+    changed = order.do(using, message)
     if changed:
         step.moved[message.pk] = message.queue
     elif changed.conflicts:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from django.core.management.base import CommandError
 from django.db import Error
@@ -71,7 +71,7 @@ class SweepCommand(ConsoleCommand):
     or SIGTERM between two steps. Each step is a transaction: what is told as done is done.
     """
 
-    verb: ClassVar[str]
+    verb: ClassVar[Literal["requeue", "drop"]]
     takes_reason: ClassVar[bool] = False
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -116,7 +116,7 @@ class SweepCommand(ConsoleCommand):
                 self._nothing(said)
         self.confirm(self.question(count, where), yes=said["yes"])
         note = _("Dropped by %(user)s: %(reason)s") % {"user": by, "reason": reason} if self.takes_reason else ""
-        self._sweep(alias, said, by=by, reason=reason, note=note)
+        self._sweep(alias, said, sweep.Order(self.verb, by, note))
 
     def _refuse_odd(self, said: dict[str, Any]) -> None:
         wrong = ""
@@ -165,20 +165,20 @@ class SweepCommand(ConsoleCommand):
             text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
         raise CommandError(text, returncode=EXIT_NOTHING)
 
-    def _sweep(self, alias: str, said: dict[str, Any], *, by: str, reason: str, note: str) -> None:
+    def _sweep(self, alias: str, said: dict[str, Any], order: sweep.Order) -> None:
         swept = Swept()
         error: Error | None = None
         total = len(set(said["ids"])) or said["limit"]
         with StopSignals() as stop, shown_progress() as progress:
             try:
-                for step in self._steps(alias, said, note):
+                for step in self._steps(alias, said, order):
                     swept.add(step)
                     progress.say(self.verb, swept.total, total)
                     if stop.received:
                         break
             except Error as raised:
                 error = raised
-        self._tell(swept, by=by, reason=reason)
+        self._tell(swept, by=order.by, reason=said.get("reason") or "")
         self._report(swept, said, interrupted=bool(stop.received), error=error)
         self.stdout.flush()
         if error is not None:
@@ -190,10 +190,10 @@ class SweepCommand(ConsoleCommand):
         if swept.refusals or swept.passed_by:
             sys.exit(EXIT_WRONG)
 
-    def _steps(self, alias: str, said: dict[str, Any], note: str) -> Iterator[sweep.Step]:
+    def _steps(self, alias: str, said: dict[str, Any], order: sweep.Order) -> Iterator[sweep.Step]:
         if said["ids"]:
-            return sweep.by_ids(Message, alias, self.verb, said["ids"], reason=note)
-        return sweep.by_state(Message, alias, self.verb, said["queue"], said["state"], limit=said["limit"], reason=note)
+            return sweep.by_ids(Message, alias, order, said["ids"])
+        return sweep.by_state(Message, alias, order, said["queue"], said["state"], limit=said["limit"])
 
     def _tell(self, swept: Swept, *, by: str, reason: str) -> None:
         for queue, count in swept.moved.items():

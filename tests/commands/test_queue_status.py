@@ -70,7 +70,7 @@ def test_json_is_one_document_with_everything() -> None:
     at = datetime.fromisoformat(document["at"])
     assert abs(at - clock("default")) < timedelta(minutes=1)
     [queue] = document.pop("queues")
-    assert document == {"database": "default", "at": document["at"], "cap": 9_999, "fine": False}
+    assert document == {"database": "default", "at": document["at"], "cap": 10_000, "fine": False}
     due = Message.objects.get(pk=old.pk).available_at
     assert datetime.fromisoformat(queue.pop("oldest_ready_at")) == due
     assert queue.pop("oldest_ready_seconds") == pytest.approx((at - due).total_seconds())

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import sweep
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, MessageEvent
 from tests.commands.running import Ended, run
 from tests.factories import QUEUE, dead, done, held, held_many, let_pass, row, rows, stuck, waiting
 
@@ -86,6 +86,8 @@ def test_named_messages_are_dropped_with_who_and_why() -> None:
     assert {state_of(message) for message in made.values()} == {"done"}
     assert row(made["ready"])["error"] == "Dropped by ann: not wanted"
     assert row(made["done"])["error"] is None
+    told = MessageEvent.objects.filter(message_id=made["dead"].pk, kind="dropped")
+    assert [event.actor for event in told] == ["ann"]
 
 
 def test_a_holder_loses_what_is_requeued_or_dropped() -> None:
