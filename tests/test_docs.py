@@ -15,6 +15,8 @@ from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
 from django_dbqueue.databases.routines import NAMES
+from django_dbqueue.doctor.checklist import CHECKS
+from django_dbqueue.doctor.examining import FIRST
 from django_dbqueue.spark.jobs.arguments import arguments_of
 from django_dbqueue.spark.jobs.config import JOBS
 
@@ -125,6 +127,23 @@ def test_every_check_is_told() -> None:
     ids = {id_ for file in checks for id_ in re.findall(r'id="(dbqueue\.[EW]\d+)"', file.read_text())}
     assert ids
     assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))
+
+
+def test_every_check_and_every_option_of_the_doctor_is_told() -> None:
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| ", page.partition("\n## The checks\n")[2], re.MULTILINE)
+    words = {"mysql": "MySQL, MariaDB", "postgresql": "PostgreSQL", "sqlite": "SQLite"}
+    on: dict[str, set[str]] = {name: set(words) for name in FIRST}
+    for check in CHECKS:
+        on.setdefault(check.name, set()).update(check.vendors)
+    told = {
+        name: "all" if of == set(words) else ", ".join(words[one] for one in words if one in of)
+        for name, of in on.items()
+    }
+    assert dict(rows) == told
+    assert [name for name, _of in rows] == list(told), "in another order"
+    for option in ("--json", "--database", "--fail-level"):
+        assert f"\n| `{option}" in page
 
 
 @pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="the quickstart is SQLite's")

@@ -35,19 +35,23 @@ def check(connection: Any) -> list[checks.CheckMessage]:
     """Check the server, the session and the tables that a connection leads to."""
     alias = connection.alias
     variables = answers(connection, mysql_variables(VARIABLES))
-    isolation = variables.get("transaction_isolation") or variables.get("tx_isolation", "READ-COMMITTED")
     return [
         *check_skip_locked(connection),
         *check_engines(connection, TABLES),
         *check_strict(alias, variables),
         *check_binary_log(alias, variables),
         *check_durability(alias, variables),
-        *check_isolation(alias, isolation),
+        *check_isolation(alias, isolation_of(variables)),
         *check_timeouts(connection),
         *check_packet(alias, variables),
         *check_characters(alias, variables),
         *check_writers(alias, variables),
     ]
+
+
+def isolation_of(variables: Mapping[str, str]) -> str:
+    """Return the session's, by whichever name the server has for it."""
+    return variables.get("transaction_isolation") or variables.get("tx_isolation", "READ-COMMITTED")
 
 
 def check_skip_locked(connection: Any) -> Iterator[checks.CheckMessage]:

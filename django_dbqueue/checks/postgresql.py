@@ -23,14 +23,18 @@ def check(connection: Any) -> list[checks.CheckMessage]:
     """Check the server and the session that a connection leads to."""
     alias = connection.alias
     said = answers(connection, postgresql_settings(SETTINGS))
-    level = said.get("default_transaction_isolation", "read committed")
-    if "isolation_level" in connection.settings_dict.get("OPTIONS", {}):
-        level = connection.isolation_level.name  # sent with each BEGIN, so that the session's setting is silent of it
     return [
         *check_durability(alias, said),
-        *check_isolation(alias, level),
+        *check_isolation(alias, isolation_of(connection, said)),
         *check_characters(alias, said),
     ]
+
+
+def isolation_of(connection: Any, said: Mapping[str, str]) -> str:
+    """Return that of the connection's transactions: by its OPTIONS, or by the session."""
+    if "isolation_level" in connection.settings_dict.get("OPTIONS", {}):
+        return str(connection.isolation_level.name)  # sent with each BEGIN, so that the session's setting is silent
+    return said.get("default_transaction_isolation", "read committed")
 
 
 def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:

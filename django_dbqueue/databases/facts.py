@@ -1,11 +1,15 @@
-"""What a server is asked about itself, for the checks and the doctor; answers are (name, value) rows."""
+"""What a server is asked about itself, for the checks and the doctor; answers are (name, value) rows if not said so."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.words import Statement
+
+MOST_SHOWN: Final = 5
+"""Rows of the facts that are lists."""
 
 
 def mysql_variables(names: Sequence[str]) -> Statement:
@@ -22,9 +26,140 @@ def mysql_engines(tables: Sequence[str]) -> Statement:
     )
 
 
+def mysql_collations(tables: Sequence[str]) -> Statement:
+    """Table, column, character set and collation of each column of text."""
+    return Statement(
+        "SELECT TABLE_NAME, COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS "
+        f"WHERE TABLE_SCHEMA = DATABASE() AND CHARACTER_SET_NAME IS NOT NULL "
+        f"AND TABLE_NAME IN ({Dialect.holes(len(tables))}) ORDER BY TABLE_NAME, ORDINAL_POSITION",
+        tuple(tables),
+    )
+
+
+def mysql_unused_indexes(tables: Sequence[str]) -> Statement:
+    """Tables, and indexes that the optimiser was told not to see: invisible ones (MySQL), ignored ones (MariaDB)."""
+    return Statement(
+        "SELECT DISTINCT TABLE_NAME, INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() "
+        f"AND TABLE_NAME IN ({Dialect.holes(len(tables))}) "
+        "AND /*M!100600 IGNORED = 'YES' */ /*!80000 IS_VISIBLE = 'NO' */",
+        tuple(tables),
+    )
+
+
+def mysql_history_status() -> Statement:
+    """The length of the history list, where a status says it (MariaDB)."""
+    return Statement("SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'", ())
+
+
+def mysql_history_metric() -> Statement:
+    """The same where a metric says it (MySQL); needs the privilege PROCESS."""
+    return Statement(
+        "SELECT NAME, COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'", ()
+    )
+
+
+def mysql_oldest_transactions() -> Statement:
+    """Session and age in seconds of the oldest transactions but one's own; needs the privilege PROCESS."""
+    # trx_started is told in the time zone of the server's system, whatever the session's is
+    return Statement(
+        "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, "
+        "CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) FROM information_schema.INNODB_TRX "
+        f"WHERE trx_mysql_thread_id <> CONNECTION_ID() ORDER BY trx_started LIMIT {MOST_SHOWN}",
+        (),
+    )
+
+
+def mysql_knows_zone(zone: str) -> Statement:
+    """One row: a moment in that time zone, or NULL where the server has no table of it."""
+    return Statement("SELECT CONVERT_TZ('2000-01-01 00:00:00', 'UTC', %s)", (zone,))
+
+
+def mysql_account() -> Statement:
+    """One row: the account that the session has, as GRANT names it."""
+    return Statement("SELECT CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')", ())
+
+
+def mysql_tries(table: str) -> dict[str, Statement]:
+    """Statements that need a privilege of a table and do nothing, by the privilege."""
+    # an EXPLAIN needs what its statement needs
+    return {
+        "SELECT": Statement(f"EXPLAIN SELECT id FROM {table} WHERE id = 0", ()),
+        "INSERT": Statement(f"EXPLAIN INSERT INTO {table} (id) VALUES (0)", ()),
+        "UPDATE": Statement(f"EXPLAIN UPDATE {table} SET id = id WHERE id = 0", ()),
+        "DELETE": Statement(f"EXPLAIN DELETE FROM {table} WHERE id = 0", ()),
+    }
+
+
 def postgresql_settings(names: Sequence[str]) -> Statement:
     """The session's values."""
     return Statement(f"SELECT name, setting FROM pg_settings WHERE name IN ({Dialect.holes(len(names))})", tuple(names))
+
+
+def postgresql_tables(tables: Sequence[str]) -> Statement:
+    """Table, persistence ('p', or 'u' for unlogged), and options, of those of the tables that exist."""
+    return Statement(
+        "SELECT relname, relpersistence, COALESCE(array_to_string(reloptions, ' '), '') FROM pg_class "
+        f"WHERE pg_table_is_visible(oid) AND relkind IN ('r', 'p') AND relname IN ({Dialect.holes(len(tables))})",
+        tuple(tables),
+    )
+
+
+def postgresql_unused_indexes(tables: Sequence[str]) -> Statement:
+    """Tables, and indexes that a CREATE INDEX CONCURRENTLY has left half built."""
+    return Statement(
+        "SELECT t.relname, i.relname FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid "
+        "JOIN pg_class AS t ON t.oid = x.indrelid WHERE NOT (x.indisvalid AND x.indisready) "
+        f"AND pg_table_is_visible(t.oid) AND t.relname IN ({Dialect.holes(len(tables))})",
+        tuple(tables),
+    )
+
+
+def postgresql_oldest_transactions() -> Statement:
+    """Session and age in seconds of this database's oldest transactions but one's own; NULL where it is hidden."""
+    return Statement(
+        "SELECT pid, EXTRACT(EPOCH FROM clock_timestamp() - xact_start)::float FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' "
+        f"AND xact_start IS NOT NULL ORDER BY xact_start LIMIT {MOST_SHOWN}",
+        (),
+    )
+
+
+def postgresql_prepared_transactions() -> Statement:
+    """Name and age in seconds of this database's oldest prepared transactions."""
+    return Statement(
+        "SELECT gid, EXTRACT(EPOCH FROM clock_timestamp() - prepared)::float FROM pg_prepared_xacts "
+        f"WHERE database = current_database() ORDER BY prepared LIMIT {MOST_SHOWN}",
+        (),
+    )
+
+
+def postgresql_sees_sessions() -> Statement:
+    """One row: whether this account is told what the sessions of others do."""
+    return Statement("SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')", ())
+
+
+def postgresql_dead_rows(table: str) -> Statement:
+    """One row: dead and live rows of a table, as the statistics count them."""
+    return Statement("SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relid = %s::regclass", (table,))
+
+
+def postgresql_size(table: str) -> Statement:
+    """One row: the bytes of a table, without its indexes."""
+    return Statement("SELECT pg_relation_size(%s::regclass)", (table,))
+
+
+def postgresql_account() -> Statement:
+    """One row: the account that the session has."""
+    return Statement("SELECT quote_ident(current_user)", ())
+
+
+def postgresql_rights(table: str) -> Statement:
+    """Privileges of a table, and whether this account has them."""
+    return Statement(
+        "SELECT wanted, has_table_privilege(%s::regclass, wanted) "
+        "FROM UNNEST(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted",
+        (table,),
+    )
 
 
 def sqlite_pragmas() -> Statement:
@@ -34,3 +169,22 @@ def sqlite_pragmas() -> Statement:
         "SELECT 'journal_mode', journal_mode FROM pragma_journal_mode",
         (),
     )
+
+
+def explained(vendor: str, statement: Statement) -> Statement:
+    """Ask how the server would run a statement, without running it."""
+    how = {"mysql": "FORMAT=TRADITIONAL", "postgresql": "(FORMAT JSON)", "sqlite": "QUERY PLAN"}[vendor]
+    return Statement(f"EXPLAIN {how} {statement.sql}", statement.params)
+
+
+def waits_briefly(vendor: str, seconds: int) -> Statement:
+    """Let what the transaction still does wait for nobody's locks for longer."""
+    if vendor == "postgresql":
+        return Statement(f"SET LOCAL lock_timeout = '{seconds}s'", ())
+    return Statement(f"SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}", ())
+
+
+def waits_as_before(said: dict[str, str]) -> Statement:
+    """Put back what ``waits_briefly`` changed for a session of MySQL or MariaDB."""
+    table, row = int(said["lock_wait_timeout"]), int(said["innodb_lock_wait_timeout"])
+    return Statement(f"SET SESSION lock_wait_timeout = {table}, innodb_lock_wait_timeout = {row}", ())

@@ -19,7 +19,7 @@ from typing import Any
 from django.db import connections
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Dialect, dialect_of
+from django_dbqueue.databases import Dialect, Statement, dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import settle_claims
@@ -125,7 +125,7 @@ class Claimer:
     ) -> list[Any]:
         dialect = dialect_of(connections[self.using])
         how = {"token": token, "worker_id": self.worker_id, "lease": lease, "max_reads": max_reads}
-        take = _take_and_return if dialect.updates_return_rows and dialect.session_id else _lock_and_take
+        take = _take_and_return if _takes_at_once(dialect) else _lock_and_take
         messages, mark = take(self, dialect, priority, limit, marks.get(priority), how)
         if mark is not None:
             marks[priority] = mark
@@ -145,6 +145,19 @@ def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float
     return message
 
 
+def first_statement(
+    dialect: Dialect, queue: str, priority: int, limit: int, mark: tuple[Any, int] | None, how: dict[str, Any]
+) -> Statement:
+    """Return the statement that finds and locks what is due, and takes it at once where the server can do both."""
+    if _takes_at_once(dialect):
+        return dialect.claim(queue, priority, limit, mark, dialect.take(**how, session=None, now=None))
+    return dialect.due(MESSAGE_COLUMNS, queue, NEW, priority, limit, mark)
+
+
+def _takes_at_once(dialect: Dialect) -> bool:
+    return dialect.updates_return_rows and bool(dialect.session_id)
+
+
 def _take_and_return(
     claimer: Claimer,
     dialect: Dialect,
@@ -153,8 +166,7 @@ def _take_and_return(
     mark: tuple[Any, int] | None,
     how: dict[str, Any],
 ) -> tuple[list[Any], tuple[Any, int] | None]:
-    change = dialect.take(**how, session=None, now=None)
-    rows = fetch(claimer.using, dialect.claim(claimer.queue, priority, limit, mark, change))
+    rows = fetch(claimer.using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
     rows.sort(key=lambda row: (row[-1], row[0]))
     messages = [hydrate(claimer.model, claimer.using, row, held_token=how["token"]) for row in rows]
     return messages, (rows[-1][-1], rows[-1][0]) if rows else None
@@ -169,7 +181,7 @@ def _lock_and_take(
     how: dict[str, Any],
 ) -> tuple[list[Any], tuple[Any, int] | None]:
     using = claimer.using
-    rows = fetch(using, dialect.due(MESSAGE_COLUMNS, claimer.queue, NEW, priority, limit, mark))
+    rows = fetch(using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
     if not rows:
         return [], None
     now = rows[0][-1]

@@ -233,16 +233,26 @@ def _blind_words() -> str:
 
 def blind_spots(using: str) -> list[str]:
     """Say what a guardian on this connection can't see, and what to do about it; nothing where it sees all."""
-    dialect = dialect_of(connections[using])
-    if not dialect.session_id:
+    if not dialect_of(connections[using]).session_id:
         return [_("SQLite has no sessions: what a dead worker held comes again at the end of its lease.")]
-    spots: list[str] = []
+    return [*blind_to_sessions(using), *blind_to_workers(using)]
+
+
+def blind_to_sessions(using: str) -> list[str]:
+    """Say that this account may not see the sessions of others, if the server hides them; not for SQLite."""
     try:
-        fetch(using, dialect.sessions([0]))
+        fetch(using, dialect_of(connections[using]).sessions([0]))
     except DatabaseError as error:
-        if not _is_blind(dialect, error):
+        if not _is_blind(dialect_of(connections[using]), error):
             raise
-        spots.append(_blind_words())
+        return [_blind_words()]
+    return []
+
+
+def blind_to_workers(using: str) -> list[str]:
+    """Say which living workers nobody can judge from here; not for SQLite."""
+    dialect = dialect_of(connections[using])
+    spots: list[str] = []
     [(_conn_id, server)] = fetch(using, dialect.me())
     [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, lately=LATELY, settles=SETTLES))
     if unproven:

@@ -148,7 +148,7 @@ def _take_session(using: str) -> Session:
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
         lock, doubt = _take_lock(using)
-    told = _told_by_driver(connection)
+    told = told_by_driver(connection)
     if told is None and lock is None:
         doubt = "it holds no named lock, and its driver doesn't tell which session it was given"
     elif told is not None and told != int(conn_id) % 2**32:
@@ -173,7 +173,7 @@ def _take_lock(using: str) -> tuple[int | None, str]:
     return (number, "") if taken else (None, f"the named lock {number} is taken already")
 
 
-def _told_by_driver(connection: Any) -> int | None:
+def told_by_driver(connection: Any) -> int | None:
     """The session's id by the server's greeting (32 bits), where the driver keeps it; a pooler greets with its own."""
     raw = connection.connection
     if connection.vendor == "mysql":

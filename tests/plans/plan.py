@@ -1,43 +1,23 @@
-"""How a server says that it will run a statement, and what running it has cost, in one form for all."""
+"""What running a statement has cost, in one form for all; how a server says that it will run it, the doctor reads."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 
 from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY
+from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, Plan, plan_of, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from django_dbqueue.databases import Statement
 
+__all__ = ["CLAIM", "LIVE_KEY", "NO_INDEX", "PRIMARY", "Plan", "cost_of", "plan_of"]
 CLAIM = CLAIM_INDEX
-PRIMARY = "the primary key"
-NO_INDEX = "no index"
-_PRIMARY_NAMES = {"PRIMARY", f"{Dialect.message}_pkey"}
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """``indexes``: one for each access to the message table; ``conditions``: what bounds them, if that is said."""
-
-    indexes: tuple[str, ...]
-    conditions: str
-    sorts: bool
-    text: str
-
-
-def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> Plan:
-    return {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor](
-        connection, statement
-    )
 
 
 def cost_of(connection: BaseDatabaseWrapper, statement: Statement) -> int:
@@ -47,79 +27,6 @@ def cost_of(connection: BaseDatabaseWrapper, statement: Statement) -> int:
         cost = ask(connection, statement)
         transaction.set_rollback(True)
     return cost
-
-
-def _on_mysql(connection: BaseDatabaseWrapper, statement: Statement) -> Plan:
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {statement.sql}", statement.params)
-        names = [column[0].lower() for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    indexes = [
-        # type "index" reads the index from end to end, as "ALL" does the table
-        NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
-        for row in rows
-        if row["table"] in {Dialect.message, "m"}
-    ]
-    sorts = any("filesort" in (row["extra"] or "") or "temporary" in (row["extra"] or "") for row in rows)
-    return Plan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
-
-
-def _on_postgresql(connection: BaseDatabaseWrapper, statement: Statement) -> Plan:
-    nodes = _nodes(connection, statement, "FORMAT JSON")
-    through_bitmaps = {"ModifyTable", "Bitmap Heap Scan"}  # the index of a bitmap is a node of its own
-    found = [
-        node
-        for node in nodes
-        if node["Node Type"] == "Bitmap Index Scan"
-        or (node.get("Relation Name") == Dialect.message and node["Node Type"] not in through_bitmaps)
-    ]
-    indexes = [_index(node.get("Index Name")) for node in found]
-    return Plan(
-        tuple(indexes),
-        " ".join(node.get("Index Cond", "") for node in found),
-        any("Sort" in node["Node Type"] for node in nodes),
-        json.dumps(nodes, indent=1, default=str),
-    )
-
-
-def _on_sqlite(connection: BaseDatabaseWrapper, statement: Statement) -> Plan:
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params)
-        lines = [row[3] for row in cursor.fetchall()]
-    found = [line for line in lines if line.startswith((f"SEARCH {Dialect.message}", f"SCAN {Dialect.message}"))]
-    found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]
-    return Plan(
-        tuple(_sqlite_index(line) for line in found),
-        " ".join(line.partition(" (")[2] for line in found),
-        any("TEMP B-TREE" in line for line in lines),
-        "\n".join(lines),
-    )
-
-
-def _sqlite_index(line: str) -> str:
-    if line.startswith("SCAN"):
-        return NO_INDEX
-    if "INTEGER PRIMARY KEY" in line:
-        return PRIMARY
-    name = line.partition("INDEX ")[2].split(" ")[0]
-    return LIVE_KEY if name.startswith("sqlite_autoindex") else name  # a unique constraint's index has no other name
-
-
-def _index(name: str | None) -> str:
-    return NO_INDEX if name is None else PRIMARY if name in _PRIMARY_NAMES else name
-
-
-def _nodes(connection: BaseDatabaseWrapper, statement: Statement, how: str) -> list[dict[str, Any]]:
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN ({how}) {statement.sql}", statement.params)
-        said = cursor.fetchone()[0]
-    return list(_walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
-
-
-def _walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {name: value for name, value in node.items() if name != "Plans"}
-    for child in node.get("Plans", ()):
-        yield from _walk(child)
 
 
 def _reads(connection: BaseDatabaseWrapper, statement: Statement) -> int:
@@ -137,9 +44,12 @@ def _handler_reads(connection: BaseDatabaseWrapper) -> int:
 
 
 def _pages(connection: BaseDatabaseWrapper, statement: Statement) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.sql}", statement.params)
+        said = cursor.fetchone()[0]
     scans = [
         node
-        for node in _nodes(connection, statement, "ANALYZE, BUFFERS, FORMAT JSON")
+        for node in walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"])
         if node.get("Relation Name") == Dialect.message and node["Node Type"] != "ModifyTable"
     ]
     return sum(

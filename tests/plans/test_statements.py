@@ -17,6 +17,7 @@ from pytest_django import DjangoDbBlocker
 from django_dbqueue.databases import Claim, Statement, dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import key_hash
+from django_dbqueue.lifecycle.claim import first_statement
 from django_dbqueue.lifecycle.statements import MAX_IDS
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -111,11 +112,8 @@ Build = Callable[[Any, Table], Statement]
 
 
 def _claim(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -> Statement:
-    """As ``lifecycle.claim`` chooses it."""
-    if not (dialect.updates_return_rows and dialect.session_id):
-        return dialect.due(MESSAGE_COLUMNS, queue, NEW, 0, limit, mark)
-    change = dialect.take(token=1, worker_id=1, session=None, lease=60.0, max_reads=5, now=None)
-    return dialect.claim(queue, 0, limit, mark, change)
+    how = {"token": 1, "worker_id": 1, "lease": 60.0, "max_reads": 5}
+    return first_statement(dialect, queue, 0, limit, mark, how)
 
 
 RANGES: dict[str, Build] = {

@@ -1,0 +1,61 @@
+"""Whose clock says what: the database's counts, but a due time that is computed here goes by this machine's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from django_dbqueue.databases.facts import mysql_knows_zone
+from django_dbqueue.doctor.checking import MYSQL, SERVERS, examines
+from django_dbqueue.doctor.finding import Finding, fine, note, warning
+from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.models.fields import clock
+
+WORTH_KNOWING: Final = 1.0
+FAR_APART: Final = 60.0
+"""Seconds between the two clocks."""
+
+
+@examines("clocks", on=SERVERS)
+def clocks(patient: Patient) -> Iterable[Finding]:
+    """Compare the server's clock with this machine's, in UTC."""
+    began, here = time.monotonic(), datetime.now(UTC)
+    there = clock(patient.alias)
+    took = time.monotonic() - began
+    ahead = (there - here).total_seconds() - took / 2
+    yield compared(ahead, took)
+
+
+def compared(ahead: float, took: float) -> Finding:
+    """Judge by how many seconds the server's clock goes ahead of this one, known to half of what the answer took."""
+    apart = abs(ahead) - took / 2
+    if apart <= WORTH_KNOWING:
+        return fine(_("The server's clock and this machine's agree (%+.3f s).") % ahead)
+    found = _(
+        "The server's clock and this machine's differ by %+.1f s. Delays and leases go by the server's; what is "
+        "enqueued with at=datetime.now(…) comes so much too early or too late."
+    )
+    do = _("Let both machines follow a time server, or use delay= instead of at=.")
+    return (warning if apart > FAR_APART else note)(found % ahead, do)
+
+
+@examines("time-zones", on=MYSQL)
+def time_zones(patient: Patient) -> Iterable[Finding]:
+    """Ask whether the server knows the project's time zone, which Django's date filters need."""
+    [(known,)] = patient.ask(mysql_knows_zone(settings.TIME_ZONE))
+    if known is None:
+        yield note(
+            _(
+                "The server has no table of the time zone %s. The queue needs none, but Django's filters and groups "
+                "by date fail on it."
+            )
+            % settings.TIME_ZONE,
+            _("Load them: mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql"),
+        )
+    else:
+        yield fine(_("The server knows the time zone %s.") % settings.TIME_ZONE)

@@ -1,0 +1,158 @@
+"""The database under examination: its connection, and what it says of itself, asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import Error, transaction
+
+from django_dbqueue import conf, consumers
+from django_dbqueue.checks import mysql, postgresql
+from django_dbqueue.checks.asking import answers
+from django_dbqueue.databases import Dialect, Statement, dialect_of
+from django_dbqueue.databases.facts import (
+    mysql_account,
+    mysql_variables,
+    postgresql_account,
+    postgresql_settings,
+    sqlite_pragmas,
+    waits_as_before,
+    waits_briefly,
+)
+from django_dbqueue.lifecycle.statements import fetch, run, short_transaction
+
+NOBODYS: Final = ":nobody"
+"""A queue's name that no queue can have."""
+WAITS: Final = 3
+"""Seconds that a check waits for a lock at most."""
+_MYSQL: Final = (
+    "default_storage_engine",
+    "hostname",
+    "innodb_lock_wait_timeout",
+    "innodb_read_only",
+    "lock_wait_timeout",
+    "offline_mode",
+    "read_only",
+    "super_read_only",
+    "time_zone",
+    "transaction_read_only",
+    "tx_read_only",
+    "wait_timeout",
+)
+_POSTGRESQL: Final = (
+    "autovacuum",
+    "default_transaction_read_only",
+    "idle_session_timeout",
+    "in_hot_standby",
+    "lock_timeout",
+    "statement_timeout",
+)
+_DENIED: Final = (1044, 1045, 1142, 1143, 1227, 1370)
+_DENIED_STATES: Final = ("42501",)
+_WAITED: Final = (1205, 3572)
+_WAITED_STATES: Final = ("55P03", "57014")
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """``said``: variables of MySQL and MariaDB, settings of PostgreSQL, pragmas of SQLite; names in lower case."""
+
+    connection: Any
+    said: dict[str, str]
+    account: str
+    """As GRANT names it; '' on SQLite."""
+
+    @classmethod
+    def at(cls, connection: Any) -> Patient:
+        """Ask a server what it says of itself."""
+        return cls(connection, answers(connection, _question(connection.vendor)), _account(connection))
+
+    @property
+    def alias(self) -> str:
+        """The database's name in DATABASES."""
+        return str(self.connection.alias)
+
+    @property
+    def vendor(self) -> str:
+        """As Django says it."""
+        return str(self.connection.vendor)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The builder of the queue's statements."""
+        return dialect_of(self.connection)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """OPTIONS of the database's settings."""
+        return dict(self.connection.settings_dict.get("OPTIONS", {}))
+
+    def ask(self, question: Statement) -> list[tuple[Any, ...]]:
+        """Return the rows of an answer."""
+        return fetch(self.alias, question)
+
+    def number(self, name: str) -> int | None:
+        """Return what was said under this name, if it is a whole number."""
+        value = self.said.get(name, "")
+        return int(value) if value.isdigit() else None
+
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """Look in a transaction that waits for nobody's locks for long, and is rolled back."""
+        if self.vendor == "sqlite":  # a transaction would take the write lock
+            yield
+            return
+        with short_transaction(self.alias):
+            run(self.alias, waits_briefly(self.vendor, WAITS))
+            try:
+                yield
+            finally:
+                if self.vendor == "mysql":
+                    with suppress(Error):  # a session that is gone needs nothing put back
+                        run(self.alias, waits_as_before(self.said))
+                transaction.set_rollback(True, using=self.alias)
+
+
+def leases() -> dict[str, float]:
+    """Seconds by what says them: each consumer that is registered, each queue of the settings, and DEFAULTS."""
+    queues = {name: each.resolved().lease for name, each in consumers.registered().items()}
+    named = {name: conf.queue_options(name).lease for name in conf.get("QUEUES")}
+    return {"DEFAULTS": conf.queue_options("").lease} | named | queues
+
+
+def is_denied(error: Error) -> bool:
+    """Whether the account lacks a privilege."""
+    return _is(error, _DENIED, _DENIED_STATES)
+
+
+def has_waited(error: Error) -> bool:
+    """Whether somebody's lock was waited for in vain."""
+    return _is(error, _WAITED, _WAITED_STATES)
+
+
+def first_line(error: BaseException) -> str:
+    """What a driver's error says, without the statement that some of them add."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _is(error: Error, numbers: tuple[int, ...], states: tuple[str, ...]) -> bool:
+    cause = error.__cause__
+    number = cause.args[0] if cause is not None and cause.args else None
+    return number in numbers or getattr(cause, "sqlstate", None) in states
+
+
+def _question(vendor: str) -> Statement:
+    if vendor == "mysql":
+        return mysql_variables((*mysql.VARIABLES, *_MYSQL))
+    if vendor == "postgresql":
+        return postgresql_settings((*postgresql.SETTINGS, *_POSTGRESQL))
+    return sqlite_pragmas()
+
+
+def _account(connection: Any) -> str:
+    question = {"mysql": mysql_account, "postgresql": postgresql_account}.get(connection.vendor)
+    return str(fetch(connection.alias, question())[0][0]) if question else ""

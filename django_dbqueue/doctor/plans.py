@@ -1,0 +1,97 @@
+"""How a server says that it will run a statement about messages, in one form for all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases.facts import explained
+from django_dbqueue.databases.words import LIVE_KEY
+
+PRIMARY: Final = "the primary key"
+NO_INDEX: Final = "no index"
+_PRIMARY_NAMES: Final = ("PRIMARY", f"{Dialect.message}_pkey")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``indexes``: one for each access to the message table; ``conditions``: what bounds them, if that is said."""
+
+    indexes: tuple[str, ...]
+    conditions: str
+    sorts: bool
+    text: str
+
+
+def plan_of(connection: Any, statement: Statement) -> Plan:
+    """Ask for the plan of a statement; it is not run."""
+    read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
+    question = explained(connection.vendor, statement)
+    with connection.cursor() as cursor:
+        cursor.execute(question.sql, question.params)
+        names = [column[0].lower() for column in cursor.description]
+        return read([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
+
+
+def _on_mysql(rows: list[dict[str, Any]]) -> Plan:
+    indexes = [
+        # type "index" reads the index from end to end, as "ALL" does the table
+        NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
+        for row in rows
+        if row["table"] in {Dialect.message, "m"}
+    ]
+    sorts = any("filesort" in (row["extra"] or "") or "temporary" in (row["extra"] or "") for row in rows)
+    return Plan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
+
+
+def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
+    said = rows[0]["query plan"]
+    nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
+    through_bitmaps = {"ModifyTable", "Bitmap Heap Scan"}  # the index of a bitmap is a node of its own
+    found = [
+        node
+        for node in nodes
+        if node["Node Type"] == "Bitmap Index Scan"
+        or (node.get("Relation Name") == Dialect.message and node["Node Type"] not in through_bitmaps)
+    ]
+    return Plan(
+        tuple(_index(node.get("Index Name")) for node in found),
+        " ".join(node.get("Index Cond", "") for node in found),
+        any("Sort" in node["Node Type"] for node in nodes),
+        json.dumps(nodes, indent=1, default=str),
+    )
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give each node of PostgreSQL's plan, without those below it."""
+    yield {name: value for name, value in node.items() if name != "Plans"}
+    for child in node.get("Plans", ()):
+        yield from walk(child)
+
+
+def _on_sqlite(rows: list[dict[str, Any]]) -> Plan:
+    lines = [row["detail"] for row in rows]
+    found = [line for line in lines if line.startswith((f"SEARCH {Dialect.message}", f"SCAN {Dialect.message}"))]
+    found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]
+    return Plan(
+        tuple(_sqlite_index(line) for line in found),
+        " ".join(line.partition(" (")[2] for line in found),
+        any("TEMP B-TREE" in line for line in lines),
+        "\n".join(lines),
+    )
+
+
+def _sqlite_index(line: str) -> str:
+    if line.startswith("SCAN"):
+        return NO_INDEX
+    if "INTEGER PRIMARY KEY" in line:
+        return PRIMARY
+    name = line.partition("INDEX ")[2].split(" ")[0]
+    return LIVE_KEY if name.startswith("sqlite_autoindex") else name  # a unique constraint's index has no other name
+
+
+def _index(name: str | None) -> str:
+    return NO_INDEX if name is None else PRIMARY if name in _PRIMARY_NAMES else name

@@ -1,0 +1,159 @@
+"""The server: whether a commit is a commit, and whether it takes the queue's statements at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from django.utils.translation import gettext as _
+
+from django_dbqueue.checks import mysql, postgresql, sqlite
+from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
+from django_dbqueue.doctor.finding import Finding, fine, problem
+from django_dbqueue.doctor.patient import NOBODYS, Patient
+from django_dbqueue.statuses import NEW
+
+_ON = ("ON", "on", "1")
+
+
+@examines("durability", on=MYSQL)
+def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
+    """Ask whether commits outlive a crash of the machine (promise P1)."""
+    said = patient.said
+    logs = _("sync_binlog is %s") % said.get("sync_binlog") if said.get("log_bin") in _ON else _("no binary log")
+    flush = said.get("innodb_flush_log_at_trx_commit")
+    return judged(
+        mysql.check_durability(patient.alias, said),
+        otherwise=_("A commit is on disk when it is answered (innodb_flush_log_at_trx_commit is %(flush)s, %(logs)s).")
+        % {"flush": flush, "logs": logs},
+    )
+
+
+@examines("durability", on=POSTGRESQL)
+def durability_on_postgresql(patient: Patient) -> Iterable[Finding]:
+    """The same; ``synchronous_commit`` may be said by the session."""
+    fine_words = _("A commit is on disk when it is answered (synchronous_commit is %(commit)s, fsync is %(fsync)s).")
+    return judged(
+        postgresql.check_durability(patient.alias, patient.said),
+        otherwise=fine_words % {"commit": patient.said.get("synchronous_commit"), "fsync": patient.said.get("fsync")},
+    )
+
+
+@examines("durability", on=SQLITE)
+def durability_on_sqlite(patient: Patient) -> Iterable[Finding]:
+    """The same; a database in memory ends with its process."""
+    if patient.connection.is_in_memory_db():
+        yield problem(
+            _("The database is in memory: it ends with its process, and no worker can share it."),
+            _("Give NAME of DATABASES[%r] a file.") % patient.alias,
+        )
+        return
+    yield from judged(
+        sqlite.check_durability(patient.alias, patient.said),
+        otherwise=_("A commit is on disk when it is answered (PRAGMA synchronous is %s).")
+        % patient.said.get("synchronous"),
+    )
+
+
+@examines("journal-mode", on=SQLITE)
+def journal_mode(patient: Patient) -> Iterable[Finding]:
+    """Ask whether readers and the writer hold each other up."""
+    if patient.connection.is_in_memory_db():
+        return ()
+    return judged(
+        sqlite.check_journal(patient.alias, patient.said),
+        otherwise=_("Readers and the writer don't wait for each other (PRAGMA journal_mode is %s).")
+        % patient.said.get("journal_mode"),
+    )
+
+
+@examines("writable", on=MYSQL)
+def writable_on_mysql(patient: Patient) -> Iterable[Finding]:
+    """Ask whether this is the server that is written to."""
+    names = ("read_only", "super_read_only", "innodb_read_only", "offline_mode", "transaction_read_only")
+    return _writable([name for name in names if patient.said.get(name) in (*_ON, "NO_LOCK", "NO_LOCK_NO_ADMIN")])
+
+
+@examines("writable", on=POSTGRESQL)
+def writable_on_postgresql(patient: Patient) -> Iterable[Finding]:
+    """Ask whether this is the primary, and the session may write."""
+    names = ("in_hot_standby", "default_transaction_read_only")
+    return _writable([name for name in names if patient.said.get(name) in _ON])
+
+
+@examines("writable", on=SQLITE)
+def writable_on_sqlite(patient: Patient) -> Iterable[Finding]:
+    """Ask whether this account may write the file, and its directory, where the journal goes."""
+    if patient.connection.is_in_memory_db():
+        return ()
+    path = str(patient.connection.settings_dict["NAME"])
+    return _writable(
+        [place for place in (path, os.path.dirname(os.path.abspath(path))) if not os.access(place, os.W_OK)]  # noqa: PTH100, PTH120
+    )
+
+
+def _writable(forbids: list[str]) -> Iterator[Finding]:
+    if not forbids:
+        yield fine(_("It can be written to."))
+        return
+    yield problem(
+        _("It can't be written to (%s): nothing is enqueued, claimed or acked here.") % ", ".join(forbids),
+        _("Let HOST and PORT lead to the primary, or let it be written to: a replica can't be a queue."),
+    )
+
+
+@examines("skip-locked", on=SERVERS, needs_tables=True, grant=TO_WORK)
+def skip_locked(patient: Patient) -> Iterable[Finding]:
+    """Ask for it by version, and try it: the claim's own lock, on a queue that can have no rows."""
+    if patient.vendor == MYSQL and (found := list(mysql.check_skip_locked(patient.connection))):
+        yield from judged(found, otherwise="")
+        return
+    patient.ask(patient.dialect.due(("id",), NOBODYS, NEW, 0, 1))
+    yield fine(_("The server knows SELECT … FOR UPDATE SKIP LOCKED, and has run one on the messages."))
+
+
+@examines("skip-locked", on=SQLITE)
+def returning(patient: Patient) -> Iterable[Finding]:
+    """There is one writer, so nothing to skip; the queue needs RETURNING."""
+    return judged(
+        sqlite.check_returning(patient.connection),
+        otherwise=_("SQLite has one writer at a time, so that there is nothing to skip; it has RETURNING."),
+    )
+
+
+@examines("binary-log", on=MYSQL)
+def binary_log(patient: Patient) -> Iterable[Finding]:
+    """Ask whether replicas get rows, and InnoDB takes the queue's writes."""
+    said = patient.said
+    form = said.get("binlog_format", "ROW") if said.get("log_bin") in _ON else _("off")
+    return judged(mysql.check_binary_log(patient.alias, said), otherwise=_("The binary log's format: %s.") % form)
+
+
+@examines("cluster", on=MYSQL)
+def cluster(patient: Patient) -> Iterable[Finding]:
+    """Ask whether row locks reach all writers."""
+    return judged(
+        mysql.check_writers(patient.alias, patient.said),
+        otherwise=_("It is no node of a cluster with several writers (Galera, Group Replication)."),
+    )
+
+
+@examines("packet-size", on=MYSQL)
+def packet_size(patient: Patient) -> Iterable[Finding]:
+    """Ask whether a payload of the largest size that is allowed gets through."""
+    return judged(
+        mysql.check_packet(patient.alias, patient.said),
+        otherwise=_(
+            "Packets of %(bytes)s bytes (max_allowed_packet) carry every payload that MAX_PAYLOAD_BYTES allows."
+        )
+        % {"bytes": f"{patient.number('max_allowed_packet') or 0:,}"},
+    )
+
+
+@examines("characters", on=POSTGRESQL)
+def encoding(patient: Patient) -> Iterable[Finding]:
+    """Ask whether the database can hold every character."""
+    return judged(
+        postgresql.check_characters(patient.alias, patient.said),
+        otherwise=_("The database is encoded as %s.") % patient.said.get("server_encoding"),
+    )

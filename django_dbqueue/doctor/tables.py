@@ -1,0 +1,215 @@
+"""The queue's tables: whether they are all there, stored so that a commit counts, compared exactly, and indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from django.apps import apps
+from django.db import Error, models
+from django.db.migrations.executor import MigrationExecutor
+from django.utils.translation import gettext as _
+
+from django_dbqueue.checks import mysql
+from django_dbqueue.databases import Dialect
+from django_dbqueue.databases.facts import (
+    mysql_collations,
+    mysql_tries,
+    mysql_unused_indexes,
+    postgresql_rights,
+    postgresql_tables,
+    postgresql_unused_indexes,
+)
+from django_dbqueue.doctor.checking import ALL, MYSQL, POSTGRESQL, SERVERS, TO_WORK, examines, judged
+from django_dbqueue.doctor.finding import Finding, fine, problem, warning
+from django_dbqueue.doctor.patient import Patient, is_denied
+
+APP: Final = "django_dbqueue"
+COMPARED: Final = ("queue", "key", "key_hash", "status", "body", "content_type", "name", "stream")
+"""Columns that must be compared exactly, or hold what was sent."""
+
+
+def tables() -> list[str]:
+    """Return the names of all tables of the app."""
+    return [model._meta.db_table for model in apps.get_app_config(APP).get_models()]
+
+
+@examines("migrations", on=ALL, grant="GRANT SELECT ON django_migrations TO %(account)s")
+def migrations(patient: Patient) -> Iterable[Finding]:
+    """Ask whether the tables are those that this version of the package works on."""
+    executor = MigrationExecutor(patient.connection)
+    leaves = [key for key in executor.loader.graph.leaf_nodes() if key[0] == APP]
+    missing = [
+        migration.name for migration, _backwards in executor.migration_plan(leaves) if migration.app_label == APP
+    ]
+    if missing:
+        yield problem(
+            _("Migrations are not applied: %s. What needs the tables is not looked at.") % ", ".join(missing),
+            f"manage.py migrate {APP} --database {patient.alias}",
+        )
+    else:
+        yield fine(_("All migrations are applied."))
+
+
+@examines("rights", on=MYSQL, needs_tables=True)
+def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
+    """Ask whether this account may do what a worker does."""
+    lacks = []
+    for privilege, statement in mysql_tries(Dialect.message).items():
+        try:
+            patient.ask(statement)
+        except Error as error:
+            if not is_denied(error):
+                raise
+            lacks.append(privilege)
+    yield _may_work(lacks, patient)
+
+
+@examines("rights", on=POSTGRESQL, needs_tables=True)
+def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
+    """The same."""
+    rows = patient.ask(postgresql_rights(Dialect.message))
+    yield _may_work([privilege for privilege, has_it in rows if not has_it], patient)
+
+
+def _may_work(lacks: list[str], patient: Patient) -> Finding:
+    if not lacks:
+        return fine(_("The account %s may do what workers do with messages.") % patient.account)
+    return problem(
+        _("The account %(account)s may not %(verbs)s messages, which workers do.")
+        % {"account": patient.account, "verbs": ", ".join(lacks)},
+        TO_WORK % {"account": patient.account},
+    )
+
+
+@examines("storage", on=MYSQL, needs_tables=True)
+def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
+    """Ask whether every table has transactions and row locks, and the next one would."""
+    yield from judged(
+        mysql.check_engines(patient.connection, tables()),
+        otherwise=_("All tables are stored by InnoDB."),
+    )
+
+
+@examines("storage", on=POSTGRESQL, needs_tables=True)
+def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
+    """Ask whether a crash leaves the rows where they are, and dead ones are swept away."""
+    found = patient.ask(postgresql_tables(tables()))
+    unlogged = sorted(name for name, persistence, _options in found if persistence == "u")
+    unswept = sorted(name for name, _persistence, options in found if "autovacuum_enabled=false" in options)
+    for name in unlogged:
+        yield problem(
+            _("The table %s is UNLOGGED: a crash of the server empties it.") % name, f"ALTER TABLE {name} SET LOGGED"
+        )
+    for name in unswept:
+        yield warning(
+            _("Autovacuum is switched off for the table %s: dead rows pile up, and claims walk over them.") % name,
+            f"ALTER TABLE {name} RESET (autovacuum_enabled)",
+        )
+    if patient.said.get("autovacuum") == "off":
+        yield warning(
+            _("Autovacuum is switched off: dead rows pile up, and claims walk over them."),
+            "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
+        )
+    if not unlogged:
+        yield fine(_("All tables are logged: a crash empties none."))
+
+
+@examines("collations", on=MYSQL, needs_tables=True)
+def collations(patient: Patient) -> Iterator[Finding]:
+    """Ask whether text is compared exactly, and can hold every character; somebody may have converted the tables."""
+    rows = patient.ask(mysql_collations(tables()))
+    poor = [(table, column) for table, column, characters, _name in rows if characters not in ("utf8mb4", "ascii")]
+    loose = [
+        (table, column) for table, column, _characters, name in rows if column in COMPARED and not name.endswith("_bin")
+    ]
+    undo = _("Change them back as the migrations made them (manage.py sqlmigrate django_dbqueue 0001 shows how).")
+    if poor:
+        yield problem(
+            _("Columns that can't hold every character (emoji, for one), which then fail at enqueue: %s.")
+            % _listed(poor),
+            undo,
+        )
+    if loose:
+        yield problem(
+            _("Columns that are not compared exactly, so that different keys or queues are taken for one: %s.")
+            % _listed(loose),
+            undo,
+        )
+    if not poor and not loose:
+        yield fine(_("Names, keys and bodies are compared exactly, and hold every character."))
+
+
+def _listed(columns: list[tuple[Any, Any]]) -> str:
+    return "; ".join(
+        f"{table} ({', '.join(column for _table, column in rows)})" for table, rows in groupby(columns, itemgetter(0))
+    )
+
+
+@examines("indexes", on=ALL, needs_tables=True)
+def indexes(patient: Patient) -> Iterable[Finding]:
+    """Ask whether all indexes and unique constraints of the models are there, and may be used."""
+    ill = False
+    for model in apps.get_app_config(APP).get_models():
+        for name, columns, unique in _wanted(model):
+            if not _has(patient, model._meta.db_table, columns, unique=unique):
+                ill = True
+                yield problem(
+                    _("The table %(table)s lacks the index %(name)s on (%(columns)s).")
+                    % {"table": model._meta.db_table, "name": name, "columns": ", ".join(columns)},
+                    _("Make it again: CREATE %(unique)sINDEX %(name)s ON %(table)s (%(columns)s)")
+                    % {
+                        "unique": "UNIQUE " if unique else "",
+                        "name": name,
+                        "table": model._meta.db_table,
+                        "columns": ", ".join(columns),
+                    },
+                )
+    unused = _unused(patient)
+    for table, name in unused:
+        ill = True
+        yield problem(
+            _("The index %(name)s of the table %(table)s is there, but the server may not use it.")
+            % {"name": name, "table": table},
+            _usable_again(patient, table, name),
+        )
+    if not ill:
+        yield fine(_("Every table has its indexes."))
+
+
+def _wanted(model: type[models.Model]) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+    """Name, columns, and whether they are unique together, of each index beside the primary key."""
+    meta: Any = model._meta
+    for index in meta.indexes:
+        yield index.name, tuple(str(meta.get_field(name).column) for name in index.fields), False
+    for constraint in meta.constraints:
+        if isinstance(constraint, models.UniqueConstraint):
+            yield constraint.name, tuple(str(meta.get_field(name).column) for name in constraint.fields), True
+    for field in meta.local_concrete_fields:
+        if field.db_index and not field.unique:
+            yield f"{meta.db_table}_{field.column}", (str(field.column),), False
+
+
+def _has(patient: Patient, table: str, columns: tuple[str, ...], *, unique: bool) -> bool:
+    with patient.connection.cursor() as cursor:
+        there = patient.connection.introspection.get_constraints(cursor, table)
+    return any(
+        (each["index"] or each["unique"]) and tuple(each["columns"]) == columns and (each["unique"] or not unique)
+        for each in there.values()
+    )
+
+
+def _unused(patient: Patient) -> list[tuple[Any, ...]]:
+    if patient.vendor not in SERVERS:
+        return []
+    question = mysql_unused_indexes if patient.vendor == MYSQL else postgresql_unused_indexes
+    return patient.ask(question(tables()))
+
+
+def _usable_again(patient: Patient, table: str, name: str) -> str:
+    if patient.vendor == POSTGRESQL:
+        return f"REINDEX INDEX CONCURRENTLY {name}"
+    word = "NOT IGNORED" if patient.connection.mysql_is_mariadb else "VISIBLE"
+    return f"ALTER TABLE {table} ALTER INDEX {name} {word}"

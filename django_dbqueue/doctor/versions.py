@@ -1,0 +1,131 @@
+"""Old row versions, and who keeps the server from clearing them away: claims walk over them, and get slow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from django_dbqueue.databases.facts import (
+    mysql_history_metric,
+    mysql_history_status,
+    mysql_oldest_transactions,
+    postgresql_dead_rows,
+    postgresql_oldest_transactions,
+    postgresql_prepared_transactions,
+    postgresql_sees_sessions,
+)
+from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
+from django_dbqueue.doctor.finding import Finding, fine, note, warning
+from django_dbqueue.doctor.patient import Patient
+
+LONG_HISTORY: Final = 100_000
+"""Changes that InnoDB has not cleared away yet, and dead rows of a table in PostgreSQL."""
+DEAD_SHARE: Final = 0.2
+"""Dead rows of all, below which many of them are the way of a large table."""
+LONG_TRANSACTION: Final = 300.0
+"""Seconds."""
+LARGE_LOG: Final = 64 * 1024 * 1024
+"""Bytes of SQLite's write-ahead log, which begins anew where no reader holds on to it."""
+_LOOK_AT_OLDEST: Final = "oldest-transaction"
+
+
+@examines("history", on=MYSQL, grant=TO_SEE)
+def history(patient: Patient) -> Iterable[Finding]:
+    """Ask how long InnoDB's history list is."""
+    rows = patient.ask(mysql_history_status()) or patient.ask(mysql_history_metric())
+    if not rows:
+        yield note(_("The server doesn't tell the length of its history list."))
+        return
+    yield _much(
+        int(rows[0][1]),
+        fine_words=_("The history list is %s changes long."),
+        ill_words=_(
+            "The history list is %s changes long: each claim walks over index entries that nobody needs any more."
+        ),
+    )
+
+
+@examines("history", on=POSTGRESQL, needs_tables=True)
+def dead_rows(patient: Patient) -> Iterable[Finding]:
+    """Ask how many dead rows of the messages wait for the vacuum."""
+    [(dead, live)] = patient.ask(postgresql_dead_rows(patient.dialect.message)) or [(0, 0)]
+    few = dead < DEAD_SHARE * (dead + live)
+    yield _much(
+        0 if few else int(dead),
+        shown=int(dead),
+        fine_words=_("%s dead rows of the messages wait for the vacuum."),
+        ill_words=_("%s dead rows of the messages wait for the vacuum: each claim walks over them."),
+    )
+
+
+def _much(count: int, *, fine_words: str, ill_words: str, shown: int | None = None) -> Finding:
+    words = f"{count if shown is None else shown:,}"
+    if count <= LONG_HISTORY:
+        return fine(fine_words % words)
+    return warning(
+        ill_words % words,
+        _(
+            "End what holds them: see the check '%s'. If nothing does, the server clears away more slowly than it "
+            "writes."
+        )
+        % _LOOK_AT_OLDEST,
+    )
+
+
+@examines("history", on=SQLITE)
+def write_ahead_log(patient: Patient) -> Iterable[Finding]:
+    """Ask how large the write-ahead log has grown."""
+    if patient.connection.is_in_memory_db():
+        return
+    log = str(patient.connection.settings_dict["NAME"]) + "-wal"
+    size = os.path.getsize(log) if os.path.exists(log) else 0  # noqa: PTH110, PTH202
+    if size <= LARGE_LOG:
+        yield fine(_("The write-ahead log is %s bytes long.") % f"{size:,}")
+        return
+    yield warning(
+        _(
+            "The write-ahead log is %s bytes long: somebody reads for so long that it can't begin anew, and each read "
+            "searches it."
+        )
+        % f"{size:,}",
+        _("End the program that keeps a transaction open, then run PRAGMA wal_checkpoint(TRUNCATE)."),
+    )
+
+
+@examines("oldest-transaction", on=MYSQL, grant=TO_SEE)
+def oldest_on_mysql(patient: Patient) -> Iterable[Finding]:
+    """Ask who has had a transaction open for long."""
+    rows = [(int(session), float(age)) for session, age in patient.ask(mysql_oldest_transactions())]
+    yield from _oldest(rows, _("session %s"), "KILL %s")
+
+
+@examines("oldest-transaction", on=POSTGRESQL)
+def oldest_on_postgresql(patient: Patient) -> Iterable[Finding]:
+    """The same; a prepared transaction holds on to everything until somebody ends it, over restarts too."""
+    [(sees_all,)] = patient.ask(postgresql_sees_sessions())
+    if not sees_all:
+        yield note(
+            _("The account %s isn't told since when the transactions of others are open.") % patient.account,
+            f"GRANT pg_read_all_stats TO {patient.account}",
+        )
+    prepared = patient.ask(postgresql_prepared_transactions())
+    if prepared and prepared[0][1] > LONG_TRANSACTION:
+        yield from _oldest(prepared, _("the prepared transaction %r"), "ROLLBACK PREPARED '%s'")
+    yield from _oldest(
+        patient.ask(postgresql_oldest_transactions()), _("session %s"), "SELECT pg_terminate_backend(%s)"
+    )
+
+
+def _oldest(rows: list[tuple[Any, ...]], name: str, end: str) -> Iterator[Finding]:
+    long = [(who, age) for who, age in rows if age is not None and age > LONG_TRANSACTION]
+    if not long:
+        yield fine(_("No transaction is open for longer than %g minutes.") % (LONG_TRANSACTION / 60))
+        return
+    yield warning(
+        _("Transactions have been open for long: %s. Meanwhile no old row version can be cleared away.")
+        % ", ".join(_("%(who)s for %(age)d s") % {"who": name % who, "age": age} for who, age in long),
+        _("Find out what they do, and end them: %s") % "; ".join(end % who for who, _age in long),
+    )

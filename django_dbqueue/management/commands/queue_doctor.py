@@ -1,0 +1,80 @@
+"""``manage.py queue_doctor``: whether server and settings keep what the queue promises, and what to do where not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from dataclasses import asdict
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+
+from django_dbqueue.doctor.examining import examine
+from django_dbqueue.doctor.finding import LEVELS, NOTE, OK, PROBLEM, WARNING, Finding
+from django_dbqueue.management.options import chosen_alias
+
+EXIT_ILL: Final = 1
+EXIT_WRONG: Final = 2
+
+
+class Command(BaseCommand):
+    """Look, and change nothing.
+
+    Exit codes: 0 nothing is wrong; 1 something is, as much as --fail-level says or more; 2 wrong options.
+    """
+
+    help = "Look at server, settings, tables and workers, and say what is wrong, whether it matters and what to do."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON object a line, a finding each")
+        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
+        parser.add_argument(
+            "--fail-level",
+            choices=[NOTE, WARNING, PROBLEM],
+            default=WARNING,
+            help="what makes it end with exit code 1 (default: warning)",
+        )
+
+    def handle(self, *_args: Any, **said: Any) -> None:
+        levels: Counter[str] = Counter()
+        is_ill = False
+        for finding in examine(self._alias(said["database"])):
+            levels[finding.level] += 1
+            is_ill = is_ill or finding.is_at_least(said["fail_level"])
+            self.stdout.write(json.dumps(asdict(finding), ensure_ascii=False) if said["json"] else self._text(finding))
+        if not said["json"]:
+            self.stdout.write(self._summary(levels))
+        if is_ill:
+            sys.exit(EXIT_ILL)
+
+    def _alias(self, said: str | None) -> str | None:
+        """Read --database; where it is not said the settings are to be looked at first."""
+        try:
+            return None if said is None else chosen_alias(said)
+        except CommandError as error:
+            raise CommandError(str(error), returncode=EXIT_WRONG) from error
+
+    def _text(self, finding: Finding) -> str:
+        styled: dict[str, Any] = {
+            OK: self.style.SUCCESS,
+            NOTE: str,
+            WARNING: self.style.WARNING,
+            PROBLEM: self.style.ERROR,
+        }
+        level = styled[finding.level](f"{_level_word(finding.level):<9}")
+        lines = [f"{level}{finding.check:<20}{finding.found}"]
+        if finding.do:
+            lines.append(f"{'':<29}→ {finding.do}")
+        return "\n".join(lines)
+
+    def _summary(self, levels: Counter[str]) -> str:
+        counts = ", ".join(f"{_level_word(level)}: {levels[level]}" for level in reversed(LEVELS))
+        return _("In all: %(counts)s.") % {"counts": counts}
+
+
+def _level_word(level: str) -> str:
+    return {OK: _("ok"), NOTE: _("note"), WARNING: _("WARNING"), PROBLEM: _("PROBLEM")}[level]

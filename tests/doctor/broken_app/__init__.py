@@ -1,0 +1,1 @@
+"""An app whose consumers can not be imported."""

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from django_dbqueue import consumers
+from django_dbqueue.doctor.examining import examine
+from django_dbqueue.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+_OF = {
+    "test_on_mysql.py": {"mariadb", "mysql"},
+    "test_on_postgresql.py": {"postgres"},
+    "test_on_sqlite.py": {"sqlite"},
+    "test_accounts.py": {"mariadb", "mysql", "postgres"},
+    "test_servers_ill.py": {"mariadb", "postgres"},
+}
+# What one server alone can be asked is no test of the others: left out there, not skipped.
+collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]
+
+Examined = dict[str, list[Finding]]
+
+
+def examined(alias: str | None = "default") -> Examined:
+    """What the doctor finds, by check."""
+    found: Examined = defaultdict(list)
+    for finding in examine(alias):
+        assert finding.found
+        assert finding.do or finding.level in {"ok", "note"}, finding
+        found[finding.check].append(finding)
+    return dict(found)
+
+
+def levels(found: Examined, check: str) -> list[str]:
+    return [finding.level for finding in found[check]]
+
+
+def wrong(found: Examined) -> list[str]:
+    """The checks that found what matters."""
+    return [check for check, findings in found.items() if any(each.is_at_least("warning") for each in findings)]
+
+
+def run(session: Any, *statements: str) -> None:
+    with session.cursor() as cursor:
+        for sql in statements:
+            cursor.execute(sql)
+            if cursor.description:
+                cursor.fetchall()
+
+
+@pytest.fixture(autouse=True)
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Registers consumers of this test; those of the other tests, some with leases that warn, are out of it."""
+    consumers.autodiscover()  # what is imported for the first time later on would register itself again
+    monkeypatch.setattr(consumers, "_registry", {})
+
+    def register(queue: str, **options: Any) -> None:
+        consumers.consumer(queue, **options)(lambda _message: None)
+
+    register("tests")
+    return register
+
+
+@pytest.fixture
+def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
+    """Django's connection, in a session that a test may spoil."""
+    connection.close()
+    connection.ensure_connection()
+    yield connection
+    connection.close()

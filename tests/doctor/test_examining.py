@@ -1,0 +1,385 @@
+"""What the doctor finds on every database: nothing where all is well, and every ill that a test can make for real."""
+
+from __future__ import annotations
+
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import modify_settings, override_settings
+
+from django_dbqueue.databases.words import CLAIM_INDEX
+from django_dbqueue.doctor import claims, clocks, workers
+from django_dbqueue.doctor.checking import Check
+from django_dbqueue.doctor.checklist import CHECKS
+from django_dbqueue.doctor.examining import FIRST
+from django_dbqueue.models import Message, Queue, Stream, StreamClaim, Worker
+from django_dbqueue.models.fields import DbNow
+from tests.doctor.conftest import examined, levels, run, wrong
+from tests.factories import QUEUE, dead, done, let_pass, waiting
+from tests.plans import crowd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+pytestmark = pytest.mark.django_db
+AGO = DbNow() - timedelta(minutes=10)
+
+
+def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:
+    """One that beats in time, unless it is said otherwise."""
+    said = {"late_at": DbNow() + timedelta(seconds=10), "held": 2} | said
+    return Worker.objects.create(id=number, host="there", pid=7, queues=queues, threads=1, **said)
+
+
+def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wrong() -> None:
+    waiting(priority=3)
+    waiting(priority=-1)
+    done()
+    worker()
+    found = examined()
+    assert wrong(found) == []
+    expected = [*FIRST, *dict.fromkeys(check.name for check in CHECKS if connection.vendor in check.vendors)]
+    assert list(found) == expected
+    assert found["connection"][0].found.endswith("answers.")
+    assert levels(found, "workers") == ["ok"]
+
+
+def test_every_check_that_is_written_is_on_the_list() -> None:
+    from django_dbqueue.doctor import servers, sessions, tables, versions
+
+    modules = (claims, clocks, servers, sessions, tables, versions, workers)
+    written = [each for module in modules for each in vars(module).values() if isinstance(each, Check)]
+    assert sorted(map(id, written)) == sorted(map(id, CHECKS))
+
+
+def test_the_look_changes_nothing_and_leaves_no_transaction_open() -> None:
+    message = waiting()
+    before = Message.objects.values().get()
+    examined()
+    assert Message.objects.values().get() == before
+    [claimed] = Message.objects.claim(1, queue=QUEUE)
+    assert claimed.pk == message.pk
+
+
+# -- what comes first ---------------------------------------------------------------------------------------
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"leese": 3}})
+def test_wrong_settings_are_told_and_nothing_else_is_looked_at() -> None:
+    found = examined()
+    assert list(found) == ["settings"]
+    assert "Did you mean 'lease'" in found["settings"][0].do
+    assert levels(found, "settings") == ["problem"]
+
+
+@override_settings(DBQUEUE={"DEFAULTS": {"backoff": 9, "backoff_max": 3}}, SILENCED_SYSTEM_CHECKS=["dbqueue.W001"])
+def test_a_system_check_that_was_silenced_is_a_note() -> None:
+    found = examined()
+    assert levels(found, "settings") == ["note"]
+    assert "dbqueue.W001 is in SILENCED_SYSTEM_CHECKS" in found["settings"][0].found
+
+
+@modify_settings(INSTALLED_APPS={"append": "tests.doctor.broken_app"})
+def test_consumers_that_can_not_be_imported_are_told() -> None:
+    found = examined()
+    assert list(found) == ["settings", "consumers"]
+    assert "ZeroDivisionError: division by zero" in found["consumers"][0].found
+
+
+class _Astray:
+    def db_for_write(self, _model: Any, **_hints: Any) -> str:
+        return "nowhere"
+
+
+@override_settings(DATABASE_ROUTERS=[_Astray()])
+def test_a_router_that_leads_to_no_database_is_told() -> None:
+    found = examined(None)
+    assert levels(found, "connection") == ["problem"]
+    assert "router sends the queue to 'nowhere'" in found["connection"][0].found
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_does_not_answer_is_told(
+    session: BaseDatabaseWrapper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.close()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setitem(session.settings_dict, "PORT", str(probe.getsockname()[1]))
+        if session.vendor == "sqlite":
+            monkeypatch.setitem(session.settings_dict, "NAME", str(tmp_path / "no such directory" / "db.sqlite3"))
+        found = examined()
+    assert list(found) == ["settings", "consumers", "connection"]
+    assert levels(found, "connection") == ["problem"]
+    assert "The database 'default' doesn't answer" in found["connection"][0].found
+
+
+def test_a_connection_with_autocommit_off_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict, "AUTOCOMMIT", False)
+    found = examined()
+    assert levels(found, "connection") == ["problem"]
+    assert "AUTOCOMMIT off" in found["connection"][0].found
+
+
+# -- the tables ---------------------------------------------------------------------------------------------
+
+
+def test_a_migration_that_is_not_applied_is_a_problem_and_the_tables_are_left_alone() -> None:
+    last = MigrationRecorder.Migration.objects.filter(app="django_dbqueue").order_by("-name")[0]
+    name = last.name
+    last.delete()
+    found = examined()
+    assert wrong(found) == ["migrations"]
+    assert name in found["migrations"][0].found
+    assert found["migrations"][0].do == "manage.py migrate django_dbqueue --database default"
+    assert {"claim-plan", "indexes", "workers", "unserved-queues"}.isdisjoint(found)
+
+
+@pytest.fixture
+def without_claim_index(transactional_db: None) -> Iterator[None]:
+    [index] = [index for index in Message._meta.indexes if index.name == CLAIM_INDEX]
+    with connection.schema_editor() as editor:
+        editor.remove_index(Message, index)
+    yield
+    with connection.schema_editor() as editor:
+        editor.add_index(Message, index)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_whose_index_is_gone_is_a_problem(without_claim_index: None) -> None:
+    found = examined()
+    assert "indexes" in wrong(found)
+    assert f"lacks the index {CLAIM_INDEX} on (queue, status, priority, available_at, id)" in found["indexes"][0].found
+    assert f"CREATE INDEX {CLAIM_INDEX} ON django_dbqueue_message (queue," in found["indexes"][0].do
+    if settings.TEST_DATABASE == "postgres":  # which plans without it, and reads a small table whole
+        assert levels(found, "claim-plan") == ["ok"]
+        assert "The table is small" in found["claim-plan"][0].found
+        crowd.fill(done=20_000, delayed=0, stuck=0, dead=0, backlog=0, queues=0)
+        found = examined()
+        assert "does not walk the index dbqueue_claim: it reads by no index" in found["claim-plan"][0].found
+    else:
+        assert "The claim can't run" in found["claim-plan"][0].found
+        assert CLAIM_INDEX in found["claim-plan"][0].found
+    assert levels(found, "claim-plan") == ["problem"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_unique_constraint_that_is_gone_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    [constraint] = StreamClaim._meta.constraints
+    with monkeypatch.context() as patch, connection.schema_editor() as editor:
+        patch.setattr(StreamClaim._meta, "constraints", ())  # SQLite's makes the table anew, by the model
+        editor.remove_constraint(StreamClaim, constraint)
+    try:
+        found = examined()
+    finally:
+        with connection.schema_editor() as editor:
+            editor.add_constraint(StreamClaim, constraint)
+    assert wrong(found) == ["indexes"]
+    assert "CREATE UNIQUE INDEX dbqueue_stream_claim ON django_dbqueue_streamclaim (stream, number)" in (
+        found["indexes"][0].do
+    )
+    assert wrong(examined()) == []
+
+
+# -- the claim ----------------------------------------------------------------------------------------------
+
+
+def test_plans_are_asked_for_so_many_queues_and_priorities_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "MOST", 7)
+    explained = []
+
+    def count(execute: Any, sql: str, *rest: Any) -> Any:
+        explained.extend(["once"] * sql.startswith("EXPLAIN") * ("available_at <=" in sql))
+        return execute(sql, *rest)
+
+    worker(queues=",".join(f"q{number}" for number in range(3)))
+    for number in range(3):
+        for priority in range(9):
+            waiting(queue=f"q{number}", priority=priority)
+    with connection.execute_wrapper(count):
+        found = examined()
+    assert len(explained) == 7
+    assert levels(found, "claim-plan") == ["ok", "note"]
+    assert "more queues and priorities than the 7" in found["claim-plan"][1].found
+    monkeypatch.setattr(claims, "MOST", 200)
+    with connection.execute_wrapper(count):
+        found = examined()
+    assert len(explained) == 7 + 3 * claims.PER_QUEUE
+    assert levels(found, "claim-plan") == ["ok"]
+
+
+# -- workers and queues -------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_missed_three_beats_is_a_warning_and_one_that_is_late_once_is_a_note() -> None:
+    worker(1, beat_at=AGO, late_at=AGO)
+    worker(2, beat_every=60, late_at=DbNow() - timedelta(seconds=5))
+    worker(3)
+    found = examined()
+    assert levels(found, "workers") == ["warning", "note"]
+    gone, late = found["workers"]
+    assert "The worker there:7 has not beaten for 6" in gone.found
+    assert "holds 2 messages" in gone.found
+    assert "late with its beat by 5." in late.found
+
+
+def test_of_many_workers_that_are_gone_the_first_are_named_and_the_rest_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "MOST_NAMED", 2)
+    for number in range(1, 6):
+        worker(number, beat_at=AGO, late_at=AGO)
+    found = examined()
+    assert levels(found, "workers") == ["warning"] * 3
+    assert found["workers"][2].found == "5 workers are late in all."
+
+
+def test_a_queue_with_due_messages_and_no_worker_that_lives_is_a_warning() -> None:
+    let_pass(waiting(queue="lonely"), 90)
+    worker(queues=f"{QUEUE},lonely", beat_at=AGO, late_at=AGO)
+    found = examined()
+    assert levels(found, "unserved-queues") == ["warning"]
+    assert (
+        "No worker serves the queue 'lonely', where a message has been due for 9" in found["unserved-queues"][0].found
+    )
+    assert "has no consumer for it" in found["unserved-queues"][0].do
+    worker(2, queues=f"{QUEUE},lonely")
+    assert levels(examined(), "unserved-queues") == ["ok"]
+
+
+def test_a_queue_that_has_a_consumer_here_says_how_to_serve_it(register: Callable[..., None]) -> None:
+    waiting(queue="ours")
+    register("ours")
+    assert examined()["unserved-queues"][0].do == "manage.py run_queue_worker --queues ours"
+
+
+def test_a_queue_with_delayed_messages_only_is_a_note_and_one_without_any_that_wait_is_fine() -> None:
+    done(queue="past")
+    dead(queue="past")
+    assert levels(examined(), "unserved-queues") == ["ok"]
+    waiting(queue="future", delay=3600)
+    found = examined()
+    assert levels(found, "unserved-queues") == ["note"]
+    assert "'future', which has delayed messages" in found["unserved-queues"][0].found
+
+
+def test_a_queue_that_a_running_stream_consumes_is_served() -> None:
+    waiting(queue="streamed")
+    stream = Stream.objects.create(name="s", queue="streamed", on_expired="hold", lease_seconds=60)
+    assert levels(examined(), "unserved-queues") == ["ok"]
+    Stream.objects.filter(pk=stream.pk).update(beat_at=AGO)
+    assert levels(examined(), "unserved-queues") == ["warning"]
+
+
+def test_a_paused_queue_with_messages_is_a_note_that_says_by_whom_and_why() -> None:
+    waiting()
+    worker()
+    Queue.objects.pause(QUEUE, by="ann", reason="mail server is down")
+    found = examined()
+    assert levels(found, "unserved-queues") == ["note"]
+    assert "by ann (mail server is down)" in found["unserved-queues"][0].found
+
+
+def test_a_name_that_no_queue_can_have_is_a_warning() -> None:
+    Message.objects.create(queue="not a name", body="1", content_type="json", available_at=DbNow())
+    found = examined()
+    assert levels(found, "unserved-queues") == ["warning"]
+    assert "'not a name'" in found["unserved-queues"][0].found
+
+
+def test_of_many_queues_that_nobody_serves_the_first_are_named_and_the_rest_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "MOST_NAMED", 2)
+    for number in range(5):
+        waiting(queue=f"q{number}")
+    found = examined()
+    assert levels(found, "unserved-queues") == ["warning"] * 3
+    assert found["unserved-queues"][2].found == "3 more queues wait."
+
+
+# -- clocks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ahead", "took", "level"),
+    [(0.2, 0.01, "ok"), (-1.5, 0.01, "note"), (1.5, 1.2, "ok"), (59.0, 0.1, "note"), (-61.0, 0.1, "warning")],
+)
+def test_clocks_that_differ_matter_by_how_much(ahead: float, took: float, level: str) -> None:
+    assert clocks.compared(ahead, took).level == level
+
+
+# -- servers that fail in the middle ------------------------------------------------------------------------
+
+if settings.TEST_DATABASE != "sqlite":
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_connection_that_is_lost_during_the_look_is_told_and_ends_it(
+        session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper
+    ) -> None:
+        waiting()
+        kill = {"mysql": "KILL %s", "postgresql": "SELECT pg_terminate_backend(%s, 5000)"}[connection.vendor]
+        killed = []
+
+        def kill_before_explain(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            if sql.startswith("EXPLAIN") and "available_at" in sql and not killed:
+                with connection.wrap_database_errors:
+                    raw = connection.connection
+                    number = raw.thread_id() if connection.vendor == "mysql" else raw.info.backend_pid
+                with other_connection.cursor() as cursor:
+                    cursor.execute(kill % number)
+                killed.append(number)
+            return execute(sql, params, many, context)
+
+        with connection.execute_wrapper(kill_before_explain):
+            found = examined()
+        assert killed
+        assert levels(found, "connection") == ["ok", "problem"]
+        assert "was lost during the look" in found["connection"][1].found
+        assert "claim-plan" not in found
+        assert "rights" in found, "what was found before is told"
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_table_that_somebody_has_locked_keeps_no_check_waiting_for_long(
+        session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from django_dbqueue.doctor import patient
+
+        monkeypatch.setattr(patient, "WAITS", 1)
+        run(
+            other_connection,
+            *{
+                "mysql": ["LOCK TABLES django_dbqueue_message WRITE"],
+                "postgresql": ["BEGIN", "LOCK TABLE django_dbqueue_message IN ACCESS EXCLUSIVE MODE"],
+            }[connection.vendor],
+        )
+        try:
+            found = examined()
+        finally:
+            other_connection.close()
+        assert levels(found, "skip-locked") == ["warning"]
+        assert "Somebody's lock kept this look waiting" in found["skip-locked"][0].found
+        assert "ALTER TABLE" in found["skip-locked"][0].do
+        assert levels(found, "durability") == ["ok"]
+        assert wrong(examined()) == []
+
+    @pytest.mark.django_db(transaction=True)
+    def test_the_session_waits_for_locks_as_long_as_before(session: BaseDatabaseWrapper) -> None:
+        ask = {
+            "mysql": "SELECT @@lock_wait_timeout, @@innodb_lock_wait_timeout",
+            "postgresql": "SELECT current_setting('lock_timeout')",
+        }[connection.vendor]
+        with session.cursor() as cursor:
+            cursor.execute(ask)
+            before = cursor.fetchone()
+            examined()
+            cursor.execute(ask)
+            assert cursor.fetchone() == before
