@@ -14,7 +14,7 @@ from django_dbqueue.doctor.checking import examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.rescue import queues_in_use
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models import Message, Queue, Stream, Worker
 from django_dbqueue.models.fields import clock
 
