@@ -19,7 +19,6 @@ TOP_LEVEL: Final[dict[str, Any]] = {
     "REDACT": (),
     "SCHEDULES": {},
     "SESSION_LOCKS": True,
-    "OPERATIONS_QUEUE": "dbqueue.operations",
     "EVENT_RETENTION": 30 * 86_400.0,
 }
 """Settings and their defaults."""

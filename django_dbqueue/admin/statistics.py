@@ -1,4 +1,4 @@
-"""Statistics: what finished per queue and hour, as the pipeline's job has counted it, with a chart of two days."""
+"""Statistics: what ended per queue and hour, as the workers or the pipeline's job have counted it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_dbqueue.admin import display
 from django_dbqueue.admin.charts import Bar, bars
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.models import QueueStatistic
+from django_dbqueue.models import ALL_QUEUES, QueueStatistic
 
 CHARTED_HOURS: Final = 48
 
@@ -33,6 +33,9 @@ class QueueStatisticAdmin(ReadOnlyAdmin):
     search_help_text = gettext_lazy("The whole name of a queue.")
     fields = ("of_hour", "queue", "messages", "failures", "retries", "dead", "wait", "run_time", "computed_at")
     readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).exclude(queue=ALL_QUEUES)
 
     def get_search_results(
         self,

@@ -1,12 +1,15 @@
-"""Roll-ups per queue and hour: what was computed last, and its replacement."""
+"""The statements of the roll-ups: what ended within a span of time, and hours that are replaced as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.statuses import DONE
 
+MUTEX: Final = "statistics"
+"""Whoever writes roll-ups holds it."""
 STATISTIC_COLUMNS: Final = (
     "queue",
     "hour",
@@ -23,21 +26,40 @@ STATISTIC_COLUMNS: Final = (
 )
 
 
+class Stretch(NamedTuple):
+    """From a moment on, up to another one that doesn't belong to it; moments as the columns take them.
+
+    ``after`` is the id of the last row, among those of the first moment, that was read.
+    """
+
+    since: Any
+    until: Any
+    after: int | None = None
+
+
 class Statistics(Words):
     """The hours from one on are replaced as a whole, so that a cell that has no message any more goes away."""
 
     statistic = "django_dbqueue_queuestatistic"
     export_batch = "django_dbqueue_exportbatch"
+    event_table = "django_dbqueue_messageevent"
+    use_event_time = ""
+    use_end_of_history = ""
+
+    # -- hours, as the pipeline's job writes them ------------------------------------------------------------
 
     def last_hour(self) -> Statement:
         """Read the last hour that has a roll-up; NULL where none has."""
-        return Statement(f"SELECT MAX(hour) FROM {self.statistic}", ())
+        return Statement(f"SELECT MAX(hour) FROM {self.statistic} WHERE queue <> ''", ())
 
     def drop_hours(self, since: Any) -> Statement:
-        """Delete the roll-ups of this hour and of all later ones; of all hours for None."""
+        """Delete the roll-ups of this hour and of all later ones; of all hours for None.
+
+        The rows of all queues together, which the workers write, stay.
+        """
         if since is None:
-            return Statement(f"DELETE FROM {self.statistic}", ())
-        return Statement(f"DELETE FROM {self.statistic} WHERE hour >= %s", (since,))
+            return Statement(f"DELETE FROM {self.statistic} WHERE queue <> ''", ())
+        return Statement(f"DELETE FROM {self.statistic} WHERE hour >= %s AND queue <> ''", (since,))
 
     def add_hours(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
         """Insert roll-ups, rows of STATISTIC_COLUMNS."""
@@ -55,3 +77,81 @@ class Statistics(Words):
         return Statement(
             f"SELECT DISTINCT lake FROM {self.export_batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
         )
+
+    # -- what ended, as the workers count it ------------------------------------------------------------------
+
+    def first_ends(self, ranges: Sequence[tuple[str, int]], since: Any) -> Statement:
+        """Read when the first message of each range (queue, priority) was done, from a moment on: place, moment."""
+        each = (
+            f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.message}{self.use_claim_index} WHERE "
+            f"queue = %s AND status = '{DONE}' AND priority = %s AND available_at >= %s "
+            "ORDER BY available_at LIMIT 1) AS found"
+        )
+        return Statement(
+            " UNION ALL ".join(each.format(place) for place in range(len(ranges))),
+            tuple(value for queue, priority in ranges for value in (queue, priority, since)),
+        )
+
+    def first_archived_end(self, since: Any) -> Statement:
+        """Read when the first message of the history ended from a moment on."""
+        return Statement(
+            f"SELECT finished_at FROM {self.archived}{self.use_end_of_history} WHERE finished_at >= %s "
+            "ORDER BY finished_at LIMIT 1",
+            (since,),
+        )
+
+    def first_event(self, since: Any) -> Statement:
+        """Read when the first event from a moment on was."""
+        return Statement(
+            f"SELECT at FROM {self.event_table}{self.use_event_time} WHERE at >= %s ORDER BY at LIMIT 1", (since,)
+        )
+
+    def done_within(self, queue: str, priority: int, stretch: Stretch, limit: int) -> Statement:
+        """Read messages of a range that were done within a stretch, in the index's order.
+
+        Rows: when it was done, id, due_at, claimed_at, reads.
+        """
+        within, params = self._within("available_at", stretch)
+        return Statement(
+            f"SELECT available_at, id, due_at, claimed_at, read_count, error IS NULL "
+            f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' AND priority = %s "
+            f"AND {within} ORDER BY available_at, id LIMIT %s",
+            (queue, priority, *params, limit),
+        )
+
+    def archived_within(self, stretch: Stretch, limit: int) -> Statement:
+        """Read messages of the history that ended within a stretch: finished_at, row, due_at, …, queue, outcome, id."""
+        within, params = self._within("finished_at", stretch)
+        return Statement(
+            "SELECT finished_at, id, due_at, claimed_at, read_count, outcome, queue, message_id "
+            f"FROM {self.archived}{self.use_end_of_history} WHERE {within} ORDER BY finished_at, id LIMIT %s",
+            (*params, limit),
+        )
+
+    def events_within(self, stretch: Stretch, limit: int) -> Statement:
+        """Read events of a stretch, of every kind: at, row, kind, queue, message, reads, claimed_at."""
+        within, params = self._within("at", stretch)
+        return Statement(
+            "SELECT at, id, kind, queue, message_id, read_count, claimed_at "
+            f"FROM {self.event_table}{self.use_event_time} WHERE {within} ORDER BY at, id LIMIT %s",
+            (*params, limit),
+        )
+
+    def dues(self, ids: Sequence[int]) -> Statement:
+        """Read when messages were due: id, due_at."""
+        return Statement(
+            f"SELECT id, due_at FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))})",
+            tuple(ids),
+        )
+
+    def archived_dues(self, ids: Sequence[int]) -> Statement:
+        """Read the same of messages in the history."""
+        return Statement(
+            f"SELECT message_id, due_at FROM {self.archived} WHERE message_id IN ({self.holes(len(ids))})", tuple(ids)
+        )
+
+    @staticmethod
+    def _within(column: str, stretch: Stretch) -> tuple[str, tuple[Any, ...]]:
+        if stretch.after is None:
+            return f"{column} >= %s AND {column} < %s", (stretch.since, stretch.until)
+        return f"{column} = %s AND id > %s", (stretch.since, stretch.after)

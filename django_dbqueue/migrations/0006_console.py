@@ -19,9 +19,7 @@ class Migration(migrations.Migration):
                 ("selection", django_dbqueue.models.fields.ExactTextField(verbose_name="selection")),
                 ("last_id", models.BigIntegerField(verbose_name="last message")),
                 ("expected", models.BigIntegerField(verbose_name="expected")),
-                ("cursor", django_dbqueue.models.fields.ExactTextField(default="", verbose_name="cursor")),
-                ("steps", models.BigIntegerField(db_default=0, default=0, verbose_name="steps")),
-                ("message_id", models.BigIntegerField(null=True, verbose_name="message of the next step")),
+                ("cursor", models.BigIntegerField(db_default=0, default=0, verbose_name="cursor")),
                 ("moved", models.BigIntegerField(db_default=0, default=0, verbose_name="moved")),
                 ("left_alone", models.BigIntegerField(db_default=0, default=0, verbose_name="left alone")),
                 ("state", django_dbqueue.models.fields.AsciiField(max_length=8, verbose_name="state")),
@@ -63,7 +61,6 @@ class Migration(migrations.Migration):
                 "verbose_name": "failure",
                 "verbose_name_plural": "failures",
                 "default_permissions": ("view",),
-                "indexes": [models.Index(fields=["queue", "id"], name="dbqueue_failure_newest")],
                 "constraints": [models.UniqueConstraint(fields=("queue", "fingerprint"), name="dbqueue_failure")],
             },
         ),
@@ -94,7 +91,7 @@ class Migration(migrations.Migration):
                 "default_permissions": (),
                 "indexes": [
                     models.Index(fields=["message_id", "id"], name="dbqueue_event_message"),
-                    models.Index(fields=["failure_id", "id"], name="dbqueue_event_failure"),
+                    models.Index(fields=["failure_id", "message_id"], name="dbqueue_event_failure"),
                     models.Index(fields=["at"], name="dbqueue_event_at"),
                 ],
             },
@@ -105,6 +102,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("queue", django_dbqueue.models.fields.AsciiField(max_length=64, verbose_name="queue")),
                 ("minute", django_dbqueue.models.fields.UTCDateTimeField(verbose_name="minute")),
+                ("shown", models.BooleanField(verbose_name="shown")),
                 ("messages", models.BigIntegerField(verbose_name="messages")),
                 ("failures", models.BigIntegerField(verbose_name="failed deliveries")),
                 ("retries", models.BigIntegerField(verbose_name="retries")),
@@ -117,7 +115,24 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "minutes",
                 "default_permissions": (),
                 "indexes": [models.Index(fields=["minute"], name="dbqueue_minute")],
-                "constraints": [models.UniqueConstraint(fields=("queue", "minute"), name="dbqueue_queue_minute")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("queue", "minute", "shown"), name="dbqueue_queue_minute")
+                ],
             },
+        ),
+        migrations.CreateModel(
+            name="StatisticProgress",
+            fields=[
+                ("id", models.SmallIntegerField(primary_key=True, serialize=False)),
+                ("fresh_to", django_dbqueue.models.fields.UTCDateTimeField()),
+                ("settled_to", django_dbqueue.models.fields.UTCDateTimeField()),
+            ],
+            options={
+                "default_permissions": (),
+            },
+        ),
+        migrations.AddIndex(
+            model_name="archivedmessage",
+            index=models.Index(fields=["finished_at"], name="dbqueue_history_end"),
         ),
     ]

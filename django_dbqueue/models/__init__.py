@@ -11,11 +11,12 @@ from django_dbqueue.models.operation import BulkOperation
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.schedule import Schedule
 from django_dbqueue.models.staging import PublishedJob, StagedMessage
-from django_dbqueue.models.statistic import QueueMinute, QueueStatistic
+from django_dbqueue.models.statistic import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.stream import Stream, StreamClaim
 from django_dbqueue.models.worker import Worker
 
 __all__ = [
+    "ALL_QUEUES",
     "ArchivedMessage",
     "BulkOperation",
     "ExportBatch",
@@ -30,6 +31,7 @@ __all__ = [
     "QueueStatistic",
     "Schedule",
     "StagedMessage",
+    "StatisticProgress",
     "Stream",
     "StreamClaim",
     "Worker",

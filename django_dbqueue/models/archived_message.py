@@ -38,6 +38,7 @@ class ArchivedMessage(models.Model):
         verbose_name = _("archived message")
         verbose_name_plural = _("archived messages")
         default_permissions = ("view",)
+        indexes = (models.Index(fields=("finished_at",), name="dbqueue_history_end"),)
 
     def __str__(self) -> str:
         return f"{self.queue} #{self.message_id}"

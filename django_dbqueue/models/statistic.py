@@ -7,9 +7,15 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 
+ALL_QUEUES = ""
+"""Stands where the queue's name stands, in rows that are of all queues together."""
+
 
 class QueueStatistic(models.Model):
-    """What finished in one queue within one hour (UTC). Times are in seconds; NULL where nothing was measured."""
+    """What ended in one queue, or in all (``ALL_QUEUES``), within one hour (UTC).
+
+    Times are in seconds; NULL where nothing was measured.
+    """
 
     id = models.BigAutoField(primary_key=True)
     queue = AsciiField(_("queue"), max_length=64)
@@ -38,11 +44,16 @@ class QueueStatistic(models.Model):
 
 
 class QueueMinute(models.Model):
-    """What finished in one queue within one minute (UTC): counts, and histograms that add up to any longer time."""
+    """What ended in one queue, or in all (``ALL_QUEUES``), within one minute (UTC).
+
+    Counts, and histograms that add up to any longer time. Rows that are not ``shown`` are of a minute that is just
+    being counted for good; they replace the shown ones when it is through.
+    """
 
     id = models.BigAutoField(primary_key=True)
     queue = AsciiField(_("queue"), max_length=64)
     minute = UTCDateTimeField(_("minute"))
+    shown = models.BooleanField(_("shown"))
     messages = models.BigIntegerField(_("messages"))
     failures = models.BigIntegerField(_("failed deliveries"))
     retries = models.BigIntegerField(_("retries"))
@@ -54,8 +65,24 @@ class QueueMinute(models.Model):
         verbose_name = _("minute")
         verbose_name_plural = _("minutes")
         default_permissions = ()
-        constraints = (models.UniqueConstraint(fields=("queue", "minute"), name="dbqueue_queue_minute"),)
+        constraints = (models.UniqueConstraint(fields=("queue", "minute", "shown"), name="dbqueue_queue_minute"),)
         indexes = (models.Index(fields=("minute",), name="dbqueue_minute"),)
 
     def __str__(self) -> str:
         return f"{self.queue} {self.minute}"
+
+
+class StatisticProgress(models.Model):
+    """How far the workers have counted: one row, written under the mutex of the statistics."""
+
+    id = models.SmallIntegerField(primary_key=True)
+    fresh_to = UTCDateTimeField()
+    """Until when what ended was counted at once; what was committed late is missing."""
+    settled_to = UTCDateTimeField()
+    """Until when it was counted for good."""
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"settled to {self.settled_to}"

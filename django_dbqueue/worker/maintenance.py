@@ -10,6 +10,7 @@ from django_dbqueue import conf
 from django_dbqueue.lifecycle import archive, recording, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Queue, Schedule
+from django_dbqueue.stats.counting import Counter
 
 RESCUE_EVERY: Final = 1.0
 LOOK_EVERY: Final = 0.5
@@ -19,6 +20,11 @@ ARCHIVE_AT_ONCE: Final = 5_000
 """Rows of a queue that are moved in one turn, and dead ones that are looked at."""
 ARCHIVE_SHARE: Final = 10
 """Where more is to be moved than that, the next turn comes sooner, for one part in so many of the worker's time."""
+COUNT_EVERY: Final = 60.0
+COUNT_SOON: Final = 10.0
+"""What ended is counted so often while this worker ends something."""
+COUNT_SHARE: Final = 20
+"""Where a count takes long, the next one waits, so that it takes one part in so many of the worker's time."""
 WORKER_ROWS_KEPT: Final = 86_400.0
 """Seconds after which the row of a worker goes that nobody could judge."""
 
@@ -39,23 +45,27 @@ class Maintenance:
         self._pauses_at = 0.0
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
-        self._operations = conf.get("OPERATIONS_QUEUE")
+        self._counter = Counter(using)
+        self._count_at: float | None = None
+        self._count_soon_at = 0.0
         self.paused: set[str] = set()
-        """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
+        self.has_ended_something = False
+        """Set by the worker: there is something to count."""
 
     def run(self, now: float) -> None:
         """Do what is due."""
         if now >= self._pauses_at:
-            self.paused = self._closed()
+            self.paused = Queue.objects.using(self._using).paused_names()
             self._pauses_at = now + PAUSES_EVERY
         if now >= self._rescue_at:
             self._rescue_at = now + RESCUE_EVERY
-            rescue.rescue(self._model, self._using, self._stirring())
+            rescue.rescue(self._model, self._using, list(self._queues))
             streams.requeue_expired(self._model, self._using)
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY
             self._guardian.look()
             self._look_at = now + (LOOK_AGAIN if self._guardian.suspects else LOOK_EVERY)
+        self._count(now)
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:
@@ -68,13 +78,19 @@ class Maintenance:
         """How many seconds nothing urgent will be due: the dead are to be found soon."""
         return max(0.0, self._look_at - now)
 
-    def _closed(self) -> set[str]:
-        queues = Queue.objects.using(self._using)
-        return queues.closed_names(self._operations) if self._operations in self._queues else queues.paused_names()
-
-    def _stirring(self) -> list[str]:
-        """The queues in which leases may end: of operations only while there are some, which nobody pauses unseen."""
-        return [queue for queue in self._queues if queue != self._operations or queue not in self.paused]
+    def _count(self, now: float) -> None:
+        """Count what has ended, if it is time: soon while there is something, and once a minute for others."""
+        if self._count_at is None:
+            self._count_at = now + random.uniform(0.0, 1.0) * COUNT_EVERY
+        if now < (min(self._count_at, self._count_soon_at) if self.has_ended_something else self._count_at):
+            return
+        self._count_at, began = now + COUNT_EVERY, time.monotonic()
+        self._count_soon_at = now + COUNT_SOON
+        more = self._counter.turn()
+        self.has_ended_something = False
+        rest = COUNT_SHARE * (time.monotonic() - began)
+        self._count_soon_at = now + max(COUNT_SOON, rest)
+        self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY)
 
     def _tidy(self) -> bool:
         """Move what is old enough, a bounded part of it, unless another archiver is at it; return if more is left."""

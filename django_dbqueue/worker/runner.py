@@ -230,6 +230,7 @@ class Runner:
             verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
         self._feeder.learn(seconds)
         self._settler.add(delivery, verdict, seconds)
+        self._maintenance.has_ended_something = True
 
     # -- the database comes and goes ----------------------------------------------------------------------
 

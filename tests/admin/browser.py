@@ -150,9 +150,7 @@ def opened_browser(directory: Path, *, middleware: tuple[str, ...]) -> Iterator[
     apps = ["django_dbqueue", *(app for app in settings.INSTALLED_APPS if app != "django_dbqueue")]
     with (
         override_settings(
-            MIDDLEWARE=[*middleware, *settings.MIDDLEWARE],
-            INSTALLED_APPS=apps,
-            ALLOWED_HOSTS=["localhost", "testserver"],
+            MIDDLEWARE=[*middleware, *settings.MIDDLEWARE], INSTALLED_APPS=apps, ALLOWED_HOSTS=["localhost"]
         ),
         serving() as base,
         chromium(directory / "profile") as driver,

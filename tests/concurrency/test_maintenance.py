@@ -64,13 +64,14 @@ def test_a_history_that_can_not_be_written_leaves_all_else_of_maintenance_as_it_
     maintenance = Maintenance(Message, "default", (QUEUE,))
     maintenance.run(0.0)
     with without_table(ArchivedMessage):
-        with pytest.raises(DatabaseError):
-            maintenance.run(61.0)
+        for moment in (61.0, 61.5):  # who counts and who archives each have a turn of their own to fail in
+            with pytest.raises(DatabaseError):
+                maintenance.run(moment)
         Queue.objects.pause("other")
         maintenance.run(62.5)
         assert maintenance.paused == {"other"}
         assert Message.objects.filter(pk=message.pk).exists()
-    maintenance.run(122.0)
+    maintenance.run(123.0)
     assert not Message.objects.filter(pk=message.pk).exists()
 
 

@@ -15,6 +15,7 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from django_dbqueue.databases.statistics import MUTEX
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection, to_column, to_utc
 from django_dbqueue.spark.files import Files
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 RECOMPUTED: Final = timedelta(hours=2)
 """How far before the last hour that was computed a run begins: for what was acked within a longer transaction."""
-MUTEX: Final = "statistics"
 ACCURACY: Final = 10_000
 """The rank of a percentile is exact up to this many messages in a cell, and off by one in so many beyond."""
 _INSERTED: Final = 70
