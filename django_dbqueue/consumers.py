@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, Schedules
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 MODULE = "queue_consumers"
+
+logger = logging.getLogger("django_dbqueue")
 
 
 class Retry(Exception):
@@ -152,6 +155,18 @@ def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str
 def autodiscover() -> None:
     """Import ``queue_consumers`` of every installed app."""
     autodiscover_modules(MODULE)
+
+
+def has_consumer(queue: str) -> bool | None:
+    """Tell whether this project has a consumer for a queue; None where not all its modules can be imported here."""
+    if queue in _registry:
+        return True
+    try:
+        autodiscover()
+    except Exception:
+        logger.warning("not all consumers could be imported", exc_info=True)
+        return None
+    return queue in _registry
 
 
 def plans() -> list[schedules.Plan]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.admin import display
+from django_dbqueue.admin import display, telling
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.listing import LIST_CAP, MAX_ID, BoundedChangeList
 from django_dbqueue.models import ArchivedMessage
@@ -48,6 +48,10 @@ class ArchivedMessageAdmin(ContentAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        context["life"] = telling.life(self, request, context["original"], context["original"].message_id)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
         first = [

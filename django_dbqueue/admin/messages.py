@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_dbqueue.admin import display
+from django_dbqueue.admin import display, telling
 from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.filters import QueueFilter, StateFilter
@@ -158,13 +158,16 @@ class MessageAdmin(ContentAdmin):
         obj = context["original"]
         confirmation = Confirmation(self)
         context["verbs"] = [
-            {"label": verb.label, "name": verb.name, "url": self._verb_url(request, verb, obj)}
+            {"label": verb.label, "name": verb.name, "url": self.verb_url(request, verb, obj)}
             for verb in VERBS.values()
             if stage_of(obj) in verb.stages and confirmation.allowed(request, verb)
         ]
+        context["why"] = telling.why_of(self, request, obj)
+        context["life"] = telling.life(self, request, obj, obj.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def _verb_url(self, request: HttpRequest, verb: Verb, obj: Any) -> str:
+    def verb_url(self, request: HttpRequest, verb: Verb, obj: Any) -> str:
+        """Return the address of the confirmation page of a verb for one message."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{verb.name}"
         url = reverse(name, args=[obj.pk], current_app=self.admin_site.name)
         filters = self.get_preserved_filters(request)

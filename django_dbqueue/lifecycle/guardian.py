@@ -24,6 +24,7 @@ from django_dbqueue import signals
 from django_dbqueue.databases import Claim, Dialect, dialect_of
 from django_dbqueue.lifecycle.recording import blamed, move
 from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.lifecycle.signs import is_blind
 from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 
@@ -141,7 +142,7 @@ class Guardian:
         try:
             return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions(ids))}
         except DatabaseError as error:
-            if not _is_blind(dialect, error):
+            if not is_blind(dialect, error):
                 raise
             if not self._said_blind:
                 self._said_blind = True
@@ -219,11 +220,6 @@ def _tell(model: MessageType, taken: list[Taken], evidence: str) -> None:
             )
 
 
-def _is_blind(dialect: Dialect, error: DatabaseError) -> bool:
-    cause = error.__cause__
-    return dialect.blind_error is not None and cause is not None and cause.args[:1] == (dialect.blind_error,)
-
-
 def _blind_words() -> str:
     return _(
         "The list of sessions is not used, because this account may only see its own in it: workers whose session "
@@ -243,7 +239,7 @@ def blind_to_sessions(using: str) -> list[str]:
     try:
         fetch(using, dialect_of(connections[using]).sessions([0]))
     except DatabaseError as error:
-        if not _is_blind(dialect_of(connections[using]), error):
+        if not is_blind(dialect_of(connections[using]), error):
             raise
         return [_blind_words()]
     return []

@@ -1,0 +1,137 @@
+"""The life of a message: who had it, when, and what came of it, by its own row and the events that moves have left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from django_dbqueue.databases import recording as kinds
+from django_dbqueue.models import ArchivedMessage, MessageEvent
+from django_dbqueue.statuses import DONE
+
+EVENTS: Final = 200
+"""Events of one message that are shown: the latest."""
+
+Shown = Callable[[str], str]
+"""What may be shown of a text that a consumer wrote."""
+
+_SYMBOLS: Final = {
+    kinds.FAILED: ("stuck", "↺"),
+    kinds.INTERRUPTED: ("quiet", "❚❚"),
+    kinds.RESCUED: ("stuck", "⚠"),
+    kinds.DIED: ("dead", "✕"),
+    kinds.REJECTED: ("dead", "✕"),
+    kinds.RELEASED: ("quiet", "↩"),
+    kinds.REQUEUED: ("ready", "↻"),
+    kinds.RESENT: ("ready", "⎘"),
+    kinds.DROPPED: ("quiet", "–"),
+}
+_OURS: Final = (kinds.RESCUED, kinds.RESENT, kinds.RELEASED)
+"""Kinds whose detail is always of our own words, and so quotes no payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line: when, what (with the symbol and the colour of its badge), whose doing, and the words beside it."""
+
+    at: datetime
+    kind: str
+    symbol: str
+    label: str
+    by: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The steps in the order of time.
+
+    ``is_cut`` where earlier ones are not shown; so many deliveries are ``untold``, because no event is left of them.
+    """
+
+    steps: tuple[Step, ...]
+    is_cut: bool
+    untold: int
+
+
+def life_of(message: Any, message_id: int, *, using: str, shown: Shown) -> Life:
+    """Return the life of a message, or of an archived one."""
+    found = MessageEvent.objects.using(using).filter(message_id=message_id).order_by("-id")[: EVENTS + 1]
+    events = list(found)[:EVENTS][::-1]
+    steps = [Step(message.created_at, "quiet", "●", _("Sent"))]
+    told: set[datetime] = set()
+    for event in events:
+        if event.claimed_at is not None and event.claimed_at not in told:
+            told.add(event.claimed_at)
+            steps.append(_claim(event.claimed_at, event.worker, event.conn_id, event.read_count))
+        steps.append(_event(event, shown))
+    last = message.claimed_at
+    if last is not None and last not in told:
+        told.add(last)
+        worker, conn_id = getattr(message, "worker", None), getattr(message, "conn_id", None)
+        steps.append(_claim(last, None if worker is None else str(worker), conn_id, message.read_count))
+    steps += _end(message, events, shown)
+    is_cut = len(found) > EVENTS
+    steps.sort(key=lambda step: step.at)
+    untold = 0 if is_cut or any(event.kind == kinds.REQUEUED for event in events) else message.read_count - len(told)
+    return Life(tuple(steps), is_cut, max(0, untold))
+
+
+def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | None) -> Step:
+    by = [] if worker is None else [_("worker %(worker)s") % {"worker": worker}]
+    if conn_id is not None:
+        by.append(_("session %(id)s") % {"id": conn_id})
+    detail = "" if not reads else _("delivery %(number)d") % {"number": reads}
+    return Step(at, "running", "▶", pgettext("life of a message", "Claimed"), ", ".join(by), detail)
+
+
+def _event(event: MessageEvent, shown: Shown) -> Step:
+    kind, symbol = _SYMBOLS.get(event.kind, ("quiet", "•"))
+    detail = event.detail or ""
+    if event.actor is None and event.kind not in _OURS:
+        detail = shown(detail)
+    return Step(event.at, kind, symbol, _label(event.kind), event.actor or "", detail)
+
+
+def _label(kind: str) -> str:
+    return {
+        kinds.FAILED: pgettext("life of a message", "Failed, to be tried again"),
+        kinds.INTERRUPTED: pgettext("life of a message", "Interrupted, to be tried again"),
+        kinds.RESCUED: pgettext("life of a message", "Rescued, to be tried again"),
+        kinds.DIED: pgettext("life of a message", "Died: no delivery was left"),
+        kinds.REJECTED: pgettext("life of a message", "Rejected, to the dead letters"),
+        kinds.RELEASED: pgettext("life of a message", "Released"),
+        kinds.REQUEUED: pgettext("life of a message", "Requeued, as if new"),
+        kinds.RESENT: pgettext("life of a message", "Sent again, as another message"),
+        kinds.DROPPED: pgettext("life of a message", "Dropped"),
+    }.get(kind, kind)
+
+
+def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Step]:
+    """What the row itself tells of its end, where no event does; and when it was archived."""
+    steps: list[Step] = []
+    said = next((event.kind for event in reversed(events) if event.kind != kinds.RESENT), "")
+    is_archived = isinstance(message, ArchivedMessage)
+    outcome = message.outcome if is_archived else _outcome(message)
+    if outcome == "done":
+        steps.append(Step(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
+    elif outcome == "dropped" and said != kinds.DROPPED:
+        steps.append(Step(message.finished_at, "quiet", "–", _label(kinds.DROPPED), detail=shown(message.error or "")))
+    elif outcome == "dead" and said not in kinds.DEADLY:
+        label = pgettext("life of a message", "Died")
+        steps.append(Step(message.finished_at, "dead", "✕", label, detail=shown(message.error or "")))
+    if is_archived:
+        label = pgettext("life of a message", "Moved into the history")
+        steps.append(Step(message.archived_at, "quiet", "▤", label))
+    return steps
+
+
+def _outcome(message: Any) -> str:
+    if message.status == DONE:
+        return "done" if message.error is None else "dropped"
+    return "dead" if message.is_dead else ""

@@ -1,0 +1,53 @@
+"""Whether a session is there, as far as this server, and this account, can tell. It is asked and told, not acted on."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from django.db import DatabaseError, connections
+
+from django_dbqueue.databases import Dialect, dialect_of
+from django_dbqueue.lifecycle.statements import fetch
+
+
+class Sign(Enum):
+    """What can be told of a session."""
+
+    THERE = "there"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+def is_blind(dialect: Dialect, error: DatabaseError) -> bool:
+    """Tell whether the server refused because this account may not see the sessions of others."""
+    cause = error.__cause__
+    return dialect.blind_error is not None and cause is not None and cause.args[:1] == (dialect.blind_error,)
+
+
+def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock: int | None) -> Sign:
+    """Tell of a worker's session by the named lock that it was proven to hold, or else by the server's list."""
+    dialect = dialect_of(connections[using])
+    if not dialect.session_id or not server:
+        return Sign.UNKNOWN
+    if session_lock is None:
+        return sign_of_session(using, conn_id, server=server)
+    [(asked, holder)] = fetch(using, dialect.lock_holder(session_lock))
+    if str(asked) != server:
+        return Sign.UNKNOWN
+    return Sign.GONE if holder is None else Sign.THERE
+
+
+def sign_of_session(using: str, conn_id: int | None, *, server: str = "") -> Sign:
+    """Tell of a session by the server's list; ``server`` is where it was proven to be, if it was."""
+    dialect = dialect_of(connections[using])
+    if not dialect.session_id or conn_id is None:
+        return Sign.UNKNOWN
+    try:
+        rows = fetch(using, dialect.sessions([conn_id]))
+    except DatabaseError as error:
+        if not is_blind(dialect, error):
+            raise
+        return Sign.UNKNOWN
+    if server and server not in {str(asked) for asked, _ in rows}:
+        return Sign.UNKNOWN
+    return Sign.THERE if conn_id in {int(number) for _, number in rows} else Sign.GONE
