@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from django.core.management import call_command
 
-from django_dbqueue.models import Message, StreamClaim
+from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url
 from tests.factories import QUEUE, MessageFactory
@@ -67,3 +68,33 @@ def test_a_piece_of_a_claim_that_was_split_is_named_by_its_own_number(
     messages = list(Message.objects.order_by("pk"))
     StreamClaim.objects.join(messages)
     assert [message.stream_claim.number for message in messages if message.stream_claim] == list(range(1, 17))
+
+
+def test_the_page_says_that_a_stream_holds_it_and_whether_its_query_runs(
+    browser: Client,
+    query: Callable[..., Query],  # noqa: F811
+) -> None:
+    message = MessageFactory()
+    query().next()
+    page = browser.get(url("change", message.pk)).content.decode()
+    assert 'data-why="stream"' in page
+    assert "stream s, claim 1" in page
+    assert "A query runs the stream." in page
+    StreamClaim.objects.update(lease_until=DbNow())
+    page = browser.get(url("change", message.pk)).content.decode()
+    assert 'data-why="stream_over"' in page
+
+
+def test_a_stream_whose_query_ended_is_to_be_started_again_or_released(
+    browser: Client,
+    query: Callable[..., Query],  # noqa: F811
+) -> None:
+    message = MessageFactory()
+    one = query()
+    one.next()
+    one.connection.close()
+    Stream.objects.update(beat_at=DbNow() - timedelta(minutes=2))
+    page = browser.get(url("change", message.pk)).content.decode()
+    assert 'data-why="stream"' in page
+    assert "No query runs the stream." in page
+    assert "queue_pipeline release --stream s" in page

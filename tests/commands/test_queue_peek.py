@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_dbqueue import InvalidMessage
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, Queue
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
 
 pytestmark = pytest.mark.django_db
@@ -245,3 +245,33 @@ def test_the_exit_code_says_what_came_of_it(arguments: list[str], code: int, wor
     assert bool(ended.stdout) is (code == 0)
     assert bool(ended.stderr) is (code != 0)
     assert "Traceback" not in ended.stderr
+
+
+def test_it_says_why_when_it_is_asked() -> None:
+    message = waiting()
+    Queue.objects.pause(QUEUE, by="ann", reason="the bank\x1b[2J is down")
+    code, text, _ = peek(QUEUE, "--why")
+    assert code == 0
+    assert "It waits because its queue is paused: nobody claims from it." in text
+    assert "by ann: the bank\\x1b[2J is down" in text, "others' words can't steer the terminal"
+    assert "What can be done: resume, reject, drop" in text
+    shown = json.loads(peek(QUEUE, "--why", "--json")[1])
+    assert (shown["id"], shown["why"]["code"]) == (message.pk, "paused")
+    assert shown["why"]["verbs"] == ["resume", "reject", "drop"]
+    assert "why" not in json.loads(peek(QUEUE, "--json")[1])
+
+
+def test_it_says_why_of_each_state() -> None:
+    one_of_each()
+    codes = {
+        state: json.loads(peek(QUEUE, "--state", state, "--why", "--json")[1].splitlines()[0])["why"]["code"]
+        for state in STATES
+    }
+    assert codes == {
+        "ready": "no_consumer",
+        "delayed": "not_due",
+        "running": "running",
+        "stuck": "lease_over",
+        "dead": "rejected",
+        "done": "done",
+    }

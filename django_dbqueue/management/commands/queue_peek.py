@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 from django.utils.translation import gettext as _
 
+from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.lifecycle.ranges import queues_in_use
@@ -21,6 +22,7 @@ from django_dbqueue.management.options import chosen_alias, unreadable, whole
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
+from django_dbqueue.models.why import Why, why
 from django_dbqueue.redaction import content_of, error_text, is_redacting
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
@@ -59,6 +61,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--state", type=_state, help=f"one of {', '.join(PEEKS)} (default: ready)")
         parser.add_argument("--payload", action="store_true", help="show payloads and headers, which may be secret")
+        parser.add_argument("--why", action="store_true", help="say why each is where it is, and what can be done")
         parser.add_argument("--json", action="store_true", help="print one JSON object a line")
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
@@ -68,6 +71,7 @@ class Command(BaseCommand):
             messages = self._find(alias, check_queue(said["queue"]), said)
             now = clock(alias)
             StreamClaim.objects.using(alias).join(messages)
+            reasons = _reasons(messages, now) if said["why"] else {}
             near = [] if messages else get_close_matches(said["queue"], queues_in_use(alias), n=1)
         except InvalidMessage as error:
             raise CommandError(str(error), returncode=EXIT_WRONG) from error
@@ -77,7 +81,8 @@ class Command(BaseCommand):
             raise unreadable(alias, error) from error
         for message in messages:
             show = _as_json if said["json"] else _as_text
-            self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"]))
+            reason = reasons.get(message.pk)
+            self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"], reason=reason))
         if not messages:
             self.stderr.write(_nothing(said, near))
             sys.exit(EXIT_NOTHING)
@@ -113,8 +118,14 @@ def _nothing(said: dict[str, Any], near: list[str]) -> str:
     return text
 
 
-def _as_json(message: Message, state: str, *, with_payload: bool) -> str:
+def _reasons(messages: list[Message], now: datetime) -> dict[int, Why]:
+    return {message.pk: why(message, now=now, has_consumer=has_consumer) for message in messages}
+
+
+def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | None) -> str:
     shown: dict[str, Any] = {"state": state, **{name: getattr(message, name) for name in SAID}}
+    if reason is not None:
+        shown["why"] = {name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice")}
     shown |= {name: _iso(getattr(message, name)) for name in MOMENTS}
     shown["error"] = _first_line(message)
     if with_payload:
@@ -131,7 +142,7 @@ def _as_json(message: Message, state: str, *, with_payload: bool) -> str:
     return json.dumps(shown)
 
 
-def _as_text(message: Message, state: str, *, with_payload: bool) -> str:
+def _as_text(message: Message, state: str, *, with_payload: bool, reason: Why | None) -> str:
     said = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
     moment = message.finished_at if state in {"done", "dead"} else message.lease_until
     reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
@@ -142,6 +153,9 @@ def _as_text(message: Message, state: str, *, with_payload: bool) -> str:
     if message.error is not None:
         parts.append(_("error %(error)r") % {"error": _first_line(message)})
     lines = ["  ".join(parts)]
+    if reason is not None:
+        lines += [f"    {_harmless(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
+        lines += ["    " + _("What can be done: %(verbs)s") % {"verbs": ", ".join(reason.verbs)}]
     if with_payload:
         lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
@@ -167,6 +181,11 @@ def _first_line(message: Message) -> str | None:
     # Who has a shell on the database's side sees everything but what is redacted for all.
     text = error_text(message.error, of=message if is_redacting() else None, sees_payload=True)
     return (text.splitlines() or [""])[0][:500]
+
+
+def _harmless(text: str) -> str:
+    """Return text without what could steer the terminal: names, and reasons of pauses, are others' words."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _cut(text: str) -> str:
