@@ -12,7 +12,7 @@ from django.utils.translation import pgettext
 
 from django_dbqueue.databases import recording as kinds
 from django_dbqueue.models import ArchivedMessage, MessageEvent
-from django_dbqueue.statuses import DONE
+from django_dbqueue.statuses import DONE, RUNNING
 
 EVENTS: Final = 200
 """Events of one message that are shown: the latest."""
@@ -45,6 +45,8 @@ class Step:
     label: str
     by: str = ""
     detail: str = ""
+    comes_last: int = 0
+    """Among steps of one moment, as clocks may count in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +66,29 @@ def life_of(message: Any, message_id: int, *, using: str, shown: Shown) -> Life:
     found = MessageEvent.objects.using(using).filter(message_id=message_id).order_by("-id")[: EVENTS + 1]
     events = list(found)[:EVENTS][::-1]
     steps = [Step(message.created_at, "quiet", "●", _("Sent"))]
-    told: set[datetime] = set()
+    told: set[tuple[datetime, int | None]] = set()
     for event in events:
-        if event.claimed_at is not None and event.claimed_at not in told:
-            told.add(event.claimed_at)
+        if event.claimed_at is not None and (event.claimed_at, event.read_count) not in told:
+            told.add((event.claimed_at, event.read_count))
             steps.append(_claim(event.claimed_at, event.worker, event.conn_id, event.read_count))
         steps.append(_event(event, shown))
     last = message.claimed_at
-    if last is not None and last not in told:
-        told.add(last)
+    if last is not None and not _is_told(message, told):
+        told.add((last, message.read_count))
         worker, conn_id = getattr(message, "worker", None), getattr(message, "conn_id", None)
         steps.append(_claim(last, None if worker is None else str(worker), conn_id, message.read_count))
     steps += _end(message, events, shown)
     is_cut = len(found) > EVENTS
-    steps.sort(key=lambda step: step.at)
+    steps.sort(key=lambda step: (step.at, step.comes_last))
     untold = 0 if is_cut or any(event.kind == kinds.REQUEUED for event in events) else message.read_count - len(told)
     return Life(tuple(steps), is_cut, max(0, untold))
+
+
+def _is_told(message: Any, told: set[tuple[datetime, int | None]]) -> bool:
+    """Tell whether an event has told of the last claim; what was given back uncharged has another count than then."""
+    if _outcome(message) == "done" or getattr(message, "status", "") == RUNNING:
+        return (message.claimed_at, message.read_count) in told
+    return message.claimed_at in {claimed_at for claimed_at, _reads in told}
 
 
 def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | None) -> Step:
@@ -95,7 +104,8 @@ def _event(event: MessageEvent, shown: Shown) -> Step:
     detail = event.detail or ""
     if event.actor is None and event.kind not in _OURS:
         detail = shown(detail)
-    return Step(event.at, kind, symbol, _label(event.kind), event.actor or "", detail)
+    after = event.kind == kinds.RESENT
+    return Step(event.at, kind, symbol, _label(event.kind), event.actor or "", detail, comes_last=int(after))
 
 
 def _label(kind: str) -> str:
@@ -116,8 +126,7 @@ def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Ste
     """What the row itself tells of its end, where no event does; and when it was archived."""
     steps: list[Step] = []
     said = next((event.kind for event in reversed(events) if event.kind != kinds.RESENT), "")
-    is_archived = isinstance(message, ArchivedMessage)
-    outcome = message.outcome if is_archived else _outcome(message)
+    outcome = _outcome(message)
     if outcome == "done":
         steps.append(Step(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
     elif outcome == "dropped" and said != kinds.DROPPED:
@@ -125,13 +134,15 @@ def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Ste
     elif outcome == "dead" and said not in kinds.DEADLY:
         label = pgettext("life of a message", "Died")
         steps.append(Step(message.finished_at, "dead", "✕", label, detail=shown(message.error or "")))
-    if is_archived:
+    if isinstance(message, ArchivedMessage):
         label = pgettext("life of a message", "Moved into the history")
-        steps.append(Step(message.archived_at, "quiet", "▤", label))
+        steps.append(Step(message.archived_at, "quiet", "▤", label, comes_last=2))
     return steps
 
 
 def _outcome(message: Any) -> str:
+    if isinstance(message, ArchivedMessage):
+        return str(message.outcome)
     if message.status == DONE:
         return "done" if message.error is None else "dropped"
     return "dead" if message.is_dead else ""

@@ -17,9 +17,9 @@ from django.utils.translation import ngettext
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
+from django_dbqueue.models.overview import span
 from django_dbqueue.models.owners import Answer, Owner, owner_of, servers_of
 from django_dbqueue.models.queue import Queue
-from django_dbqueue.models.overview import span
 from django_dbqueue.models.stream import StreamClaim
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
