@@ -19,6 +19,7 @@ TOP_LEVEL: Final[dict[str, Any]] = {
     "REDACT": (),
     "SCHEDULES": {},
     "SESSION_LOCKS": True,
+    "OPERATIONS_QUEUE": "dbqueue.operations",
     "EVENT_RETENTION": 30 * 86_400.0,
 }
 """Settings and their defaults."""

@@ -52,7 +52,8 @@ class Walk:
         found: list[int] = []
         for queue in queues:
             for priority in self._priorities_of(queue, state.status):
-                rows = getattr(Message.objects.using(self.using), state.name)(queue).filter(priority=priority)
+                # By filter(): the adjective refuses names that no queue can have, which SQL may have brought in.
+                rows = getattr(Message.objects.using(self.using), state.name)().filter(queue=queue, priority=priority)
                 found += rows.order_by(*state.order).values_list("id", flat=True)[: limit - len(found)]
                 if len(found) >= limit:
                     return found

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core import checks
 
 from django_dbqueue import conf, redaction, schedules
-from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS, check_queue
+from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS, QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
 Rule = Callable[[Any], str | None]
@@ -53,6 +53,10 @@ def _one_of(*words: str) -> Rule:
     return lambda value: None if isinstance(value, str) and value in words else wanted
 
 
+def _queue_name(value: Any) -> str | None:
+    return None if isinstance(value, str) and QUEUE_NAME.match(value) else "the name of a queue"
+
+
 def _redaction(value: Any) -> str | None:
     wanted = (
         "a list of dotted names ('card.number', 'users.*.email'), the dotted path of a callable, or a dict with "
@@ -83,6 +87,7 @@ TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "REDACT": _redaction,
     "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
     "SESSION_LOCKS": _of_type(bool, "True or False"),
+    "OPERATIONS_QUEUE": _queue_name,
     "EVENT_RETENTION": _seconds(),
 }
 PER_QUEUE_RULES: Final[dict[str, Rule]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_dbqueue.databases.archiving import Archiving
+from django_dbqueue.databases.bulk import Bulk
 from django_dbqueue.databases.claiming import Claiming
 from django_dbqueue.databases.depths import Depths
 from django_dbqueue.databases.enqueueing import Enqueueing
@@ -21,6 +22,7 @@ from django_dbqueue.databases.streaming import Streaming
 class Dialect(
     Claiming,
     Moving,
+    Bulk,
     Recording,
     Enqueueing,
     Archiving,

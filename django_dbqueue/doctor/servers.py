@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from django.utils.translation import gettext as _
 
@@ -70,7 +71,14 @@ def journal_mode(patient: Patient) -> Iterable[Finding]:
 @examines("writable", on=MYSQL)
 def writable_on_mysql(patient: Patient) -> Iterable[Finding]:
     """Ask whether this is the server that is written to."""
-    names = ("read_only", "super_read_only", "innodb_read_only", "offline_mode", "transaction_read_only")
+    names = (
+        "read_only",
+        "super_read_only",
+        "innodb_read_only",
+        "offline_mode",
+        "transaction_read_only",
+        "tx_read_only",
+    )
     return _writable([name for name in names if patient.said.get(name) in (*_ON, "NO_LOCK", "NO_LOCK_NO_ADMIN")])
 
 
@@ -86,10 +94,9 @@ def writable_on_sqlite(patient: Patient) -> Iterable[Finding]:
     """Ask whether this account may write the file, and its directory, where the journal goes."""
     if patient.connection.is_in_memory_db():
         return ()
-    path = str(patient.connection.settings_dict["NAME"])
-    return _writable(
-        [place for place in (path, os.path.dirname(os.path.abspath(path))) if not os.access(place, os.W_OK)]  # noqa: PTH100, PTH120
-    )
+    path = Path(patient.connection.settings_dict["NAME"]).absolute()
+    by_effective = os.access in os.supports_effective_ids
+    return _writable([str(it) for it in (path, path.parent) if not os.access(it, os.W_OK, effective_ids=by_effective)])
 
 
 def _writable(forbids: list[str]) -> Iterator[Finding]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -80,8 +80,8 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
     """Ask how large the write-ahead log has grown."""
     if patient.connection.is_in_memory_db():
         return
-    log = str(patient.connection.settings_dict["NAME"]) + "-wal"
-    size = os.path.getsize(log) if os.path.exists(log) else 0  # noqa: PTH110, PTH202
+    log = Path(f"{patient.connection.settings_dict['NAME']}-wal")
+    size = log.stat().st_size if log.exists() else 0
     if size <= LARGE_LOG:
         yield fine(_("The write-ahead log is %s bytes long.") % f"{size:,}")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -14,9 +15,10 @@ from django_dbqueue.doctor.checking import examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.ranges import ranges_in_use
 from django_dbqueue.models import Message, Queue, Stream, Worker
 from django_dbqueue.models.fields import clock
+from django_dbqueue.statuses import NEW
 
 MOST: Final = 1_000
 """Rows of workers that are read."""
@@ -62,15 +64,13 @@ def workers(patient: Patient) -> Iterable[Finding]:
 @examines("unserved-queues", needs_tables=True)
 def unserved(patient: Patient) -> Iterable[Finding]:
     """Ask which queues have messages, and neither a worker that lives nor a stream that runs."""
-    now, named = clock(patient.alias), 0
-    served, paused = _served(patient, now), _paused(patient)
-    found = list(_waiting(patient, served, paused, now))
-    for finding in found[:MOST_NAMED]:
-        named += 1
-        yield finding
-    if len(found) > named:
+    now = clock(patient.alias)
+    found = list(islice(_waiting(patient, _served(patient, now), _paused(patient), now), MOST_NAMED + 1))
+    yield from found[:MOST_NAMED]
+    if len(found) > MOST_NAMED:
         yield warning(
-            _("%s more queues wait.") % (len(found) - named), _("See the admin's page of queues, or queue_status.")
+            _("More queues wait than the %s that are named here.") % MOST_NAMED,
+            _("Begin with these, or see the admin's page of queues."),
         )
     if not found:
         yield fine(_("No queue waits for somebody to serve it."))
@@ -94,7 +94,8 @@ def _paused(patient: Patient) -> dict[str, Queue]:
 
 def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: datetime) -> Iterator[Finding]:
     rows = Message.objects.using(patient.alias)
-    for name in queues_in_use(patient.alias):
+    not_done = sorted({each.queue for each in ranges_in_use(patient.alias) if each.status == NEW})
+    for name in not_done:
         if name in served and name not in paused:
             continue
         try:

@@ -23,6 +23,7 @@ class Failure(models.Model):
         verbose_name_plural = _("failures")
         default_permissions = ("view",)
         constraints = (models.UniqueConstraint(fields=("queue", "fingerprint"), name="dbqueue_failure"),)
+        indexes = (models.Index(fields=("queue", "id"), name="dbqueue_failure_newest"),)
 
     def __str__(self) -> str:
         return f"{self.exception} in {self.queue}"
@@ -53,7 +54,7 @@ class MessageEvent(models.Model):
         default_permissions = ()
         indexes = (
             models.Index(fields=("message_id", "id"), name="dbqueue_event_message"),
-            models.Index(fields=("failure_id", "message_id"), name="dbqueue_event_failure"),
+            models.Index(fields=("failure_id", "id"), name="dbqueue_event_failure"),
             models.Index(fields=("at",), name="dbqueue_event_at"),
         )
 

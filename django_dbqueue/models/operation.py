@@ -1,11 +1,66 @@
-"""What an operator does to all messages that match, in steps in the background."""
+"""What an operator does to all messages that match, in steps in the background.
+
+Each step is a message of the queue that ``DBQUEUE["OPERATIONS_QUEUE"]`` names, and one transaction: what it moves, how
+far the operation has come, the next step's message and the ack of its own. So a step that is delivered again, or that
+two workers have, is done once.
+"""
 
 from __future__ import annotations
 
-from django.db import models
+from typing import Any, ClassVar, Final
+
+from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue import conf
+from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+from django_dbqueue.models.message import Message
+from django_dbqueue.retry import outermost
+
+RUNNING: Final = "running"
+DONE: Final = "done"
+STOPPED: Final = "stopped"
+REFUSED: Final = "refused"
+"""Ended because who ordered it may not do it any more."""
+FAILED: Final = "failed"
+
+
+class BulkOperationManager(models.Manager["BulkOperation"]):
+    """``BulkOperation.objects``."""
+
+    def order(
+        self, verb: str, selection: bulk.Selection, *, expected: int, reason: str, user: Any, using: str | None = None
+    ) -> BulkOperation:
+        """Write an operation down together with the message of its first step; the caller has asked for permission.
+
+        ``expected`` is how many messages matched, and one more than ``bulk.COUNTED`` where they were not counted.
+        """
+        alias = using or self._db or db_alias(self.model)
+
+        def write() -> BulkOperation:
+            with short_transaction(alias):
+                operation = self.using(alias).create(
+                    verb=verb,
+                    selection=str(selection),
+                    last_id=selection.last_id,
+                    expected=expected,
+                    state=RUNNING,
+                    reason=reason,
+                    user_id=str(user.pk),
+                    ordered_by=user.get_username()[:255],
+                )
+                operation._send_step(alias)
+                operation.save(using=alias, update_fields=["message_id"])
+            return operation
+
+        return outermost(connections[alias], write)
+
+    def locked(self, pk: Any, *, using: str) -> BulkOperation | None:
+        """Return an operation that nobody else moves on before this transaction ends; None where there is none."""
+        return self.using(using).select_for_update().filter(pk=pk).first()
 
 
 class BulkOperation(models.Model):
@@ -14,11 +69,13 @@ class BulkOperation(models.Model):
     id = models.BigAutoField(primary_key=True)
     verb = AsciiField(_("verb"), max_length=16)
     selection = ExactTextField(_("selection"))
-    """JSON: what ``BulkSelection`` reads."""
+    """JSON: what ``bulk.Selection`` reads."""
     last_id = models.BigIntegerField(_("last message"))
     """The highest id of a message when it was ordered: later ones are not touched."""
     expected = models.BigIntegerField(_("expected"))
-    cursor = models.BigIntegerField(_("cursor"), default=0, db_default=0)
+    cursor = ExactTextField(_("cursor"), default="")
+    steps = models.BigIntegerField(_("steps"), default=0, db_default=0)
+    message_id = models.BigIntegerField(_("message of the next step"), null=True)
     moved = models.BigIntegerField(_("moved"), default=0, db_default=0)
     left_alone = models.BigIntegerField(_("left alone"), default=0, db_default=0)
     state = AsciiField(_("state"), max_length=8)
@@ -29,6 +86,8 @@ class BulkOperation(models.Model):
     ended_at = UTCDateTimeField(_("ended at"), null=True)
     error = ExactTextField(_("error"), null=True)
 
+    objects: ClassVar[BulkOperationManager] = BulkOperationManager()
+
     class Meta:
         verbose_name = _("bulk operation")
         verbose_name_plural = _("bulk operations")
@@ -37,3 +96,34 @@ class BulkOperation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verb} #{self.pk}"
+
+    @property
+    def chosen(self) -> bulk.Selection:
+        """Which messages it is for."""
+        return bulk.Selection.parse(self.selection)
+
+    def take_step(self) -> None:
+        """Move the next messages; send the next step, or end. In the transaction of a caller who has locked the row."""
+        using = self._state.db or ""
+        step = bulk.step(Message, using, self.verb, self.chosen, self.cursor, reason=self.reason, actor=self.ordered_by)
+        self.moved += step.moved
+        self.left_alone += step.left_alone
+        self.steps += 1
+        if step.cursor is None:
+            self.end(DONE)
+            return
+        self.cursor = step.cursor
+        self._send_step(using)
+        self.save(using=using, update_fields=["moved", "left_alone", "steps", "cursor", "message_id"])
+
+    def end(self, state: str, *, error: str | None = None) -> None:
+        """End it: no step follows. In the transaction of a caller who has locked the row."""
+        self.state, self.error, self.message_id = state, error, None
+        self.ended_at = DbNow()
+        self.save(update_fields=["state", "error", "message_id", "ended_at", "moved", "left_alone", "steps"])
+        self.refresh_from_db(fields=["ended_at"])
+
+    def _send_step(self, using: str) -> None:
+        queue, key = conf.get("OPERATIONS_QUEUE"), f"{self.pk}/{self.steps + 1}"
+        step = Message.objects.enqueue({"operation": self.pk}, queue=queue, key=key, on_conflict="error", using=using)
+        self.message_id = step.pk

@@ -45,21 +45,23 @@ class Maintenance:
         self._pauses_at = 0.0
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
+        self._operations = conf.get("OPERATIONS_QUEUE")
+        self.paused: set[str] = set()
+        """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
         self._counter = Counter(using)
         self._count_at: float | None = None
         self._count_soon_at = 0.0
-        self.paused: set[str] = set()
         self.has_ended_something = False
         """Set by the worker: there is something to count."""
 
     def run(self, now: float) -> None:
         """Do what is due."""
         if now >= self._pauses_at:
-            self.paused = Queue.objects.using(self._using).paused_names()
+            self.paused = self._closed()
             self._pauses_at = now + PAUSES_EVERY
         if now >= self._rescue_at:
             self._rescue_at = now + RESCUE_EVERY
-            rescue.rescue(self._model, self._using, list(self._queues))
+            rescue.rescue(self._model, self._using, self._stirring())
             streams.requeue_expired(self._model, self._using)
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY
@@ -77,6 +79,14 @@ class Maintenance:
     def until_next(self, now: float) -> float:
         """How many seconds nothing urgent will be due: the dead are to be found soon."""
         return max(0.0, self._look_at - now)
+
+    def _closed(self) -> set[str]:
+        queues = Queue.objects.using(self._using)
+        return queues.closed_names(self._operations) if self._operations in self._queues else queues.paused_names()
+
+    def _stirring(self) -> list[str]:
+        """The queues in which leases may end: of operations only while there are some, which nobody pauses unseen."""
+        return [queue for queue in self._queues if queue != self._operations or queue not in self.paused]
 
     def _count(self, now: float) -> None:
         """Count what has ended, if it is time: soon while there is something, and once a minute for others."""

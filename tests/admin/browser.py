@@ -150,7 +150,9 @@ def opened_browser(directory: Path, *, middleware: tuple[str, ...]) -> Iterator[
     apps = ["django_dbqueue", *(app for app in settings.INSTALLED_APPS if app != "django_dbqueue")]
     with (
         override_settings(
-            MIDDLEWARE=[*middleware, *settings.MIDDLEWARE], INSTALLED_APPS=apps, ALLOWED_HOSTS=["localhost"]
+            MIDDLEWARE=[*middleware, *settings.MIDDLEWARE],
+            INSTALLED_APPS=apps,
+            ALLOWED_HOSTS=["localhost", "testserver"],
         ),
         serving() as base,
         chromium(directory / "profile") as driver,

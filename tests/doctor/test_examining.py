@@ -295,7 +295,7 @@ def test_a_name_that_no_queue_can_have_is_a_warning() -> None:
     assert "'not a name'" in found["unserved-queues"][0].found
 
 
-def test_of_many_queues_that_nobody_serves_the_first_are_named_and_the_rest_is_counted(
+def test_of_many_queues_that_nobody_serves_the_first_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workers, "MOST_NAMED", 2)
@@ -303,7 +303,7 @@ def test_of_many_queues_that_nobody_serves_the_first_are_named_and_the_rest_is_c
         waiting(queue=f"q{number}")
     found = examined()
     assert levels(found, "unserved-queues") == ["warning"] * 3
-    assert found["unserved-queues"][2].found == "3 more queues wait."
+    assert found["unserved-queues"][2].found == "More queues wait than the 2 that are named here."
 
 
 # -- clocks -------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
 from django_dbqueue.worker import logs
+from django_dbqueue.worker.operations import operations_consumer
 from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.sessions import do_without_pools
 from django_dbqueue.worker.supervisor import Supervisor
@@ -121,11 +122,18 @@ class Command(BaseCommand):
 
     def _choose(self, names: str | None) -> dict[str, consumers.Consumer]:
         registered = consumers.registered()
+        operations = operations_consumer()
+        if operations.queue in registered:
+            raise CommandError(
+                f"{registered[operations.queue].name} consumes the queue {operations.queue}, through which bulk "
+                "operations go: give it another queue, or name another one in DBQUEUE['OPERATIONS_QUEUE']."
+            )
         if not registered:
             raise CommandError(
                 "No consumer is registered. Write one in a module queue_consumers.py of an installed app:\n"
                 '  @consumer("emails")\n  def send_email(message): ...'
             )
+        registered[operations.queue] = operations
         if names is None:
             return registered
         chosen = {}

@@ -1,0 +1,123 @@
+"""What matches a bulk operation, a page at a time: ranges of the claim index, and the events of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django_dbqueue.databases.depths import Depths, Place
+from django_dbqueue.databases.recording import Recording
+from django_dbqueue.databases.scanning import Scanning
+from django_dbqueue.databases.streaming import PARKED
+from django_dbqueue.databases.words import Statement
+from django_dbqueue.statuses import NEW, RUNNING
+
+_SINCE: Final = {
+    "ready": "available_at <= %s",
+    "delayed": None,
+    "running": "claimed_at <= %s",
+    "stuck": "available_at <= %s",
+    "dead": "finished_at <= %s",
+    "done": "finished_at <= %s",
+}
+"""What tells of a message since when it stands where it stands; of a delayed one nothing does."""
+_BY_TIME: Final = ("ready", "stuck", "done")
+"""States whose range ends where they came to stand there later than asked for."""
+
+
+class Bulk(Recording, Scanning, Depths):
+    """Walk through what matches, and say that it still does."""
+
+    use_event_failure = ""
+
+    def bulk_page(self, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
+        """Read the first rows of a place, or those behind a row with the same ``available_at``.
+
+        Rows that stand there since a later moment than ``at`` are left out where the index knows, and so is what
+        streams hold.
+        """
+        if mark is None:
+            return self._bulk_page(place, at, "", (), limit)
+        if place.state == "dead":
+            return self._bulk_page(place, at, " AND id > %s", mark[1:], limit)
+        return self._bulk_page(place, at, " AND available_at = %s AND id > %s", mark, limit)
+
+    def bulk_page_later(self, place: Place, at: str, moment: str, limit: int) -> Statement:
+        """Read on behind all rows with this ``available_at``."""
+        return self._bulk_page(place, at, " AND available_at > %s", (moment,), limit)
+
+    def _bulk_page(self, place: Place, at: str, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
+        if place.state in _BY_TIME:
+            behind, params = f"{behind} AND available_at <= %s", (*params, at)
+        if place.state == "running":
+            behind = f"{behind} AND available_at < '{PARKED}'"
+        return self._page(place, behind, params, limit)
+
+    def still(self, ids: Sequence[int], state: str, at: str) -> Statement:
+        """The fence of a bulk operation: those of the rows that stand in this state, and did at that moment."""
+        such, since = self.standing([state]).sql, _SINCE[state]
+        if state == "running":
+            such = f"{such} AND available_at < '{PARKED}'"
+        named = f"id IN ({self.holes(len(ids))}) AND {such}"
+        if since is None:
+            return Statement(named, tuple(ids))
+        return Statement(f"{named} AND {since}", (*ids, at))
+
+    def last_ids(self) -> Statement:
+        """Read the highest id of a message, and that of an event; NULL where there is none."""
+        return Statement(f"SELECT (SELECT MAX(id) FROM {self.message}), (SELECT MAX(id) FROM {self.event})", ())
+
+    def events_of_failure(self, failure: int, after: int, last: int, limit: int) -> Statement:
+        """Read the ids of a group's events behind one, and up to another, in their order."""
+        return Statement(
+            f"SELECT id FROM {self.event}{self.use_event_failure} WHERE failure_id = %s AND id > %s AND id <= %s "
+            "ORDER BY id LIMIT %s",
+            (failure, after, last, limit),
+        )
+
+    def dead_of_events(self, events: Sequence[int]) -> Statement:
+        """Read which messages of these events are dead, and have not failed in another way, or again, since."""
+        return Statement(
+            f"SELECT e.message_id FROM {self.event} AS e JOIN {self.message} AS m ON m.id = e.message_id "
+            f"WHERE e.id IN ({self.holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
+            f"AND NOT EXISTS (SELECT 1 FROM {self.event} AS l WHERE l.message_id = e.message_id AND l.id > e.id "
+            "AND l.failure_id IS NOT NULL) ORDER BY e.message_id",
+            tuple(events),
+        )
+
+    def newest_of_failures(self, failures: Sequence[int], limit: int) -> Statement:
+        """Read the newest events of each of these groups: group, event, message, moment."""
+        each = (
+            f"SELECT * FROM (SELECT failure_id, id, message_id, at FROM {self.event}{self.use_event_failure} "
+            "WHERE failure_id = %s ORDER BY failure_id DESC, id DESC LIMIT %s) AS newest"
+        )
+        return Statement(
+            " UNION ALL ".join([each] * len(failures)), tuple(value for one in failures for value in (one, limit))
+        )
+
+    def failures_by_last_event(self, queue: str | None, limit: int) -> Statement:
+        """Read the groups that were seen first lately, each with its newest event or NULL."""
+        where, params = ("", ()) if queue is None else ("WHERE f.queue = %s ", (queue,))
+        return Statement(
+            f"SELECT f.id, (SELECT MAX(e.id) FROM {self.event} AS e WHERE e.failure_id = f.id) "
+            f"FROM django_dbqueue_failure AS f {where}ORDER BY f.id DESC LIMIT %s",
+            (*params, limit),
+        )
+
+    def failures_of_newest_events(self, limit: int) -> Statement:
+        """Read the groups of the newest events of all, each with the newest of its events among these."""
+        return Statement(
+            "SELECT newest.failure_id, MAX(newest.id) FROM "
+            f"(SELECT id, failure_id FROM {self.event} ORDER BY id DESC LIMIT %s) AS newest "
+            "WHERE newest.failure_id IS NOT NULL GROUP BY newest.failure_id",
+            (limit,),
+        )
+
+    def paused_and_at_work(self, operations: str) -> Statement:
+        """Read the names of the paused queues, and '' if there are operations to go on with: in one statement."""
+        return Statement(
+            "SELECT name FROM django_dbqueue_queue WHERE is_paused UNION ALL SELECT name FROM "
+            f"(SELECT '' AS name FROM {self.message}{self.use_claim_index} WHERE queue = %s "
+            f"AND status IN ('{NEW}', '{RUNNING}') AND available_at IS NOT NULL LIMIT 1) AS work",
+            (operations,),
+        )

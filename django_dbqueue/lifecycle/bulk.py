@@ -1,0 +1,240 @@
+"""What an operator does to all messages that match: found a page at a time, and moved in one transaction each.
+
+A step locks what the page found, passing by what others have locked, looks once more that each row still stands where
+it stood when the operator looked, and moves it. What came later, or to stand there later, is not touched. The page's
+end is the next one's beginning, so that what can't be moved is met once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple, Self
+
+from django.db import IntegrityError, connections
+from django.utils.translation import gettext as _
+
+from django_dbqueue import conf
+from django_dbqueue.databases import Change, Dialect, Statement, dialect_of
+from django_dbqueue.databases.depths import Place
+from django_dbqueue.lifecycle.claim import HIGHEST
+from django_dbqueue.lifecycle.depths import STATES, Capped, depths
+from django_dbqueue.lifecycle.errors import error_text
+from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.recording import move
+from django_dbqueue.lifecycle.requeue import NOT_DONE, RUNNING_OR_DEAD, WAITING
+from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, short_transaction
+from django_dbqueue.statuses import RUNNING
+
+STEP: Final = 500
+"""Messages of one transaction."""
+STEP_OF_PAYLOADS: Final = 50
+"""The same where their payloads are read."""
+LOOKS: Final = 100
+"""Ranges of the index that one step looks into, most of which may be empty where there are many queues."""
+COUNTED: Final = 10_000
+"""How far matching messages are counted."""
+
+MATCHING: Final = {
+    "requeue": ("stuck", "running", "dead"),
+    "release": ("stuck", "running"),
+    "reject": ("ready", "delayed", "running", "stuck"),
+    "send-again": ("dead", "done"),
+    "drop": ("ready", "delayed", "running", "stuck", "dead"),
+}
+"""By verb, the states in which all messages may be chosen for it."""
+_CHANGES: Final[dict[str, tuple[str, Callable[[Dialect, str, str], Change]]]] = {
+    "requeue": (RUNNING_OR_DEAD, lambda dialect, _text, actor: dialect.requeue(actor=actor)),
+    "release": (f"status = '{RUNNING}'", lambda dialect, _text, actor: dialect.release(actor=actor)),
+    "reject": (
+        f"({WAITING} OR status = '{RUNNING}')",
+        lambda dialect, text, actor: dialect.reject(text, actor=actor),
+    ),
+    "drop": (NOT_DONE, lambda dialect, text, actor: dialect.drop(text, actor=actor)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages: those of a queue (None: of all) in a state, or the dead of a group of failures; as of when."""
+
+    state: str
+    queue: str | None = None
+    failure: int | None = None
+    last_id: int = 0
+    """The highest id of a message at that moment, and of an event: later ones don't match."""
+    last_event: int = 0
+    at: str = ""
+    """The moment by the database's clock, as its columns take it."""
+
+    @classmethod
+    def now(cls, using: str, *, state: str, queue: str | None = None, failure: int | None = None) -> Self:
+        """Return the selection of what is there now."""
+        dialect = dialect_of(connections[using])
+        [(moment,)] = fetch(using, dialect.clock())
+        [(last_id, last_event)] = fetch(using, dialect.last_ids())
+        return cls(state, queue, failure, last_id or 0, last_event or 0, _text(moment))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the selection that ``str()`` has written."""
+        return cls(**json.loads(text))
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class Found(NamedTuple):
+    """A page of what matches, and where the next one begins; None behind the last."""
+
+    ids: list[int]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one page: how many were moved and left alone, and where the next begins; None behind the last."""
+
+    moved: int
+    left_alone: int
+    cursor: str | None
+
+
+class _Mark(NamedTuple):
+    """How far a walk has come: the last row that it met, or, without one, the place that it is through with."""
+
+    queue: str
+    priority: int
+    moment: str | None = None
+    id: int | None = None
+
+
+def find(using: str, selection: Selection, cursor: str, size: int = STEP) -> Found:
+    """Return the next ids that match, at most so many; a page may be empty though it is not the last."""
+    found = (_find_in_state if selection.failure is None else _find_of_failure)(using, selection, cursor, size)
+    return found._replace(ids=[number for number in found.ids if number <= selection.last_id])
+
+
+def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
+    """Count what matches, up to a cap: exactly and page by page, but for all queues by how deep they are."""
+    if selection.failure is None and selection.queue is None:
+        names = [name for name in queues_in_use(using) if name != conf.get("OPERATIONS_QUEUE")]
+        found = depths(using, names, states=[selection.state], cap=cap)
+        return Capped(
+            sum(each.counts[selection.state] + each.counts[selection.state].more for each in found.values()), cap
+        )
+    total, cursor = 0, ""
+    for _page in range(2 * (cap // STEP + 1)):
+        found_page = find(using, selection, cursor)
+        total += len(found_page.ids)
+        if found_page.cursor is None or total > cap:
+            return Capped(total, cap)
+        cursor = found_page.cursor
+    counted = Capped(total, cap)
+    counted.more = True
+    return counted
+
+
+def step(
+    model: MessageType, using: str, verb: str, selection: Selection, cursor: str, *, reason: str, actor: str
+) -> Step:
+    """Move the next page of what matches. Call it in a transaction; the cursor belongs to the same commit."""
+    found = find(using, selection, cursor, STEP_OF_PAYLOADS if verb == "send-again" else STEP)
+    if not found.ids:
+        return Step(0, 0, found.cursor)
+    dialect = dialect_of(connections[using])
+    fence = dialect.still(found.ids, selection.state, selection.at)
+    ids = [row[0] for row in fetch(using, dialect.lock(fence, skip_locked=True))]
+    moved = _move(model, using, verb, ids, said_by(verb, actor, reason), actor) if ids else 0
+    return Step(moved, len(found.ids) - moved, found.cursor)
+
+
+def said_by(verb: str, actor: str, reason: str) -> str:
+    """Return what the row's ``error`` keeps of who did it and why; '' where the verb keeps nothing."""
+    words = {"user": actor, "reason": reason}
+    if verb == "drop":
+        return _("Dropped by %(user)s: %(reason)s") % words
+    return _("Rejected by %(user)s: %(reason)s") % words if verb == "reject" else ""
+
+
+def _move(model: Any, using: str, verb: str, ids: list[int], text: str, actor: str) -> int:
+    """Move locked rows, together where no key is in the way, else one by one."""
+    if verb == "send-again":
+        return int(model.objects.using(using).filter(pk__in=ids).send_again(by=actor))
+    dialect = dialect_of(connections[using])
+    state, change_of = _CHANGES[verb]
+    change = change_of(dialect, error_text(text) or "", actor)
+
+    def move_them(some: Iterable[int]) -> int:
+        named = tuple(some)
+        with short_transaction(using):
+            return move(using, change, Statement(f"id IN ({dialect.holes(len(named))}) AND {state}", named))
+
+    try:
+        return move_them(ids)
+    except IntegrityError:  # a newer live message has the key of one of them
+        moved = 0
+        for [number] in chunks(ids, 1):
+            try:
+                moved += move_them([number])
+            except IntegrityError:
+                continue
+        return moved
+
+
+def _find_of_failure(using: str, selection: Selection, cursor: str, size: int) -> Found:
+    dialect = dialect_of(connections[using])
+    assert selection.failure is not None
+    after = int(cursor or 0)
+    rows = fetch(using, dialect.events_of_failure(selection.failure, after, selection.last_event, size))
+    events = [row[0] for row in rows]
+    ids = [row[0] for row in fetch(using, dialect.dead_of_events(events))] if events else []
+    return Found(ids, str(events[-1]) if len(events) == size else None)
+
+
+def _find_in_state(using: str, selection: Selection, cursor: str, size: int) -> Found:
+    mark = _Mark(*json.loads(cursor)) if cursor else _Mark(selection.queue or "", HIGHEST)
+    for _look in range(LOOKS):
+        place: Place | None = Place(mark.queue, selection.state, mark.priority)
+        if mark.id is None:
+            place = _next_place(using, selection, mark)
+        if place is None:
+            return Found([], None)
+        rows = _rows(using, place, selection.at, mark, size)
+        if rows:
+            moment, last = rows[-1]
+            mark = _Mark(place.queue, place.priority, "" if moment is None else _text(moment), last)
+            return Found([row[1] for row in rows], json.dumps(mark))
+        mark = _Mark(place.queue, place.priority)
+    return Found([], json.dumps(mark))
+
+
+def _next_place(using: str, selection: Selection, mark: _Mark) -> Place | None:
+    """Return the range behind one: the next lower priority of its queue, or the highest of the next queue."""
+    dialect = dialect_of(connections[using])
+    if rows := fetch(using, dialect.next_priority(mark.queue, STATES[selection.state], mark.priority)):
+        return Place(mark.queue, selection.state, int(rows[0][0]))
+    if selection.queue is not None:
+        return None
+    queue, own = mark.queue, conf.get("OPERATIONS_QUEUE")
+    while rows := fetch(using, dialect.next_queue(queue)):
+        queue = str(rows[0][0])
+        first = fetch(using, dialect.next_priority(queue, STATES[selection.state], HIGHEST))
+        if first and queue != own:  # operations don't operate on themselves
+            return Place(queue, selection.state, int(first[0][0]))
+    return None
+
+
+def _rows(using: str, place: Place, at: str, mark: _Mark, size: int) -> list[tuple[Any, ...]]:
+    dialect = dialect_of(connections[using])
+    behind = None if mark.id is None else (mark.moment or "", mark.id)
+    rows = fetch(using, dialect.bulk_page(place, at, behind, size))
+    if behind is not None and len(rows) < size and place.state != "dead":
+        rows += fetch(using, dialect.bulk_page_later(place, at, behind[0], size - len(rows)))
+    return rows
+
+
+def _text(moment: Any) -> str:
+    """Return a moment, as the cursor gave it, as a parameter for the columns that are compared with it."""
+    return moment if isinstance(moment, str) else str(moment.isoformat(sep=" ", timespec="microseconds"))

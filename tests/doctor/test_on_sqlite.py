@@ -1,0 +1,103 @@
+"""What the doctor finds on SQLite."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connections
+
+from django_dbqueue.doctor import versions
+from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.doctor.servers import writable_on_sqlite
+from tests.doctor.conftest import examined, levels, run, wrong
+from tests.factories import waiting
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "check", "said"),
+    [
+        ("PRAGMA synchronous = OFF", "durability", "PRAGMA synchronous is OFF"),
+        ("PRAGMA journal_mode = DELETE", "journal-mode", "no write-ahead log"),
+    ],
+)
+def test_a_session_that_is_not_as_it_should_be(
+    session: BaseDatabaseWrapper, spoiled: str, check: str, said: str
+) -> None:
+    run(session, spoiled)
+    found = examined()
+    run(session, "PRAGMA journal_mode = WAL")
+    assert wrong(found) == [check]
+    assert said in found[check][0].found
+
+
+def test_transactions_that_take_no_lock_as_they_begin_are_a_warning_and_a_short_wait_is_a_note(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(session.settings_dict["OPTIONS"], "transaction_mode", "DEFERRED")
+    monkeypatch.setitem(session.settings_dict["OPTIONS"], "timeout", 5)
+    found = examined()
+    assert levels(found, "transaction-mode") == ["warning", "note"]
+    assert "waits 5 seconds" in found["transaction-mode"][1].found
+
+
+def test_a_database_in_memory_is_a_problem(worker_env: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "django", "queue_doctor", "--json"]
+    env = worker_env | {"DBQUEUE_TEST_NAME": ":memory:"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    findings = [json.loads(line) for line in done.stdout.splitlines()]
+    problems = [each["check"] for each in findings if each["level"] == "problem"]
+    assert problems == ["durability", "migrations"]
+    assert {"journal-mode", "writable", "history"}.isdisjoint(each["check"] for each in findings)
+
+
+def test_a_write_ahead_log_that_a_reader_lets_grow_is_a_warning(
+    session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(session, "PRAGMA wal_checkpoint(TRUNCATE)")
+    monkeypatch.setattr(versions, "LARGE_LOG", 1_000_000)
+    assert levels(examined(), "history") == ["ok"]
+    run(other_connection, "BEGIN", "SELECT COUNT(*) FROM django_dbqueue_message")
+    for _ in range(3):
+        waiting(payload="x" * 500_000)
+    found = examined()
+    assert levels(found, "history") == ["warning"]
+    assert "wal_checkpoint(TRUNCATE)" in found["history"][0].do
+
+
+def test_a_writer_at_work_keeps_the_doctor_from_nothing(
+    session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper
+) -> None:
+    run(other_connection, "BEGIN IMMEDIATE", "UPDATE django_dbqueue_message SET priority = 1")
+    assert wrong(examined()) == []
+    run(other_connection, "ROLLBACK")
+
+
+def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> None:
+    patient = Patient.at(connections["default"])
+    path = Path(session.settings_dict["NAME"])
+    mode = path.stat().st_mode
+    path.chmod(0o444)
+    is_root = os.geteuid() == 0
+    if is_root:  # who may write everything
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        [finding] = writable_on_sqlite.look(patient)
+    finally:
+        if is_root:
+            os.seteuid(0)
+        path.chmod(mode)
+    assert finding.level == "problem"
+    assert f"It can't be written to ({path}" in finding.found
