@@ -7,7 +7,9 @@ Nothing here writes SQL about messages: lists walk the claim index through the q
 from __future__ import annotations
 
 from django_dbqueue.admin.archive import ArchivedMessageAdmin
+from django_dbqueue.admin.failures import FailureAdmin
 from django_dbqueue.admin.messages import MessageAdmin
+from django_dbqueue.admin.operations import BulkOperationAdmin
 from django_dbqueue.admin.queues import QueueAdmin
 from django_dbqueue.admin.schedules import ScheduleAdmin
 from django_dbqueue.admin.statistics import QueueStatisticAdmin
@@ -15,6 +17,8 @@ from django_dbqueue.admin.workers import WorkerAdmin
 
 __all__ = [
     "ArchivedMessageAdmin",
+    "BulkOperationAdmin",
+    "FailureAdmin",
     "MessageAdmin",
     "QueueAdmin",
     "QueueStatisticAdmin",

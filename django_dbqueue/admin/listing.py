@@ -99,6 +99,7 @@ def walk_of(request: HttpRequest, using: str) -> Walk:
 class BoundedChangeList(ChangeList):
     """A change list over ids that were found by bounded reads; subclasses say which."""
 
+    heavy: tuple[str, ...] = HEAVY
     ids: list[int]
 
     def find_ids(self, request: HttpRequest) -> list[int]:
@@ -111,7 +112,7 @@ class BoundedChangeList(ChangeList):
         if odd:
             raise IncorrectLookupParameters(", ".join(odd))
         self.ids = self.find_ids(request)
-        return self.root_queryset.defer(*HEAVY).filter(pk__in=self.ids[:LIST_CAP])
+        return self.root_queryset.defer(*self.heavy).filter(pk__in=self.ids[:LIST_CAP])
 
     def get_results(self, _request: HttpRequest) -> None:
         self.result_count = Capped(len(self.ids), LIST_CAP)
@@ -121,7 +122,7 @@ class BoundedChangeList(ChangeList):
             ids = self.paginator.page(self.page_num).object_list
         except InvalidPage as error:
             raise IncorrectLookupParameters from error
-        rows = self.root_queryset.defer(*HEAVY).in_bulk(ids)
+        rows = self.root_queryset.defer(*self.heavy).in_bulk(ids)
         self.result_list = [rows[pk] for pk in ids if pk in rows]
         self.show_full_result_count = self.can_show_all = False
         self.full_result_count = self.result_count  # so that the search form says nothing of a total

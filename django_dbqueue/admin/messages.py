@@ -20,9 +20,11 @@ from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.filters import QueueFilter, StateFilter
 from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
+from django_dbqueue.admin.ordering import Ordering
 from django_dbqueue.admin.states import STATES, TAKEN, stage_of, state_of
 from django_dbqueue.admin.verbs import VERBS, Verb
-from django_dbqueue.models import Message, StreamClaim, Worker
+from django_dbqueue.lifecycle import bulk
+from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
 
@@ -98,8 +100,18 @@ class MessageAdmin(ContentAdmin):
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
-        """Show the confirmation page for the rows that were ticked, whatever state they have by now."""
-        if request.POST.get("select_across") != "1":
+        """Show the confirmation page for the rows that were ticked, whatever state they have by now.
+
+        Where all of a state were chosen, and not only those of the page, it leads to a bulk operation.
+        """
+        changelist = self.get_changelist_instance(request) if request.POST.get("select_across") == "1" else None
+        if changelist is not None and changelist.state is not None and not changelist.query.strip():
+            state, queue = changelist.state.name, changelist.queue
+            back = reverse("admin:django_dbqueue_message_changelist", current_app=self.admin_site.name)
+            back = f"{back}?{request.GET.urlencode()}"
+            selection = bulk.Selection.now(self.alias, state=state, queue=queue)
+            return Ordering(self.admin_site.get_model_admin(BulkOperation)).ask(request, verb, selection, back=back)
+        if changelist is None:
             ticked = [int(pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME) if pk.isdecimal() and len(pk) < 20]
             queryset = (
                 self.get_queryset(request).defer(*HEAVY).filter(pk__in=[pk for pk in ticked if pk <= MAX_ID][:LIST_CAP])

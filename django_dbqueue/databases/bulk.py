@@ -63,6 +63,10 @@ class Bulk(Recording, Scanning, Depths):
             return Statement(named, tuple(ids))
         return Statement(f"{named} AND {since}", (*ids, at))
 
+    def count_these(self, where: Statement) -> Statement:
+        """Count the rows of a fence."""
+        return Statement(f"SELECT COUNT(*) FROM {self.message}{self.use_primary_key} WHERE {where.sql}", where.params)
+
     def last_ids(self) -> Statement:
         """Read the highest id of a message, and that of an event; NULL where there is none."""
         return Statement(f"SELECT (SELECT MAX(id) FROM {self.message}), (SELECT MAX(id) FROM {self.event})", ())
@@ -76,9 +80,9 @@ class Bulk(Recording, Scanning, Depths):
         )
 
     def dead_of_events(self, events: Sequence[int]) -> Statement:
-        """Read which messages of these events are dead, and have not failed in another way, or again, since."""
+        """Read event and message of those whose message is dead, and has not failed in another way, or again, since."""
         return Statement(
-            f"SELECT e.message_id FROM {self.event} AS e JOIN {self.message} AS m ON m.id = e.message_id "
+            f"SELECT e.id, e.message_id FROM {self.event} AS e JOIN {self.message} AS m ON m.id = e.message_id "
             f"WHERE e.id IN ({self.holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
             f"AND NOT EXISTS (SELECT 1 FROM {self.event} AS l WHERE l.message_id = e.message_id AND l.id > e.id "
             "AND l.failure_id IS NOT NULL) ORDER BY e.message_id",

@@ -136,6 +136,22 @@ def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
     return counted
 
 
+def find_any(using: str, selection: Selection) -> bool:
+    """Tell whether anything still matches, as far as a page that is found tells without a lock."""
+    dialect = dialect_of(connections[using])
+    cursor: str | None = ""
+    for _page in range(2 * (COUNTED // STEP + 1)):
+        found = find(using, selection, cursor or "")
+        if found.ids and fetch(using, dialect.count_these(dialect.still(found.ids, selection.state, selection.at))) != [
+            (0,)
+        ]:
+            return True
+        cursor = found.cursor
+        if cursor is None:
+            return False
+    return True
+
+
 def step(
     model: MessageType, using: str, verb: str, selection: Selection, cursor: str, *, reason: str, actor: str
 ) -> Step:
@@ -189,7 +205,7 @@ def _find_of_failure(using: str, selection: Selection, cursor: str, size: int) -
     after = int(cursor or 0)
     rows = fetch(using, dialect.events_of_failure(selection.failure, after, selection.last_event, size))
     events = [row[0] for row in rows]
-    ids = [row[0] for row in fetch(using, dialect.dead_of_events(events))] if events else []
+    ids = [row[1] for row in fetch(using, dialect.dead_of_events(events))] if events else []
     return Found(ids, str(events[-1]) if len(events) == size else None)
 
 

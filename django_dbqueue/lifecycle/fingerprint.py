@@ -26,6 +26,7 @@ _HEADER = re.compile(r"^(?: *\+ )?(?:Exception Group )?Traceback \(most recent c
 _FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$')
 _CLASS = re.compile(r"^([^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?:: |:?$)")
 _OF_SUBS, _BETWEEN_SUBS = "    | ", re.compile(r"^  (?:  )?\+-")
+_PLACE = re.compile(r"\S+\.\w+:\S+")
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 _VARIABLE = re.compile(
     r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w) | \S+@\S+ | \b0x[0-9a-f]+\b
@@ -75,6 +76,13 @@ def kind_of(error: str) -> Kind:
     if subs:
         name = f"{name} ({', '.join(sorted(set(subs)))})"
     return _kind(name, _first_of_the_user(frames) if is_cut else (frames[-1] if frames else ""))
+
+
+def names_class(exception: str, place: str, name: str) -> bool:
+    """Tell whether the exception, or the place, of a kind is one, and not the first words of what somebody wrote."""
+    if name == "place":
+        return exception != "Retry" or _PLACE.fullmatch(place) is not None
+    return _CLASS.match(exception.partition(" (")[0]) is not None
 
 
 def _without_traceback(text: str) -> Kind:

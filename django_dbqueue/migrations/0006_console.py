@@ -15,6 +15,7 @@ class Migration(migrations.Migration):
             name="BulkOperation",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("ticket", django_dbqueue.models.fields.AsciiField(editable=False, max_length=32, unique=True)),
                 ("verb", django_dbqueue.models.fields.AsciiField(max_length=16, verbose_name="verb")),
                 ("selection", django_dbqueue.models.fields.ExactTextField(verbose_name="selection")),
                 ("last_id", models.BigIntegerField(verbose_name="last message")),

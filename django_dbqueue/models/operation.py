@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from django.db import connections, models
+from django.db import IntegrityError, connections, models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import conf
@@ -32,17 +32,27 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
     """``BulkOperation.objects``."""
 
     def order(
-        self, verb: str, selection: bulk.Selection, *, expected: int, reason: str, user: Any, using: str | None = None
-    ) -> BulkOperation:
+        self,
+        verb: str,
+        selection: bulk.Selection,
+        *,
+        expected: int,
+        reason: str,
+        user: Any,
+        ticket: str,
+        using: str | None = None,
+    ) -> BulkOperation | None:
         """Write an operation down together with the message of its first step; the caller has asked for permission.
 
         ``expected`` is how many messages matched, and one more than ``bulk.COUNTED`` where they were not counted.
+        None, and nothing was written, where an operation has this ticket already.
         """
         alias = using or self._db or db_alias(self.model)
 
         def write() -> BulkOperation:
             with short_transaction(alias):
                 operation = self.using(alias).create(
+                    ticket=ticket,
                     verb=verb,
                     selection=str(selection),
                     last_id=selection.last_id,
@@ -56,7 +66,12 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
                 operation.save(using=alias, update_fields=["message_id"])
             return operation
 
-        return outermost(connections[alias], write)
+        try:
+            return outermost(connections[alias], write)
+        except IntegrityError:
+            if self.using(alias).filter(ticket=ticket).exists():
+                return None
+            raise
 
     def locked(self, pk: Any, *, using: str) -> BulkOperation | None:
         """Return an operation that nobody else moves on before this transaction ends; None where there is none."""
@@ -67,6 +82,8 @@ class BulkOperation(models.Model):
     """One verb for all messages of a selection that were there when it was ordered, and how far it has come."""
 
     id = models.BigAutoField(primary_key=True)
+    ticket = AsciiField(max_length=32, unique=True, editable=False)
+    """What the page that it was ordered from carried: a page orders once."""
     verb = AsciiField(_("verb"), max_length=16)
     selection = ExactTextField(_("selection"))
     """JSON: what ``bulk.Selection`` reads."""

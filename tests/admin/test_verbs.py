@@ -132,17 +132,6 @@ def test_the_list_action_does_it_to_the_ticked_ones(browser: Client, verb: str, 
     assert set(LogEntry.objects.values_list("object_id", flat=True)) == {str(first.pk), str(third.pk)}
 
 
-def test_all_of_a_list_can_be_chosen(browser: Client) -> None:
-    Message.objects.enqueue_many(range(60), queue="q")
-    Message.objects.enqueue(1, queue="other")
-    response = browser.post(
-        f"{url('changelist')}?state=ready&queue=q",
-        {"action": "drop", "_selected_action": [1], "select_across": "1", "index": 0},
-    )
-    assert "Drop: 60 messages." in confirm(browser, "drop", form_of(response))
-    assert Message.objects.done().count() == 60
-
-
 def test_what_cannot_be_done_to_some_is_said_and_they_are_left_out(browser: Client) -> None:
     dead, done = make_dead(), make_done()
     data = {"action": "requeue", "_selected_action": [dead.pk, done.pk, 10**18], "index": 0}

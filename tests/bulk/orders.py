@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
@@ -32,9 +33,12 @@ def select(state: str = "dead", queue: str | None = QUEUE, **more: Any) -> Selec
 def order(verb: str = "drop", selection: Selection | None = None, *, user: User | None = None) -> BulkOperation:
     selection = selection or select()
     count = bulk.count("default", selection)
-    return BulkOperation.objects.order(
-        verb, selection, expected=int(count), reason="a bad deploy", user=user or operator()
+    ticket, user = secrets.token_hex(16), user or operator()
+    operation = BulkOperation.objects.order(
+        verb, selection, expected=int(count), reason="a bad deploy", user=user, ticket=ticket
     )
+    assert operation is not None
+    return operation
 
 
 def next_step() -> bool:

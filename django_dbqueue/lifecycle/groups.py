@@ -1,0 +1,73 @@
+"""Groups of failures as people look at them: how often, when last, how many of their messages are dead now.
+
+Read from the newest events of each group, up to a cap, so that a group of a million failures costs what one of a
+hundred does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connections
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.depths import Capped
+from django_dbqueue.lifecycle.statements import chunks, fetch
+
+CAP: Final = 100
+"""How far the failures of a group are counted, and the messages of them that are dead now."""
+LATELY: Final = 1_000
+"""How many of the newest events tell which groups come first, however long ago they were seen first."""
+AT_ONCE: Final = 50
+"""Groups in one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What the newest events of a group tell."""
+
+    count: Capped
+    dead: Capped
+    last_at: Any
+    """When it was seen last, as the cursor gave it; None where its events are forgotten."""
+    messages: tuple[int, ...]
+    """Ids of messages, the last failed first, but those that are dead now before the others."""
+
+
+NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
+
+
+def newest_first(using: str, queue: str | None, limit: int) -> list[int]:
+    """Return ids of groups, the last seen first; beyond the limit those are left out that were first seen long ago."""
+    dialect = dialect_of(connections[using])
+    last = dict(fetch(using, dialect.failures_by_last_event(queue, limit)))
+    if queue is None:
+        last |= dict(fetch(using, dialect.failures_of_newest_events(LATELY)))
+    return sorted(last, key=lambda number: (last[number] or 0, number), reverse=True)[:limit]
+
+
+def groups(using: str, ids: Sequence[int]) -> dict[int, Group]:
+    """Look at these groups; those without an event are left out."""
+    found: dict[int, Group] = {}
+    dialect = dialect_of(connections[using])
+    for chunk in chunks(ids, AT_ONCE):
+        by_group: dict[int, list[tuple[int, int, Any]]] = {}
+        for number, event, message, at in fetch(using, dialect.newest_of_failures(chunk, CAP + 1)):
+            by_group.setdefault(number, []).append((event, message, at))
+        events = [event for rows in by_group.values() for event, _message, _at in rows[:CAP]]
+        dead = {row[0] for part in chunks(events, CAP * 10) for row in fetch(using, dialect.dead_of_events(part))}
+        found |= {number: _group(sorted(rows, reverse=True), dead) for number, rows in by_group.items()}
+    return found
+
+
+def _group(rows: list[tuple[int, int, Any]], dead: set[int]) -> Group:
+    """Sum up the newest events of a group, the newest first."""
+    seen = rows[:CAP]
+    count = Capped(len(rows), CAP)
+    dead_now = Capped(sum(event in dead for event, _message, _at in seen), CAP)
+    dead_now.more = count.more
+    first = [message for event, message, _at in seen if event in dead]
+    messages = dict.fromkeys([*first, *(message for _event, message, _at in seen)])
+    return Group(count, dead_now, seen[0][2], tuple(messages))

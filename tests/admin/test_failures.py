@@ -1,0 +1,215 @@
+"""Failures by their kind: how often, when, where, an example; and who may see and do what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from django_dbqueue.lifecycle import bulk, groups
+from django_dbqueue.models import BulkOperation, Failure, Message, MessageEvent
+from tests.admin.conftest import url
+from tests.factories import claim_one, held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.test import Client
+
+pytestmark = pytest.mark.django_db
+
+
+class PaymentRefused(Exception):
+    """What a payment service says."""
+
+
+def pay(message: Message) -> None:
+    raise PaymentRefused(f"payment {message.pk} was refused")
+
+
+def send(message: Message) -> None:
+    raise TimeoutError(f"no answer to {message.pk}")
+
+
+def failed(step: Callable[[Message], None] = pay, *, queue: str = "shop", dead: bool = True, **options: Any) -> Message:
+    """A message that a handler failed on; dead by it, or to be tried again."""
+    message = held(queue=queue, max_reads=1 if dead else 5, **options)
+    fail_again(message, step)
+    return message
+
+
+def fail_again(message: Message, step: Callable[[Message], None] = pay) -> None:
+    try:
+        step(message)
+    except Exception as error:
+        message.nack(error=error, delay=900)
+
+
+def group(step: str = "pay") -> Failure:
+    return Failure.objects.get(place__endswith=f":{step}")
+
+
+def page(client: Client, query: str = "") -> str:
+    return client.get(url("changelist", model="failure") + query).content.decode()
+
+
+def rows(client: Client, query: str = "") -> list[Any]:
+    response = client.get(url("changelist", model="failure") + query)
+    return list(response.context["cl"].result_list)
+
+
+def test_failures_of_one_kind_are_one_line_with_count_place_and_example(browser: Client) -> None:
+    first, second = failed(), failed()
+    failed(send)
+    text = page(browser)
+    assert "tests.admin.test_failures.PaymentRefused" in text
+    assert "tests/admin/test_failures.py:pay" in text
+    assert f'href="{url("change", second.pk)}"' in text
+    by_kind = {row.place.rpartition(":")[2]: row.group for row in rows(browser)}
+    assert (int(by_kind["pay"].count), int(by_kind["pay"].dead)) == (2, 2)
+    assert by_kind["pay"].messages == (second.pk, first.pk)
+    assert int(by_kind["send"].count) == 1
+
+
+def test_the_last_seen_comes_first(browser: Client) -> None:
+    failed(pay)
+    failed(send)
+    assert [row.place.rpartition(":")[2] for row in rows(browser)] == ["send", "pay"]
+    failed(pay)
+    assert [row.place.rpartition(":")[2] for row in rows(browser)] == ["pay", "send"]
+
+
+def test_one_queue_is_chosen_by_its_name(browser: Client) -> None:
+    failed(queue="shop")
+    failed(queue="mail")
+    assert {row.queue for row in rows(browser)} == {"shop", "mail"}
+    assert {row.queue for row in rows(browser, "?queue=mail")} == {"mail"}
+
+
+def test_only_what_is_dead_now_and_failed_so_last_counts_as_dead(browser: Client) -> None:
+    requeued, otherwise, _dead = failed(), failed(), failed()
+    failed(dead=False)
+    Message.objects.filter(pk__in=[requeued.pk, otherwise.pk]).requeue()
+    Message.objects.filter(pk=requeued.pk).drop_all("done by hand")
+    fail_again(claim_one("shop"), send)
+    [pay_group] = [row.group for row in rows(browser) if row.place.endswith(":pay")]
+    assert (int(pay_group.count), int(pay_group.dead)) == (4, 1)
+
+
+def test_counts_stop_at_the_cap_and_say_so(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "CAP", 2)
+    for _ in range(3):
+        failed()
+    [row] = rows(browser)
+    assert (str(row.group.count), str(row.group.dead)) == ("2+", "2+")
+
+
+def test_a_group_whose_events_are_forgotten_is_still_listed(browser: Client) -> None:
+    failed()
+    MessageEvent.objects.all().delete()
+    [row] = rows(browser)
+    assert int(row.group.count) == 0
+    assert browser.get(url("change", row.pk, model="failure")).status_code == 200
+
+
+def test_the_page_of_a_group_links_its_messages_and_what_can_be_done(browser: Client) -> None:
+    message = failed()
+    text = browser.get(url("change", group().pk, model="failure")).content.decode()
+    assert f'href="{url("change", message.pk)}"' in text
+    assert url("requeue", group().pk, model="failure") in text
+    assert url("drop", group().pk, model="failure") in text
+    Message.objects.filter(pk=message.pk).requeue()
+    text = browser.get(url("change", group().pk, model="failure")).content.decode()
+    assert url("drop", group().pk, model="failure") not in text
+
+
+def test_a_list_costs_the_same_statements_for_one_group_and_for_many(browser: Client) -> None:
+    spent = []
+    for number in (1, 20):
+        for kind in range(number):
+            message = held(queue="shop", max_reads=1)
+            message.nack(error=f"Error{kind}: x")
+        with CaptureQueriesContext(connection) as queries:
+            assert len(rows(browser)) == number
+        spent.append(len(queries))
+    assert spent[0] == spent[1]
+
+
+def test_words_of_an_error_are_for_those_who_may_see_payloads(client_with: Callable[..., Client]) -> None:
+    held(queue="shop").reject("Ann Example has moved")
+    assert "Ann Example" in page(client_with("view_failure", "view_payload"))
+    assert "Ann Example" not in page(client_with("view_failure"))
+
+
+@override_settings(DBQUEUE={"REDACT": ["name"]})
+def test_words_of_an_error_are_for_nobody_where_something_is_redacted(client_with: Callable[..., Client]) -> None:
+    held(queue="shop", payload={"name": "Ann"}).reject("Ann Example has moved")
+    assert "Ann Example" not in page(client_with("view_failure", "view_payload"))
+
+
+def test_an_evil_error_changes_nothing_on_the_pages(browser: Client) -> None:
+    evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    held(queue="shop").reject(evil)
+    [row] = rows(browser)
+    for text in (page(browser), browser.get(url("change", row.pk, model="failure")).content.decode()):
+        assert "<img src=x" not in text
+        assert "<script>alert" not in text
+
+
+def test_failures_are_for_those_who_may_see_them(client_with: Callable[..., Client]) -> None:
+    failed()
+    others = client_with("view_message", "drop_message", "requeue_message", "view_bulkoperation")
+    assert others.get(url("changelist", model="failure")).status_code == 403
+    assert others.get(url("change", group().pk, model="failure")).status_code == 403
+    assert others.get(url("drop", group().pk, model="failure")).status_code == 403
+    viewer = client_with("view_failure")
+    assert viewer.get(url("changelist", model="failure")).status_code == 200
+    text = viewer.get(url("change", group().pk, model="failure")).content.decode()
+    assert url("drop", group().pk, model="failure") not in text
+    for verb in ("drop", "requeue"):
+        assert viewer.get(url(verb, group().pk, model="failure")).status_code == 403
+
+
+def test_nothing_about_a_group_is_changed_by_hand(browser: Client) -> None:
+    failed()
+    assert browser.post(url("change", group().pk, model="failure"), {"queue": "x"}).status_code == 403
+    assert browser.post(url("drop", group().pk, model="failure")).status_code == 405
+    assert browser.get(url("drop", 10**6, model="failure")).status_code == 404
+
+
+def test_a_look_at_what_would_be_dropped_changes_nothing(browser: Client) -> None:
+    failed()
+    failed(send)
+    response = browser.get(url("drop", group().pk, model="failure"))
+    assert "<strong>1 message</strong>" in response.content.decode()
+    assert "PaymentRefused" in response.content.decode()
+    assert not BulkOperation.objects.exists()
+    assert Message.objects.dead("shop").count() == 2
+
+
+def test_the_dead_of_a_group_are_found_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those whose earlier failures were of another kind, or of this one more than once."""
+    monkeypatch.setattr(bulk, "STEP", 3)
+    dead = set()
+    for _ in range(4):
+        message = held(queue="shop", max_reads=3)
+        for step in (send, pay, pay):
+            fail_again(message, step)
+            if step is send or not Message.objects.get(pk=message.pk).is_dead:
+                Message.objects.filter(pk=message.pk).update(available_at=message.created_at)
+                message = claim_one("shop")
+        dead.add(message.pk)
+    failed(send)
+    selection = bulk.Selection.now("default", state="dead", failure=group().pk)
+    found, cursor = [], ""
+    while True:
+        part = bulk.find("default", selection, cursor, bulk.STEP)
+        found += part.ids
+        if part.cursor is None:
+            break
+        cursor = part.cursor
+    assert sorted(found) == sorted(dead)
+    assert int(bulk.count("default", selection)) == 4
