@@ -91,11 +91,29 @@ def test_a_hook_that_fails_fails_the_handler_and_undoes_no_commit(
 
     consumes(handle, transactional=transactional)
     MessageFactory()
-    [handled] = run_consumers(QUEUE, on_error="collect")
+    with TestCase.captureOnCommitCallbacks() as left:
+        [handled] = run_consumers(QUEUE, on_error="collect")
+    assert left == []
     assert handled.outcome == outcome
     assert str(handled.error) == "in the hook"
     assert _effects() == ["effect"]
     assert heard == []
+
+
+@pytest.mark.usefixtures("kind")
+def test_hooks_of_what_a_handler_committed_before_it_failed_run(consumes: Consumes) -> None:
+    heard = []
+
+    def handle(_message: Message) -> None:
+        with transaction.atomic():
+            transaction.on_commit(lambda: heard.append("committed"))
+        raise Trouble
+
+    consumes(handle)
+    MessageFactory()
+    with pytest.raises(Trouble):
+        run_consumers(QUEUE)
+    assert heard == ["committed"]
 
 
 @pytest.mark.usefixtures("kind")
@@ -148,6 +166,23 @@ def test_an_error_of_the_database_that_ends_a_handler_leaves_the_test_as_it_was(
     standing = row(message)
     assert (standing["status"], standing["read_count"]) == ("n", 1)
     Queue.objects.create(name="the test goes on")
+
+
+@pytest.mark.django_db
+def test_hooks_of_rows_that_a_broken_statement_took_with_it_do_not_run(consumes: Consumes) -> None:
+    heard = []
+
+    def handle(_message: Message) -> None:
+        with transaction.atomic():
+            Queue.objects.create(name="before")
+            transaction.on_commit(lambda: heard.append("committed"))
+        _insert_twice()
+
+    consumes(handle)
+    MessageFactory()
+    with pytest.raises(IntegrityError):
+        run_consumers(QUEUE)
+    assert (_effects(), heard) == ([], [])
 
 
 @pytest.mark.usefixtures("kind")

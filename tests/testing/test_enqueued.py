@@ -105,9 +105,9 @@ def test_priority_and_headers_may_be_said() -> None:
 
 
 def test_a_count_is_exact() -> None:
-    MessageFactory.create_batch(2, payload="x")
-    MessageFactory(payload="y")
-    assert len(assert_enqueued(QUEUE, payload="x", count=2)) == 2
+    both = MessageFactory.create_batch(2, payload="x")
+    MessageFactory(payload="y", priority=9)
+    assert assert_enqueued(QUEUE, payload="x", count=2) == both
     assert assert_enqueued(QUEUE, payload="z", count=0) == []
     for count, found in ((1, "Expected 1 message in"), (3, "Expected 3 messages in"), (0, "Expected 0 messages in")):
         with pytest.raises(AssertionError, match=rf"{found} queue 'tests' with payload='x', found 2\."):

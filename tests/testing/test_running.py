@@ -267,6 +267,17 @@ def test_a_consumer_that_has_taken_too_long_has_timed_out_though_it_returned(con
     assert (message.status, message.read_count) == ("n", 1)
 
 
+def test_a_consumer_that_acks_before_it_takes_too_long_is_done(consumes: Consumes) -> None:
+    def handle(message: Message) -> None:
+        message.ack()
+        time.sleep(0.05)
+
+    consumes(handle, timeout=0.01)
+    MessageFactory()
+    [handled] = run_consumers(QUEUE)
+    assert (handled.outcome, handled.error) == ("done", None)
+
+
 def test_from_an_async_test_it_is_called_by_sync_to_async(consumes: Consumes) -> None:
     async def handle(message: Message) -> None:
         await Message.objects.filter(pk=message.pk).aexists()
