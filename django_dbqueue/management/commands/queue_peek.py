@@ -146,7 +146,8 @@ def _as_text(message: Message, state: str, *, with_payload: bool, reason: Why | 
     said = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
     moment = message.finished_at if state in {"done", "dead"} else message.lease_until
     reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
-    parts = [f"#{message.pk}", state, f"{said.get(state, _('due'))} {_iso(moment)}"]
+    what = said.get(state, _("due"))  # outside the f-string, which makemessages doesn't read
+    parts = [f"#{message.pk}", state, f"{what} {_iso(moment)}"]
     parts += [_("priority %(priority)s") % {"priority": message.priority}, _("reads %(reads)s") % {"reads": reads}]
     if message.key is not None:
         parts.append(_("key %(key)r") % {"key": message.key})
