@@ -22,6 +22,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from django.utils.module_loading import import_string
@@ -29,7 +30,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import codecs, conf
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.masking import masked, opened, outline, secrets_between
+from django_dbqueue.masking import Secret, masked, opened, outline, secrets_between
 
 MARK: Final = "[redacted]"
 """What stands in the place of a redacted value."""
@@ -37,6 +38,8 @@ MOST: Final = 10_000
 """Values that are looked for in one error; where there are more, its outline is shown."""
 ANY: Final = "*"
 DEEP: Final = "**"
+
+_KEPT: Final = "_dbqueue_redaction"
 
 Path = tuple[str, ...]
 Hook = Callable[[str, Any, dict[str, Any]], tuple[Any, dict[str, Any]]]
@@ -76,6 +79,27 @@ class _Unshown(Exception):
     """The content can't be shown, for a reason that may be."""
 
 
+class _Redaction:
+    """What became of one content: payload and headers before and after, or why nothing of it is shown."""
+
+    def __init__(self, message: Stored) -> None:
+        self.before: tuple[Any, Any] = (None, None)
+        self.after: tuple[Any, Any] = (None, None)
+        self.hidden = ""
+        try:
+            self.before, self.after = _redacted(message)
+        except _Unshown as reason:
+            self.hidden = str(reason)
+
+    @cached_property
+    def secrets(self) -> set[Secret] | None:
+        """The values that must not be read; None where that can't be told."""
+        if self.hidden:
+            return None
+        found = secrets_between(self.before, self.after)
+        return found if len(found) <= MOST else None
+
+
 def is_redacting() -> bool:
     """Whether ``DBQUEUE["REDACT"]`` says anything."""
     names, path = conf.redaction()
@@ -86,11 +110,8 @@ def content_of(message: Stored) -> Content:
     """Return payload and headers as they may be shown to those who may see payloads."""
     if not is_redacting():
         return _as_stored(message)
-    try:
-        _before, (payload, headers) = _redacted(message)
-    except _Unshown as reason:
-        return Content(hidden=str(reason))
-    return Content(payload, headers)
+    found = _redaction_of(message)
+    return Content(hidden=found.hidden) if found.hidden else Content(*found.after)
 
 
 def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> str:
@@ -101,14 +122,8 @@ def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> st
         return outline(text)
     if not is_redacting():
         return text
-    if of is None:
-        return outline(text)
-    try:
-        before, after = _redacted(of)
-    except _Unshown:
-        return outline(text)
-    secrets = secrets_between(before, after)
-    return outline(text) if len(secrets) > MOST else masked(text, secrets, mark=MARK)
+    secrets = None if of is None else _redaction_of(of).secrets
+    return outline(text) if secrets is None else masked(text, secrets, mark=MARK)
 
 
 def load_hook(path: str) -> Hook:
@@ -130,6 +145,18 @@ def _as_stored(message: Stored) -> Content:
     except UndecodableMessage as error:
         headers_broken = str(error)
     return Content(payload, headers, payload_broken, headers_broken)
+
+
+def _redaction_of(message: Stored) -> _Redaction:
+    """Return the redaction of a content, which is done once for each object: a page asks for it many times."""
+    said = (conf.redaction(), message.queue, message.body, message.content_type, message.headers_text)
+    kept: tuple[Any, _Redaction] | None = getattr(message, _KEPT, None)
+    if kept is not None and kept[0] == said:
+        return kept[1]
+    found = _Redaction(message)
+    if hasattr(message, "__dict__"):
+        setattr(message, _KEPT, (said, found))
+    return found
 
 
 def _redacted(message: Stored) -> tuple[tuple[Any, Any], tuple[Any, dict[str, Any]]]:

@@ -112,6 +112,14 @@ def last_four(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
     return payload, headers
 
 
+calls: list[Any] = []
+
+
+def counted(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    calls.append(payload)
+    return {"n": 1}, headers
+
+
 def raises(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
     raise ValueError(f"can't read {payload}")
 
@@ -178,6 +186,18 @@ def test_what_cannot_be_decoded_is_given_raw_where_nothing_is_redacted() -> None
     assert (content.payload, content.headers) == ("{broken", "[]")
     assert "not JSON" in content.payload_broken
     assert "not a JSON object" in content.headers_broken
+
+
+def test_a_message_is_redacted_once_for_each_of_its_contents(redact: Any) -> None:
+    redact(f"{__name__}.counted")
+    calls.clear()
+    message = row({"card": "4111-1"})
+    for _ in range(3):
+        assert content_of(message).payload == {"n": 1}
+        assert shown("ValueError: 4111-1", message) == f"ValueError: {MARK}"
+    message.body = '{"card": "4111-2"}'
+    assert shown("ValueError: 4111-2", message) == f"ValueError: {MARK}"
+    assert calls == [{"card": "4111-1"}, {"card": "4111-2"}]
 
 
 # -- errors -----------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class ContentAdmin(ReadOnlyAdmin):
             return display.block(
                 codecs.encode(content.payload, max_bytes=2 * size + 4)[0], note % {"size": f"{size:,}"}
             )
-        return display.block(_text(obj, content.payload))
+        return _block(obj, content.payload)
 
     @admin.display(description=gettext_lazy("headers"))
     def headers(self, obj: Any) -> str:
@@ -158,13 +158,25 @@ def _raw(text: str, why: str) -> SafeString:
     return display.block(text, _("It can't be decoded; this is the stored text. %(why)s") % {"why": why})
 
 
-def _pretty(value: Any) -> str:
+def _block(row: Any, payload: Any) -> SafeString:
+    """Return a payload as a page shows it: of a long one no more is laid out than the beginning."""
+    text = _text(row, payload, most=display.SHOWN)
+    return display.block(text, size=len(row.body) if len(text) > display.SHOWN else 0)
+
+
+def _pretty(value: Any, *, most: int | None = None) -> str:
     """Return JSON as people read it; a lone surrogate, which no page can carry, as JSON escapes it."""
-    return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    parts, size = [], 0
+    for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        parts.append(part)
+        size += len(part)
+        if most is not None and size > most:
+            break
+    return "".join(parts).encode("utf-8", "backslashreplace").decode()
 
 
-def _text(row: Any, payload: Any) -> str:
-    return payload if isinstance(payload, str) and row.content_type == codecs.TEXT else _pretty(payload)
+def _text(row: Any, payload: Any, *, most: int | None = None) -> str:
+    return payload if isinstance(payload, str) and row.content_type == codecs.TEXT else _pretty(payload, most=most)
 
 
 def _attachment(name: str, row: Any, content: Content) -> HttpResponse:

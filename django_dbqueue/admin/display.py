@@ -79,9 +79,12 @@ def what_next(message: Any, state: State, now: datetime) -> str:
     return _("due since %(span)s") % {"span": span(now - message.available_at)}
 
 
-def block(text: str, note: str = "") -> SafeString:
-    """Return text as a block of its own: escaped, as wide as the page, cut where it is very long."""
-    size = len(text)
+def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
+    """Return text as a block of its own: escaped, as wide as the page, cut where it is very long.
+
+    ``size`` is that of the whole, where ``text`` is only its beginning.
+    """
+    size = max(size, len(text))
     if size > SHOWN:
         note = " ".join(
             filter(

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
 from django.test import Client
 
 from django_dbqueue.admin.contents import EXCERPT
-from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.models import ArchivedMessage, Failure, Message, MessageEvent
 from django_dbqueue.redaction import MARK
 from tests.admin.conftest import url
+from tests.admin.crawl import crawl
+from tests.admin.world import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db
 
 SECRET = "4111222233334444"
+TRACE = 'Traceback (most recent call last):\n  File "shop.py", line 3, in pay\nLookupError: '
 STAFF = ("view_message", "view_archivedmessage", "requeue_message", "drop_message")
 
 
@@ -121,6 +125,40 @@ def test_a_hook_that_raises_shows_nothing_and_says_so(browser: Client, settings:
     assert not LogEntry.objects.exists()
 
 
+def leaking_world() -> None:
+    """Make every row that may quote a payload quote it."""
+    fill(["x"])
+    body, error = json.dumps({"card": {"number": SECRET}}), f"LookupError: no account for {SECRET}\n\n{TRACE}{SECRET}"
+    headers = json.dumps({"session": SECRET})
+    for model in (Message, ArchivedMessage):
+        model._base_manager.update(body=body, headers_text=headers, error=error)
+    first = Message.objects.order_by("pk").first()
+    failure = Failure.objects.first()
+    assert first is not None
+    assert failure is not None
+    MessageEvent.objects.update(message_id=first.pk, detail=error, actor=None, failure_id=failure.pk)
+
+
+def pages_with_the_secret(client: Client) -> list[str]:
+    visits = crawl(client, each=6)
+    assert len(visits) > 40
+    return [visit.path for visit in visits if SECRET in visit.text]
+
+
+def test_no_page_at_all_shows_it_without_the_permission(client_with: Callable[..., Client], operator: Any) -> None:
+    leaking_world()
+    every = Permission.objects.filter(content_type__app_label="django_dbqueue").exclude(codename="view_payload")
+    assert pages_with_the_secret(client_with(*every.values_list("codename", flat=True))) == []
+    assert len(pages_with_the_secret(client_with("view_message", "view_archivedmessage", "view_payload"))) > 10
+
+
+@pytest.mark.parametrize("redact", [["card.number", "session"], "no.such.hook", f"{__name__}.fails_on_the_card"])
+def test_no_page_at_all_shows_what_is_redacted(browser: Client, settings: Any, redact: Any) -> None:
+    leaking_world()
+    settings.DBQUEUE = {"REDACT": redact}
+    assert pages_with_the_secret(browser) == []
+
+
 @pytest.mark.parametrize("lookup", ["body__contains", "error__contains", "headers_text__contains", "body", "error"])
 def test_nobody_finds_out_by_searching_or_by_the_url(browser: Client, settings: Any, lookup: str) -> None:
     settings.DBQUEUE = {"REDACT": ["card.number"]}
@@ -132,6 +170,15 @@ def test_nobody_finds_out_by_searching_or_by_the_url(browser: Client, settings: 
             for text in ("4111", "9999")
         )
         assert found.count(f"#{message.pk}<") == missed.count(f"#{message.pk}<")
+
+
+def test_of_a_long_payload_only_the_beginning_is_laid_out(browser: Client) -> None:
+    message = Message.objects.enqueue([{"n": n} for n in range(20_000)] + ["the-last"], queue="q")
+    text = browser.get(url("change", message.pk)).content.decode()
+    assert "&quot;n&quot;: 17\n" in text
+    assert f"Cut: only the beginning of {len(message.body):,} characters is shown." in text
+    assert "the-last" not in text
+    assert "the-last" in download(browser, message).content.decode()
 
 
 # -- the download -----------------------------------------------------------------------------------------
