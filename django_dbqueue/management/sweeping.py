@@ -177,6 +177,8 @@ class SweepCommand(ConsoleCommand):
                     if stop.received:
                         break
             except Error as raised:
+                if not swept.total:
+                    raise
                 error = raised
         self._tell(swept, by=order.by, reason=said.get("reason") or "")
         self._report(swept, said, interrupted=bool(stop.received), error=error)

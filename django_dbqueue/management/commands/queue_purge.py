@@ -72,6 +72,8 @@ class Command(ConsoleCommand):
                     if stop.received:
                         break
             except Error as raised:
+                if not any(moved.values()):
+                    raise
                 error = raised
         self._report(queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
 

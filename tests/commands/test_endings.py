@@ -1,0 +1,293 @@
+"""How commands end when something is not as it should be: in a sentence and a code, never in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import override_settings
+
+from django_dbqueue import Envelope
+from django_dbqueue.lifecycle import sweep
+from django_dbqueue.models import Message
+from django_dbqueue.models.fields import DbNow
+from tests.commands.running import run, run_alone
+from tests.factories import QUEUE, dead, done, rows, waiting
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+COMMANDS = {
+    "queue_status": (),
+    "queue_peek": (QUEUE,),
+    "queue_send": (QUEUE, "1"),
+    "queue_requeue": ("--queue", QUEUE, "--state", "dead", "--all", "--yes"),
+    "queue_drop": ("--queue", QUEUE, "--state", "dead", "--all", "--yes", "--reason", "why"),
+    "queue_purge": (QUEUE, "--older-than", "0", "--yes"),
+    "queue_pause": (QUEUE, "--reason", "why"),
+    "queue_resume": (QUEUE,),
+}
+every_command = pytest.mark.parametrize("name", COMMANDS)
+
+
+def start(env: dict[str, str], *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "django", *arguments], env=env, text=True, start_new_session=True, **options
+    )
+
+
+def one_of_each() -> None:
+    dead()
+    done()
+    waiting()
+
+
+@every_command
+def test_a_reader_that_went_away_is_no_reason_to_complain(name: str, worker_env: dict[str, str]) -> None:
+    one_of_each()
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = run_alone_into(writer, worker_env, name)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def run_alone_into(writer: int, env: dict[str, str], name: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "django", name, *COMMANDS[name]],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    finally:
+        os.close(writer)
+
+
+@every_command
+def test_a_server_that_is_away_is_named_in_a_sentence(name: str, worker_env: dict[str, str], tmp_path: Path) -> None:
+    away = {"DBQUEUE_TEST_NAME": str(tmp_path / "nowhere" / "db.sqlite3")}
+    if settings.TEST_DATABASE != "sqlite":
+        url = os.environ["DBQUEUE_TEST_URL"]
+        scheme, _, rest = url.partition("://")
+        away = {"DBQUEUE_TEST_URL": f"{scheme}://{rest.rpartition('@')[0] or 'nobody'}@127.0.0.1:1/test"}
+    ended = run_alone(worker_env | away, name, *COMMANDS[name])
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("CommandError: The queue's tables in database 'default' can't be read: ")
+    assert len(ended.err.splitlines()) == 2  # what happened, and what to do
+
+
+@contextmanager
+def hidden(table: str) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO hidden")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE hidden RENAME TO {table}")
+
+
+@every_command
+def test_a_database_without_the_tables_is_told_with_what_to_do(name: str) -> None:
+    with hidden("django_dbqueue_message"):
+        ended = run(name, *COMMANDS[name])
+    assert (ended.code, ended.out) == (1, "")
+    assert "manage.py migrate --database default" in ended.err
+
+
+@every_command
+def test_a_wrong_alias_is_told_and_the_right_one_proposed(name: str) -> None:
+    said = "There is no database 'defualt' in DATABASES. Did you mean 'default'?\n"
+    ended = run(name, *COMMANDS[name], "--database", "defualt")
+    assert (ended.code, ended.out, ended.err) == (1, "", said)
+    with override_settings(DBQUEUE={"DATABASE": "defualt"}):
+        ended = run(name, *COMMANDS[name])
+        assert (ended.code, ended.out, ended.err) == (1, "", said)
+
+
+# -- a person at a terminal -------------------------------------------------------------------------------
+
+
+class Asked:
+    """A command whose standard input and error are a terminal, where a person sits."""
+
+    def __init__(self, env: dict[str, str], *arguments: str) -> None:
+        self.terminal, theirs = pty.openpty()
+        self.process = start(env, *arguments, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        self.seen = ""
+
+    def wait_for(self, words: str) -> None:
+        while words not in self.seen:
+            self.seen += os.read(self.terminal, 10_000).decode()
+
+    def ended(self) -> tuple[int, str]:
+        out, _ = self.process.communicate(timeout=60)
+        os.close(self.terminal)
+        return self.process.returncode, out
+
+
+def asked_to_drop(env: dict[str, str]) -> Asked:
+    asked = Asked(env, "queue_drop", "--queue", QUEUE, "--state", "dead", "--all", "--reason", "why")
+    asked.wait_for("[y/N] ")
+    assert f"Drop 2 messages that are dead in queue {QUEUE}? This can't be undone." in asked.seen
+    return asked
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("YES", 0, 0), ("n", 1, 2), ("", 1, 2), ("?", 1, 2)])
+def test_a_person_is_asked_and_only_a_yes_is_one(answer: str, code: int, left: int, worker_env: dict[str, str]) -> None:
+    dead()
+    dead()
+    asked = asked_to_drop(worker_env)
+    os.write(asked.terminal, f"{answer}\n".encode())
+    assert asked.ended() == (code, "" if code else "2 messages dropped.\n")
+    assert Message.objects.dead().count() == left
+
+
+def test_an_interrupt_at_the_question_changes_nothing(worker_env: dict[str, str]) -> None:
+    dead()
+    dead()
+    before = rows()
+    asked = asked_to_drop(worker_env)
+    asked.process.send_signal(signal.SIGINT)
+    asked.wait_for("Interrupted.")
+    assert asked.ended() == (130, "")
+    assert "Traceback" not in asked.seen
+    assert rows() == before
+
+
+# -- stopped on the way -----------------------------------------------------------------------------------
+
+
+def many_dead(number: int) -> None:
+    Message.objects.enqueue_many([Envelope(n) for n in range(number)], queue=QUEUE)
+    Message.objects.update(available_at=None, finished_at=DbNow(), live=None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
+    number: signal.Signals, worker_env: dict[str, str]
+) -> None:
+    total = 20_000
+    many_dead(total)
+    arguments = ("--queue", QUEUE, "--state", "dead", "--all", "--yes", "--json")
+    sweeping = start(worker_env, "queue_requeue", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: Message.objects.ready().exists(), "the first step")
+    sweeping.send_signal(number)
+    out, err = sweeping.communicate(timeout=60)
+    assert (sweeping.returncode, err) == (130, "")
+    document = json.loads(out)
+    moved = Message.objects.ready().count()
+    assert document["interrupted"]
+    assert document["moved"] == moved
+    assert moved % sweep.STEP == 0
+    assert 0 < moved < total
+    assert Message.objects.dead().count() == total - moved
+
+
+def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    many_dead(2 * sweep.STEP)
+    step = sweep._step_by_state
+
+    def once(*arguments: Any) -> sweep.Step:
+        if Message.objects.ready().exists():
+            with hidden("django_dbqueue_message"):
+                return step(*arguments)
+        return step(*arguments)
+
+    monkeypatch.setattr(sweep, "_step_by_state", once)
+    ended = run("queue_requeue", *COMMANDS["queue_requeue"])
+    assert (ended.code, ended.out) == (1, f"{sweep.STEP} messages requeued.\n")
+    assert "The database went away: " in ended.err
+    assert Message.objects.ready().count() == sweep.STEP
+
+
+# -- watching ---------------------------------------------------------------------------------------------
+
+
+def test_a_watch_looks_again_until_it_is_told_to_stop(worker_env: dict[str, str]) -> None:
+    waiting()
+    watch = start(worker_env, "queue_status", "--watch", "--interval", "0.1", "--json", stdout=subprocess.PIPE)
+    assert watch.stdout is not None
+    assert json.loads(watch.stdout.readline())["queues"][0]["ready"] == 1
+    waiting()
+    while json.loads(watch.stdout.readline())["queues"][0]["ready"] != 2:
+        pass
+    watch.send_signal(signal.SIGTERM)
+    watch.communicate(timeout=60)
+    assert watch.returncode == 0
+
+
+def test_a_watch_waits_for_a_database_that_is_away(worker_env: dict[str, str]) -> None:
+    waiting()
+    watch = start(worker_env, "queue_status", "--watch", "--interval", "0.1", "--json", stdout=subprocess.PIPE)
+    assert watch.stdout is not None
+    assert "queues" in json.loads(watch.stdout.readline())
+    with hidden("django_dbqueue_message"):
+        while "error" not in json.loads(watch.stdout.readline()):
+            pass
+    while "queues" not in json.loads(watch.stdout.readline()):
+        pass
+    watch.send_signal(signal.SIGINT)
+    watch.communicate(timeout=60)
+    assert watch.returncode == 0
+
+
+def test_a_watch_on_a_terminal_draws_over_what_it_drew(worker_env: dict[str, str]) -> None:
+    for number in range(60):
+        waiting(queue=f"q{number:02}")
+    terminal, theirs = pty.openpty()
+    watch = start(
+        worker_env | {"LINES": "20", "COLUMNS": "60"}, "queue_status", "--watch", "--interval", "0.1", stdout=theirs
+    )
+    os.close(theirs)
+    seen = ""
+    while seen.count("\x1b[H") < 3:
+        seen += os.read(terminal, 10_000).decode()
+    watch.send_signal(signal.SIGINT)
+    watch.wait(60)
+    os.close(terminal)
+    screen = seen.split("\x1b[H")[1].replace("\x1b[K", "").replace("\x1b[J", "").splitlines()
+    assert len(screen) == 19
+    assert screen[1].startswith("QUEUE")
+    assert screen[-1].startswith("… and ")
+    assert max(map(len, screen)) <= 60
+    assert watch.returncode == 0
+
+
+def test_a_closed_pipe_ends_a_watch(worker_env: dict[str, str]) -> None:
+    waiting()
+    watch = start(
+        worker_env, "queue_status", "--watch", "--interval", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert watch.stdout is not None
+    assert watch.stdout.readline()
+    watch.stdout.close()
+    assert watch.stderr is not None
+    with watch.stderr as complaint:
+        assert complaint.read() == ""
+    assert watch.wait(60) == 141
+
+
+def test_a_terminal_that_knows_ascii_only_is_written_to_in_escapes(worker_env: dict[str, str]) -> None:
+    waiting()
+    run("queue_pause", QUEUE, "--reason", "Störung ☎", "--by", "ann")
+    ended = run_alone(worker_env | {"PYTHONIOENCODING": "ascii"}, "queue_status")
+    assert ended.code == 0
+    assert "St\\xf6rung \\u260e" in ended.out
