@@ -106,6 +106,19 @@ def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
     assert [option for option in ours if f"\n| `{option}" not in section] == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["queue_status", "queue_send", "queue_requeue", "queue_drop", "queue_purge", "queue_pause", "queue_resume"],
+)
+def test_every_option_of_an_operators_command_is_told(name: str) -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    of_all = BaseCommand().create_parser("manage.py", name)._option_string_actions
+    command = load_command_class("django_dbqueue", name)
+    ours = command.create_parser("manage.py", name)._option_string_actions.keys() - of_all.keys()
+    assert [option for option in ours if f"\n| `{option}" not in section] == []
+
+
 def test_every_option_of_a_pipeline_job_is_told() -> None:
     page = (ROOT / "docs" / "spark" / "jobs.md").read_text()
     for name, job in JOBS.items():
