@@ -81,24 +81,9 @@ class Depths(Words):
             said += where.params
         return Statement(f"SELECT {', '.join(firsts)}", tuple(said))
 
-    def first_page(self, place: Place, limit: int) -> Statement:
-        """Read the first rows of a place in its own order: ``available_at``, id. What streams hold is left out."""
-        return self._page(place, "", (), limit)
-
-    def same_moment(self, place: Place, moment: Any, after: int, limit: int) -> Statement:
-        """Read on behind a row, among those with its ``available_at``; of the dead, which have none, all."""
-        if place.state == "dead":
-            return self._page(place, " AND id > %s", (after,), limit)
-        return self._page(place, " AND available_at = %s AND id > %s", (moment, after), limit)
-
-    def later_moments(self, place: Place, moment: Any, limit: int) -> Statement:
-        """Read on behind all rows with this ``available_at``."""
-        return self._page(place, " AND available_at > %s", (moment,), limit)
-
     def _page(self, place: Place, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
+        """Read the first rows of a place of which ``behind`` says more, in its own order: ``available_at``, id."""
         where = self._range(place)
-        if place.state == "running":
-            behind += f" AND available_at < '{PARKED}'"
         return Statement(
             f"SELECT available_at, id FROM {self.message}{self.use_claim_index} WHERE {where.sql}{behind} "
             f"ORDER BY {self._order(place)} LIMIT %s",

@@ -153,10 +153,18 @@ def find_any(using: str, selection: Selection) -> bool:
 
 
 def step(
-    model: MessageType, using: str, verb: str, selection: Selection, cursor: str, *, reason: str, actor: str
+    model: MessageType,
+    using: str,
+    verb: str,
+    selection: Selection,
+    cursor: str,
+    *,
+    reason: str,
+    actor: str,
+    size: int | None = None,
 ) -> Step:
     """Move the next page of what matches. Call it in a transaction; the cursor belongs to the same commit."""
-    found = find(using, selection, cursor, STEP_OF_PAYLOADS if verb == "send-again" else STEP)
+    found = find(using, selection, cursor, size or (STEP_OF_PAYLOADS if verb == "send-again" else STEP))
     if not found.ids:
         return Step(0, 0, found.cursor)
     dialect = dialect_of(connections[using])

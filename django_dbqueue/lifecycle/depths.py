@@ -1,8 +1,7 @@
-"""How deep queues are, by state, and a walk through what stands in one: at a cost that no other message adds to.
+"""How deep queues are, by state: at a cost that no other message adds to.
 
 Each state of a queue is one range of the index ``dbqueue_claim`` per priority in use. Counts stop at a cap, and are
-asked for many ranges at a time. A walk reads a page, remembers its last row and reads on behind it, so that rows that
-are moved meanwhile, or can't be, are met once.
+asked for many ranges at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ STATES: Final = {"ready": NEW, "delayed": NEW, "running": RUNNING, "stuck": RUNN
 """What people say of a message, and the status of its row."""
 UNFINISHED: Final = ("ready", "delayed", "running", "stuck", "dead")
 CAP: Final = 10_000
-PAGE: Final = 500
 AT_ONCE: Final = 50
 """Ranges that one statement counts."""
 ROWS_AT_ONCE: Final = 9_000
@@ -78,24 +76,6 @@ def depths(
         name: Depth(name, {state: Capped(count, cap) for state, count in counts.items()}, oldest.get(name))
         for name, counts in found.items()
     }
-
-
-def pages(using: str, queue: str, state: str, *, size: int = PAGE) -> Iterator[list[int]]:
-    """Walk through the ids of a queue's messages in this state, highest priority first, in the index's order.
-
-    What streams hold is left out: its query gives it back, or ``queue_pipeline release``.
-    """
-    dialect = dialect_of(connections[using])
-    for place in _places(using, [queue], [state]):
-        rows = fetch(using, dialect.first_page(place, size))
-        while rows:
-            yield [row[1] for row in rows]
-            moment, last = rows[-1]
-            if len(rows) < size:
-                break
-            rows = fetch(using, dialect.same_moment(place, moment, last, size))
-            if len(rows) < size and state != "dead":
-                rows += fetch(using, dialect.later_moments(place, moment, size - len(rows)))
 
 
 def _places(using: str, queues: Iterable[str], states: Iterable[str]) -> list[Place]:

@@ -1,7 +1,8 @@
-"""What an operator does to many messages: in steps, each a short transaction of a few rows that holds nobody up.
+"""What an operator does to messages from a terminal: in steps, each a short transaction that holds nobody up.
 
 A step locks its rows, passing by those that others have locked, looks again whether each still stands as the operator
-said, and moves it. So whoever stops between two steps leaves every message either moved or as it was.
+said, and moves it. So whoever stops between two steps leaves every message either moved or as it was. Those of a queue
+are found and moved by the same code as bulk operations.
 """
 
 from __future__ import annotations
@@ -15,22 +16,14 @@ from django.db import connections
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
-from django_dbqueue.lifecycle import requeue
-from django_dbqueue.lifecycle.depths import pages
-from django_dbqueue.lifecycle.statements import MAX_IDS, MessageType, chunks, fetch, short_transaction
-from django_dbqueue.lifecycle.streams import PARKED
+from django_dbqueue.lifecycle import bulk, requeue
+from django_dbqueue.lifecycle.statements import MAX_IDS, MessageType, chunks, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
-STEP: Final = 50
-"""Messages of one transaction: few enough to hold no row for long."""
-STATES: Final = {
-    "requeue": ("dead", "stuck", "running"),
-    "drop": ("ready", "delayed", "running", "stuck", "dead"),
-}
-"""Where a message may stand for that."""
+NAMED_STEP: Final = 50
+"""Named messages of one transaction: each is moved, or refused, by a statement of its own."""
 _MOVABLE: Final = {
     "requeue": Q(status=RUNNING) | Q(status=NEW, available_at=None),
     "drop": Q(status__in=(NEW, RUNNING)),
@@ -49,53 +42,55 @@ class Order:
         """Do it to one message, in the caller's transaction."""
         if self.verb == "requeue":
             return requeue.requeue(using, [message], actor=self.by)
-        return requeue.drop(using, [message], reason=self.reason, actor=self.by)
+        reason = bulk.said_by(self.verb, self.by, self.reason)
+        return requeue.drop(using, [message], reason=reason, actor=self.by)
 
 
 @dataclass(slots=True)
 class Step:
-    """What became of the messages of one step, or of several: those that moved, and why the others didn't."""
+    """What became of the messages of one step."""
 
-    moved: dict[int, str] = field(default_factory=dict)
-    """By id, the queue of each."""
+    moved: dict[str, int] = field(default_factory=dict)
+    """How many, by queue."""
     refused: dict[int, str] = field(default_factory=dict)
-    """By id, the reason."""
-    passed_by: int = 0
-    """Those that others have locked, or that stand elsewhere by now."""
+    """Named ones that were left alone: by id, why."""
+    left_alone: int = 0
+    """Others that were: they stand elsewhere by now, others have them locked, or a live message has their key."""
 
 
 def by_ids(model: MessageType, using: str, order: Order, ids: Iterable[int]) -> Iterator[Step]:
     """Do it to these messages, wherever they stand."""
-    for chunk in chunks(sorted(set(ids)), STEP):
+    for chunk in chunks(sorted(set(ids)), NAMED_STEP):
         yield outermost(connections[using], partial(_step_by_ids, model, using, order, chunk))
 
 
 def by_state(
     model: MessageType, using: str, order: Order, queue: str, state: str, *, limit: int | None = None
 ) -> Iterator[Step]:
-    """Do it to the messages of a queue in this state that are there now; ``limit`` is how many are tried.
-
-    Those that leave the state meanwhile, or that others have locked, are passed by.
-    """
+    """Do it to the messages of a queue that are in this state now; ``limit`` is how many are tried."""
+    selection = bulk.Selection.now(using, state=state, queue=queue)
+    cursor: str | None = ""
     tried = 0
-    step = partial(_step_by_state, model, using, order, queue, state)
-    for found in standing(model, using, queue, state):
-        for chunk in chunks(found if limit is None else found[: limit - tried], STEP):
-            yield outermost(connections[using], partial(step, chunk))
-            tried += len(chunk)
-        if tried == limit:
-            return
+    while cursor is not None and tried != limit:
+        size = bulk.STEP if limit is None else min(bulk.STEP, limit - tried)
+        done = outermost(connections[using], partial(_step_by_state, model, using, order, selection, cursor, size))
+        tried += done.moved + done.left_alone
+        cursor = done.cursor
+        yield Step({queue: done.moved} if done.moved else {}, left_alone=done.left_alone)
 
 
-def standing(model: MessageType, using: str, queue: str, state: str) -> Iterator[list[int]]:
-    """Walk through the ids of a queue's messages in this state, but for those that come after this has begun."""
-    [(_first, last)] = fetch(using, dialect_of(connections[using]).ends(model._meta.db_table))
-    for page in pages(using, queue, state):
-        yield [message_id for message_id in page if message_id <= (last or 0)]
+def count_in_state(using: str, queue: str, state: str) -> Iterator[int]:
+    """Count, page by page, the messages of a queue that ``by_state`` would try."""
+    selection = bulk.Selection.now(using, state=state, queue=queue)
+    cursor: str | None = ""
+    while cursor is not None:
+        found = bulk.find(using, selection, cursor)
+        yield len(found.ids)
+        cursor = found.cursor
 
 
 def count_movable(model: Any, using: str, verb: str, ids: Iterable[int]) -> int:
-    """Return how many of these messages the verb could be done to now."""
+    """Return to how many of these messages the verb could be done now."""
     rows = model.objects.using(using).filter(_MOVABLE[verb])
     return sum(rows.filter(pk__in=chunk).count() for chunk in chunks(sorted(set(ids)), MAX_IDS))
 
@@ -103,10 +98,14 @@ def count_movable(model: Any, using: str, verb: str, ids: Iterable[int]) -> int:
 def _step_by_ids(model: Any, using: str, order: Order, ids: Sequence[int]) -> Step:
     step = Step()
     rows = model.objects.using(using).filter(pk__in=ids)
+    few = rows.only("id", "queue", "key", "status", "claim_token")
     with short_transaction(using):
-        locked = _locked(rows)
+        locked = list(few.select_for_update(skip_locked=True).order_by("pk"))
         for message in locked:
-            _move(using, order, message, step)
+            if why := _refusal(order.do(using, message), message):
+                step.refused[message.pk] = why
+            else:
+                step.moved[message.queue] = step.moved.get(message.queue, 0) + 1
     missing = set(ids) - {message.pk for message in locked}
     there = set(rows.filter(pk__in=missing).values_list("pk", flat=True)) if missing else set()
     for message_id in sorted(missing):
@@ -115,35 +114,23 @@ def _step_by_ids(model: Any, using: str, order: Order, ids: Sequence[int]) -> St
     return step
 
 
-def _step_by_state(model: Any, using: str, order: Order, queue: str, state: str, ids: Sequence[int]) -> Step:
-    step = Step()
-    adjective = getattr(model.objects.using(using), state)
-    with short_transaction(using):
-        # what a stream has claimed since the walk met it is as much left out as what it held then
-        locked = _locked(adjective(queue).filter(pk__in=ids).exclude(available_at=PARKED))
-        for message in locked:
-            _move(using, order, message, step)
-    step.passed_by = len(ids) - len(locked)
-    return step
-
-
-def _locked(rows: Any) -> list[Any]:
-    few = rows.only("id", "queue", "key", "status", "available_at", "claim_token")
-    return list(few.select_for_update(skip_locked=True).order_by("pk"))
-
-
-def _move(using: str, order: Order, message: Any, step: Step) -> None:
-    changed = order.do(using, message)
+def _refusal(changed: requeue.Changed, message: Any) -> str:
+    """Say why a message was not moved; '' if it was."""
     if changed:
-        step.moved[message.pk] = message.queue
-    elif changed.conflicts:
-        step.refused[message.pk] = _why_not(changed.conflicts[0])
-    else:
-        is_done = message.status == DONE
-        step.refused[message.pk] = _("is done already") if is_done else _("is neither taken nor dead")
+        return ""
+    if changed.conflicts:
+        return _told(changed.conflicts[0])
+    return _("is done already") if message.status == DONE else _("is neither taken nor dead")
 
 
-def _why_not(error: DBQueueError) -> str:
+def _told(error: DBQueueError) -> str:
     if isinstance(error, DuplicateKey):
         return _("a newer live message has its key %(key)r") % {"key": error.key}
     return str(error)
+
+
+def _step_by_state(
+    model: MessageType, using: str, order: Order, selection: bulk.Selection, cursor: str, size: int
+) -> bulk.Step:
+    with short_transaction(using):
+        return bulk.step(model, using, order.verb, selection, cursor, reason=order.reason, actor=order.by, size=size)

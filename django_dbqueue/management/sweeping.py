@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.lifecycle import sweep
+from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -34,8 +34,7 @@ from django_dbqueue.worker.shutdown import StopSignals
 
 MAX_ID: Final = 2**63 - 1
 TOLD: Final = 20
-"""Refused messages that are named one by one; --json has up to 1,000 of them."""
-TOLD_IN_JSON: Final = 1_000
+"""Refused messages that are named one by one; --json has all of them."""
 
 
 @dataclass(slots=True)
@@ -44,18 +43,16 @@ class Swept:
 
     moved: Counter[str] = field(default_factory=Counter)
     """How many, by queue."""
-    ids: list[int] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
-    refusals: int = 0
-    passed_by: int = 0
+    """Named ones that were left alone: by id, why."""
+    left_alone: int = 0
+    """How many others were."""
 
     def add(self, step: sweep.Step) -> None:
-        """Count a step; remember the first of those that were moved and refused."""
-        self.moved.update(step.moved.values())
-        self.ids += list(step.moved)[: TOLD_IN_JSON - len(self.ids)]
-        self.refusals += len(step.refused)
-        self.refused |= dict(list(step.refused.items())[: TOLD_IN_JSON - len(self.refused)])
-        self.passed_by += step.passed_by
+        """Count a step."""
+        self.moved.update(step.moved)
+        self.refused |= step.refused
+        self.left_alone += step.left_alone
 
     @property
     def total(self) -> int:
@@ -75,7 +72,7 @@ class SweepCommand(ConsoleCommand):
     takes_reason: ClassVar[bool] = False
 
     def add_options(self, parser: ArgumentParser) -> None:
-        states = sweep.STATES[self.verb]
+        states = bulk.MATCHING[self.verb]
         parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
         parser.add_argument("--queue", help="messages of this queue, with --state, and --all or --limit")
         parser.add_argument("--state", choices=states, help="where they stand")
@@ -102,7 +99,7 @@ class SweepCommand(ConsoleCommand):
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
         self._refuse_odd(said)
-        by, reason = operator(said["by"]), said.get("reason") or ""
+        by = operator(said["by"])
         if said["dry_run"]:
             self._count(alias, said)
             return
@@ -115,8 +112,7 @@ class SweepCommand(ConsoleCommand):
             if not found:
                 self._nothing(said)
         self.confirm(self.question(count, where), yes=said["yes"])
-        note = _("Dropped by %(user)s: %(reason)s") % {"user": by, "reason": reason} if self.takes_reason else ""
-        self._sweep(alias, said, sweep.Order(self.verb, by, note))
+        self._sweep(alias, said, sweep.Order(self.verb, by, said.get("reason") or ""))
 
     def _refuse_odd(self, said: dict[str, Any]) -> None:
         wrong = ""
@@ -155,8 +151,7 @@ class SweepCommand(ConsoleCommand):
         if said["ids"]:
             yield sweep.count_movable(Message, alias, self.verb, said["ids"])
             return
-        for page in sweep.standing(Message, alias, said["queue"], said["state"]):
-            yield len(page)
+        yield from sweep.count_in_state(alias, said["queue"], said["state"])
 
     def _nothing(self, said: dict[str, Any]) -> None:
         if said["ids"]:
@@ -180,7 +175,7 @@ class SweepCommand(ConsoleCommand):
                 if not swept.total:
                     raise
                 error = raised
-        self._tell(swept, by=order.by, reason=said.get("reason") or "")
+        self._tell(swept, order)
         self._report(swept, said, interrupted=bool(stop.received), error=error)
         self.stdout.flush()
         if error is not None:
@@ -189,7 +184,7 @@ class SweepCommand(ConsoleCommand):
             ) from error
         if stop.received:
             sys.exit(EXIT_INTERRUPTED)
-        if swept.refusals or swept.passed_by:
+        if swept.refused or swept.left_alone:
             sys.exit(EXIT_WRONG)
 
     def _steps(self, alias: str, said: dict[str, Any], order: sweep.Order) -> Iterator[sweep.Step]:
@@ -197,9 +192,11 @@ class SweepCommand(ConsoleCommand):
             return sweep.by_ids(Message, alias, order, said["ids"])
         return sweep.by_state(Message, alias, order, said["queue"], said["state"], limit=said["limit"])
 
-    def _tell(self, swept: Swept, *, by: str, reason: str) -> None:
+    def _tell(self, swept: Swept, order: sweep.Order) -> None:
         for queue, count in swept.moved.items():
-            signals.operator_acted.send(Message, verb=self.verb, queue=queue, by=by, reason=reason, count=count)
+            signals.operator_acted.send(
+                Message, verb=order.verb, queue=queue, by=order.by, reason=order.reason, count=count
+            )
 
     def _report(self, swept: Swept, said: dict[str, Any], *, interrupted: bool, error: Error | None) -> None:
         if said["json"]:
@@ -207,10 +204,8 @@ class SweepCommand(ConsoleCommand):
                 "verb": self.verb,
                 "dry_run": False,
                 "moved": swept.total,
-                "ids": swept.ids,
+                "left_alone": swept.left_alone + len(swept.refused),
                 "refused": [{"id": each, "why": why} for each, why in swept.refused.items()],
-                "refusals": swept.refusals,
-                "passed_by": swept.passed_by,
                 "interrupted": interrupted,
                 "error": None if error is None else one_line(error),
             }
@@ -218,12 +213,13 @@ class SweepCommand(ConsoleCommand):
             return
         for message_id, why in list(swept.refused.items())[:TOLD]:
             self.stderr.write(f"#{message_id}: {plain(why)}")
-        if swept.refusals > TOLD:
-            self.stderr.write(_("… and %(count)s more were left alone.") % {"count": f"{swept.refusals - TOLD:,}"})
-        if swept.passed_by:
+        if len(swept.refused) > TOLD:
+            more = f"{len(swept.refused) - TOLD:,}"
+            self.stderr.write(_("… and %(count)s more were left alone.") % {"count": more})
+        if swept.left_alone:
             self.stderr.write(
-                _("%(count)s changed meanwhile, or others have them locked: left alone.")
-                % {"count": f"{swept.passed_by:,}"}
+                _("%(count)s left alone: moved meanwhile, locked by others, or a newer live message has the key.")
+                % {"count": f"{swept.left_alone:,}"}
             )
         self.stdout.write(self.done(swept.total))
         if interrupted:

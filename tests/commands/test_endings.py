@@ -18,7 +18,7 @@ from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle import sweep
+from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from tests.commands.running import run, run_alone
@@ -196,16 +196,16 @@ def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
     moved = Message.objects.ready().count()
     assert document["interrupted"]
     assert document["moved"] == moved
-    assert moved % sweep.STEP == 0
+    assert moved % bulk.STEP == 0
     assert 0 < moved < total
     assert Message.objects.dead().count() == total - moved
 
 
 def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    many_dead(2 * sweep.STEP)
+    many_dead(2 * bulk.STEP)
     step = sweep._step_by_state
 
-    def once(*arguments: Any) -> sweep.Step:
+    def once(*arguments: Any) -> bulk.Step:
         if Message.objects.ready().exists():
             with hidden("django_dbqueue_message"):
                 return step(*arguments)
@@ -213,9 +213,9 @@ def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sweep, "_step_by_state", once)
     ended = run("queue_requeue", *COMMANDS["queue_requeue"])
-    assert (ended.code, ended.out) == (1, f"{sweep.STEP} messages requeued.\n")
+    assert (ended.code, ended.out) == (1, f"{bulk.STEP} messages requeued.\n")
     assert "The database went away: " in ended.err
-    assert Message.objects.ready().count() == sweep.STEP
+    assert Message.objects.ready().count() == bulk.STEP
 
 
 # -- watching ---------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle import sweep
+from django_dbqueue.lifecycle import bulk, sweep
+from django_dbqueue.lifecycle.streams import PARKED
 from django_dbqueue.models import Message, MessageEvent
 from tests.commands.running import Ended, run
 from tests.factories import QUEUE, dead, done, held, held_many, let_pass, row, rows, stuck, waiting
@@ -61,7 +62,10 @@ def test_a_message_that_can_not_be_moved_is_named_and_the_others_go_on() -> None
     gone = max(message.pk for message in made.values()) + 1_000
     ended = requeue(*(str(message.pk) for message in made.values()), str(gone), "--yes", "--json")
     assert ended.code == 1
-    assert sorted(ended.document["ids"]) == sorted(made[state].pk for state in ("stuck", "running", "dead"))
+    assert {name for name, message in made.items() if state_of(message) == "ready"} == {
+        *("stuck", "running", "dead", "ready")
+    }
+    assert (ended.document["moved"], ended.document["left_alone"]) == (3, 4)
     assert {each["id"]: each["why"] for each in ended.document["refused"]} == {
         made["done"].pk: "is done already",
         made["delayed"].pk: "is neither taken nor dead",
@@ -101,7 +105,7 @@ def test_a_holder_loses_what_is_requeued_or_dropped() -> None:
 # -- all of a queue ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", sweep.STATES["requeue"])
+@pytest.mark.parametrize("state", bulk.MATCHING["requeue"])
 def test_all_of_a_state_are_requeued_and_nothing_else(state: str) -> None:
     made, others = one_of_each(), one_of_each("other")
     assert requeue("--queue", QUEUE, "--state", state, "--all", "--yes").out == "1 message requeued.\n"
@@ -110,7 +114,7 @@ def test_all_of_a_state_are_requeued_and_nothing_else(state: str) -> None:
     assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
 
 
-@pytest.mark.parametrize("state", sweep.STATES["drop"])
+@pytest.mark.parametrize("state", bulk.MATCHING["drop"])
 def test_all_of_a_state_are_dropped_and_nothing_else(state: str) -> None:
     made, others = one_of_each(), one_of_each("other")
     assert drop("--queue", QUEUE, "--state", state, "--all", "--yes", *WHY).out == "1 message dropped.\n"
@@ -120,14 +124,13 @@ def test_all_of_a_state_are_dropped_and_nothing_else(state: str) -> None:
 
 
 def test_many_go_in_steps_and_a_taken_key_stops_nobody() -> None:
-    messages = held_many(2 * sweep.STEP + 3)
+    messages = held_many(2 * bulk.STEP + 3)
     Message.objects.reject(messages, "unwanted")
     keyed = dead(key="k")
     waiting(key="k")
     ended = requeue("--queue", QUEUE, "--state", "dead", "--all", "--yes", "--json")
-    assert (ended.code, ended.document["moved"], ended.document["refusals"]) == (1, len(messages), 1)
-    assert [each["id"] for each in ended.document["refused"]] == [keyed.pk]
-    assert Message.objects.dead().count() == 1
+    assert (ended.code, ended.document["moved"], ended.document["left_alone"]) == (1, len(messages), 1)
+    assert [message.pk for message in Message.objects.dead()] == [keyed.pk]
 
 
 def test_a_limit_takes_the_first_of_the_queues_order() -> None:
@@ -138,32 +141,34 @@ def test_a_limit_takes_the_first_of_the_queues_order() -> None:
 
 def test_messages_that_come_meanwhile_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [waiting() for _ in range(3)]
-    step = sweep._step_by_state
+    step, newcomers = sweep._step_by_state, []
 
-    def with_a_newcomer(*arguments: Any) -> sweep.Step:
-        waiting(priority=-50)  # further on in the walk
+    def with_a_newcomer(*arguments: Any) -> bulk.Step:
+        newcomers.append(waiting(priority=-50))  # further on in the walk
         return step(*arguments)
 
     monkeypatch.setattr(sweep, "_step_by_state", with_a_newcomer)
     assert drop("--queue", QUEUE, "--state", "ready", "--all", "--yes", *WHY).out == "3 messages dropped.\n"
     assert {state_of(message) for message in old} == {"done"}
-    assert Message.objects.ready().count() == 1
+    assert newcomers
+    assert {state_of(message) for message in newcomers} == {"ready"}
 
 
-def test_what_left_the_state_between_the_walk_and_its_step_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_left_the_state_between_the_look_and_the_lock_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     lively, late = held_many(2, lease=0)
     for message in (lively, late):
         let_pass(message, 1)
-    locked = sweep._locked
+    find = bulk.find
 
-    def after_an_extension(found: Any) -> list[Any]:
+    def before_an_extension(*arguments: Any) -> bulk.Found:
+        found = find(*arguments)
         lively.extend(600)  # the same claim, under the same token: its holder lives
-        return locked(found)
+        return found
 
-    monkeypatch.setattr(sweep, "_locked", after_an_extension)
+    monkeypatch.setattr(bulk, "find", before_an_extension)
     ended = requeue("--queue", QUEUE, "--state", "stuck", "--all", "--yes", "--json")
-    assert (ended.code, ended.document["ids"], ended.document["passed_by"]) == (1, [late.pk], 1)
-    assert state_of(lively) == "running"
+    assert (ended.code, ended.document["moved"], ended.document["left_alone"]) == (1, 1, 1)
+    assert [state_of(message) for message in (lively, late)] == ["running", "ready"]
     lively.ack()
 
 
@@ -178,7 +183,7 @@ if settings.TEST_DATABASE != "sqlite":
         try:
             ended = requeue("--queue", QUEUE, "--state", "dead", "--all", "--yes")
             assert (ended.code, ended.out) == (1, "1 message requeued.\n")
-            assert "1 changed meanwhile, or others have them locked" in ended.err
+            assert "1 left alone: moved meanwhile, locked by others" in ended.err
             named = requeue(str(busy.pk), "--yes")
             assert named.err == f"#{busy.pk}: is locked by another transaction, try again\n"
         finally:
@@ -277,7 +282,7 @@ def test_what_was_done_is_logged_with_who_and_why(caplog: pytest.LogCaptureFixtu
 
 def test_what_a_stream_holds_is_left_to_the_stream() -> None:
     parked, taken = held_many(2)
-    Message.objects.filter(pk=parked.pk).update(available_at=sweep.PARKED)
+    Message.objects.filter(pk=parked.pk).update(available_at=PARKED)
     assert requeue("--queue", QUEUE, "--state", "running", "--all", "--yes").out == "1 message requeued.\n"
     assert [state_of(message) for message in (parked, taken)] == ["running", "ready"]
 

@@ -1,4 +1,4 @@
-"""How deep queues are, and walks through what stands in them."""
+"""How deep queues are, and an overview of all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.depths import Capped, depths, pages
+from django_dbqueue.lifecycle.depths import Capped, depths
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.overview import known_queues, overview
@@ -27,10 +27,6 @@ def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
 
 def counts(queue: str = QUEUE, **options: Any) -> dict[str, int]:
     return depths("default", [queue], **options)[queue].counts
-
-
-def walked(state: str, *, size: int) -> list[int]:
-    return [message_id for page in pages("default", QUEUE, state, size=size) for message_id in page]
 
 
 def test_each_state_is_counted_by_itself_and_other_queues_are_not() -> None:
@@ -59,30 +55,6 @@ def test_many_ranges_are_counted_by_few_statements(django_assert_max_num_queries
     with django_assert_max_num_queries(30 * 3 + 5):  # a look for the priorities of each queue, and the counts
         found = depths("default", [f"q{number}" for number in range(30)])
     assert {depth.counts["ready"] for depth in found.values()} == {1}
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-@pytest.mark.parametrize("state", ["ready", "delayed", "dead"])
-def test_a_walk_meets_every_message_of_a_state_once(state: str, size: int) -> None:
-    make = {"ready": waiting, "delayed": lambda **options: waiting(delay=3600, **options), "dead": dead}[state]
-    made = [make(priority=priority).pk for priority in (5, 0, -5) for _ in range(4)]
-    one_of_each("other")
-    # some of them due in one moment
-    if state != "dead":
-        moment = Message.objects.get(pk=made[0]).available_at
-        Message.objects.filter(pk__in=made[2:7]).update(available_at=moment)
-    assert sorted(walked(state, size=size)) == sorted(made)
-    assert len(walked(state, size=size)) == len(made)
-
-
-def test_a_walk_goes_on_behind_what_it_has_given_though_that_has_moved() -> None:
-    made = [dead().pk for _ in range(7)]
-    seen: list[int] = []
-    for page in pages("default", QUEUE, "dead", size=2):
-        seen += page
-        Message.objects.filter(pk__in=page).requeue()
-    assert seen == made
-    assert walked("dead", size=2) == []
 
 
 def test_the_oldest_ready_message_is_the_one_due_first_whatever_its_priority() -> None:
