@@ -10,15 +10,13 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
-from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.management.options import chosen_alias, unreadable, whole
+from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain
+from django_dbqueue.management.options import whole
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
@@ -26,8 +24,6 @@ from django_dbqueue.models.why import Why, why
 from django_dbqueue.redaction import content_of, error_text, is_redacting
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
-EXIT_WRONG: Final = 2
-EXIT_NOTHING: Final = 3
 MAX_LIMIT: Final = 1_000
 SHOWN: Final = 2_000
 """Characters of a payload that a line of text shows; --json has all of it."""
@@ -43,7 +39,7 @@ def _state(text: str) -> str:
     return text
 
 
-class Command(BaseCommand):
+class Command(ConsoleCommand):
     """Look, and change nothing.
 
     Exit codes: 0 something was shown; 1 the database or the queue's tables can't be read; 2 wrong options; 3 there is
@@ -51,9 +47,8 @@ class Command(BaseCommand):
     """
 
     help = "Look at the next messages of a queue without claiming them."
-    requires_system_checks: list[str] = []
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("queue", help="the queue's name")
         parser.add_argument("--key", help="only messages with this key; without --state the live one, as it stands")
         parser.add_argument(
@@ -62,23 +57,13 @@ class Command(BaseCommand):
         parser.add_argument("--state", type=_state, help=f"one of {', '.join(PEEKS)} (default: ready)")
         parser.add_argument("--payload", action="store_true", help="show payloads and headers, which may be secret")
         parser.add_argument("--why", action="store_true", help="say why each is where it is, and what can be done")
-        parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-        parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
-    def handle(self, *_args: Any, **said: Any) -> None:
-        alias = chosen_alias(said["database"])
-        try:
-            messages = self._find(alias, check_queue(said["queue"]), said)
-            now = clock(alias)
-            StreamClaim.objects.using(alias).join(messages)
-            reasons = _reasons(messages, now) if said["why"] else {}
-            near = [] if messages else get_close_matches(said["queue"], queues_in_use(alias), n=1)
-        except InvalidMessage as error:
-            raise CommandError(str(error), returncode=EXIT_WRONG) from error
-        except UnsupportedDatabase as error:
-            raise CommandError(str(error)) from error
-        except Error as error:
-            raise unreadable(alias, error) from error
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        messages = self._find(alias, check_queue(said["queue"]), said)
+        now = clock(alias)
+        StreamClaim.objects.using(alias).join(messages)
+        reasons = _reasons(messages, now) if said["why"] else {}
+        near = [] if messages else get_close_matches(said["queue"], queues_in_use(alias), n=1)
         for message in messages:
             show = _as_json if said["json"] else _as_text
             reason = reasons.get(message.pk)
@@ -126,7 +111,7 @@ def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | 
     shown: dict[str, Any] = {"state": state, **{name: getattr(message, name) for name in SAID}}
     if reason is not None:
         shown["why"] = {name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice")}
-    shown |= {name: _iso(getattr(message, name)) for name in MOMENTS}
+    shown |= {name: iso(getattr(message, name)) for name in MOMENTS}
     shown["error"] = _first_line(message)
     if with_payload:
         content = content_of(message)
@@ -147,7 +132,7 @@ def _as_text(message: Message, state: str, *, with_payload: bool, reason: Why | 
     moment = message.finished_at if state in {"done", "dead"} else message.lease_until
     reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
     what = said.get(state, _("due"))  # outside the f-string, which makemessages doesn't read
-    parts = [f"#{message.pk}", state, f"{what} {_iso(moment)}"]
+    parts = [f"#{message.pk}", state, f"{what} {iso(moment)}"]
     parts += [_("priority %(priority)s") % {"priority": message.priority}, _("reads %(reads)s") % {"reads": reads}]
     if message.key is not None:
         parts.append(_("key %(key)r") % {"key": message.key})
@@ -155,15 +140,11 @@ def _as_text(message: Message, state: str, *, with_payload: bool, reason: Why | 
         parts.append(_("error %(error)r") % {"error": _first_line(message)})
     lines = ["  ".join(parts)]
     if reason is not None:
-        lines += [f"    {_harmless(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
+        lines += [f"    {plain(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
         lines += ["    " + _("What can be done: %(verbs)s") % {"verbs": ", ".join(reason.verbs)}]
     if with_payload:
         lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def _content(message: Message) -> list[str]:
@@ -182,11 +163,6 @@ def _first_line(message: Message) -> str | None:
     # Who has a shell on the database's side sees everything but what is redacted for all.
     text = error_text(message.error, of=message if is_redacting() else None, sees_payload=True)
     return (text.splitlines() or [""])[0][:500]
-
-
-def _harmless(text: str) -> str:
-    """Return text without what could steer the terminal: names, and reasons of pauses, are others' words."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _cut(text: str) -> str:
