@@ -1,8 +1,8 @@
-"""An archiver that is killed at a statement: ``python -m tests.systems.killed_archiver archive|purge``.
+"""A process that is killed at a statement: ``python -m tests.systems.killed_archiver archive|purge|nack|…``.
 
-For each number on standard input it forks a child that archives and gets SIGKILL at the boundary of that number, and
-it answers with a line of JSON: whether the child was killed, and the boundaries that it passed. A boundary lies
-before and after whatever is sent to the server, BEGIN and COMMIT among it.
+For each number on standard input it forks a child that archives, or moves a message, and gets SIGKILL at the boundary
+of that number, and it answers with a line of JSON: whether the child was killed, and the boundaries that it passed. A
+boundary lies before and after whatever is sent to the server, BEGIN and COMMIT among it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import django
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 BATCH = 3
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "nack": lambda message: message.nack(error="no"),
+    "nack many": lambda message: type(message).objects.nack([message], error="no"),
+    "reject": lambda message: message.reject("no"),
+    "rescue": lambda message: type(message).objects.rescue(message.queue),
+    "requeue": lambda message: type(message).objects.filter(pk=message.pk).requeue(by="ann"),
+    "drop": lambda message: type(message).objects.filter(pk=message.pk).drop_all("no", by="ann"),
+    "send again": lambda message: type(message).objects.filter(pk=message.pk).send_again(by="ann"),
+}
 
 
 class Boundaries:
@@ -62,11 +69,14 @@ def archive(verb: str, boundary: int, pipe: int) -> None:
     from django_dbqueue.models import Message
 
     module.BATCH = BATCH
+    message = Message.objects.order_by("id").first()  # before it is watched: a move begins with its own statements
     Boundaries(boundary, pipe).watch(connection)
     if verb == "purge":
         Message.objects.all().purge()
-    else:
+    elif verb == "archive":
         Message.objects.archive(older_than=0)
+    else:
+        MOVES[verb](message)
 
 
 def run_child(verb: str, boundary: int) -> dict[str, Any]:
