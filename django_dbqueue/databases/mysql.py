@@ -43,11 +43,17 @@ class MySQLDialect(MySQLSkipping, MySQLLiveness, MySQLHistory, Dialect):
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"
 
     def delete(self, ids: Sequence[int]) -> Statement:
+        return self._delete_from(self.message, ids)
+
+    def delete_events(self, ids: Sequence[int]) -> Statement:
+        return self._delete_from(self.event, ids)
+
+    def _delete_from(self, table: str, ids: Sequence[int]) -> Statement:
         # DELETE … WHERE id IN reads a small table whole and waits for everybody's locks, and MariaDB's takes no FORCE
         # INDEX; a join looks the rows up one by one (measured at 900 of 100,000: 24 ms instead of 11)
         return Statement(
             "DELETE m FROM JSON_TABLE(%s, '$[*]' COLUMNS (named_id BIGINT PATH '$')) AS named "
-            f"STRAIGHT_JOIN {self.message} AS m{self.use_primary_key} ON m.id = named.named_id",
+            f"STRAIGHT_JOIN {table} AS m{self.use_primary_key} ON m.id = named.named_id",
             (json.dumps(list(ids)),),
         )
 

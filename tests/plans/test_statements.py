@@ -176,6 +176,16 @@ BY_ID: dict[str, Build] = {
     "lock what is held": lambda d, t: d.lock(d.held(t.running[:LIMIT])),
     "lock what is held and free": lambda d, t: d.lock(d.held(t.running[:LIMIT]), skip_locked=True),
     "requeue": lambda d, t: d.move(d.requeue(), d.unmoved(t.running[0], f"status = '{RUNNING}'")),
+    "record of failures": lambda d, t: d.record(d.nack(5.0, "no").event, d.held(t.running[:LIMIT])),
+    "record of failures under their own tokens": lambda d, t: d.record(
+        d.nack(5.0, "no").event, d.held([Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])])
+    ),
+    "record of what an operator does": lambda d, t: d.record(
+        d.requeue(actor="ann").event, d.unmoved(t.running[0], f"status = '{RUNNING}'")
+    ),
+    "record of what a stream gives back": lambda d, t: d.record(
+        d.rescue("over").event, d.held_in_claim(d.between(t.ids[0], t.ids[-1]), 1)
+    ),
     "ack that removes": lambda d, t: d.settle(d.remove(), t.running[:1]),
     "ack that removes a batch": lambda d, t: d.settle(d.remove(), t.running[:LIMIT]),
     "ack that removes claims under their own tokens": lambda d, t: d.settle(
@@ -241,6 +251,7 @@ def test_a_probe_reads_an_entry_or_two(table: Table, name: str) -> None:
     assert cost_of(connection, statement) <= MOST[connection.vendor] / 10
 
 
+@pytest.mark.usefixtures("shy_of_scans")
 @pytest.mark.parametrize("name", BY_ID)
 def test_rows_named_by_id_are_found_by_the_primary_key(table: Table, name: str) -> None:
     statement = BY_ID[name](dialect_of(connection), table)
