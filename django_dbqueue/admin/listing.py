@@ -7,7 +7,8 @@ count says so with a plus sign.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -17,10 +18,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.depths import Capped
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.listing import first_ids, ids_of_keys
+from django_dbqueue.lifecycle.ranges import Range, ranges_in_use
 from django_dbqueue.models import Message
 
 LIST_CAP = 500
@@ -33,58 +35,35 @@ HEAVY = ("body", "headers_text", "error")
 
 
 class Walk:
-    """Walks the claim index of one database; remembers the queues and priorities that it found."""
+    """Walks the claim index of one database; remembers what is in use."""
 
     def __init__(self, using: str) -> None:
         self.using = using
-        self._queues: list[str] | None = None
-        self._priorities: dict[tuple[str, str], list[int]] = {}
 
-    @property
+    @cached_property
     def queues(self) -> list[str]:
         """The queues that have messages."""
-        if self._queues is None:
-            self._queues = queues_in_use(self.using)
-        return self._queues
+        return sorted({each.queue for each in self._ranges})
 
-    def ids(self, state: State, queues: Iterable[str], *, limit: int) -> list[int]:
+    @cached_property
+    def _ranges(self) -> list[Range]:
+        return ranges_in_use(self.using)
+
+    def ids(self, state: State, queue: str | None, *, limit: int) -> list[int]:
         """Return up to ``limit`` ids of messages in this state, queue by queue, highest priority first."""
-        found: list[int] = []
-        for queue in queues:
-            for priority in self._priorities_of(queue, state.status):
-                # By filter(): the adjective refuses names that no queue can have, which SQL may have brought in.
-                rows = getattr(Message.objects.using(self.using), state.name)().filter(queue=queue, priority=priority)
-                found += rows.order_by(*state.order).values_list("id", flat=True)[: limit - len(found)]
-                if len(found) >= limit:
-                    return found
-        return found
+        ranges = self._ranges if queue is None else [each for each in self._ranges if each.queue == queue]
+        return first_ids(self.using, state.name, ranges, limit=limit)
 
-    def ids_by_search(self, text: str, queues: Iterable[str], *, limit: int) -> list[int]:
+    def ids_by_search(self, text: str, queue: str | None, *, limit: int) -> list[int]:
         """Return ids of the message with this id, and of those with this key, newest first in each queue."""
         found: list[int] = []
         if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID:
             found += Message.objects.using(self.using).filter(pk=int(text)).values_list("id", flat=True)
-        for queue in queues:
-            found += self._with_key(queue, text, limit - len(found))
-            if len(found) >= limit:
-                break
-        return list(dict.fromkeys(found))
-
-    def _with_key(self, queue: str, key: str, limit: int) -> list[int]:
-        try:
-            rows = Message.objects.using(self.using).with_key(queue, key)
-        except InvalidMessage:  # people search for anything; no message has this key
-            return []
-        # In the order of the index on (key_hash, live): by the id alone, SQLite would walk the whole primary key.
-        ids = list(rows.order_by("-live", "-id").values_list("id", flat=True)[:limit])
-        if len(ids) == limit:  # PostgreSQL has NULL, and so what is finished, before the live one
-            ids = [*rows.filter(live=1).values_list("id", flat=True), *ids][:limit]
-        return sorted(ids, reverse=True)
-
-    def _priorities_of(self, queue: str, status: str) -> list[int]:
-        if (queue, status) not in self._priorities:
-            self._priorities[queue, status] = priorities_in_use(self.using, queue, status)
-        return self._priorities[queue, status]
+        hashes = []
+        for name in self.queues if queue is None else [queue]:
+            with suppress(InvalidMessage):  # people search for anything; no message has this key
+                hashes.append(hash_of_key(name, text))
+        return list(dict.fromkeys([*found, *ids_of_keys(self.using, hashes, limit=limit)]))[:limit]
 
 
 def walk_of(request: HttpRequest, using: str) -> Walk:
@@ -141,9 +120,8 @@ class MessageChangeList(BoundedChangeList):
         said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
         self.queue = said.get("queue")
         self.state = STATES.get(said.get("state") or "")
-        queues = walk.queues if self.queue is None else [self.queue]
         if text:
-            ids = walk.ids_by_search(text, queues, limit=limit)
+            ids = walk.ids_by_search(text, self.queue, limit=limit)
             if self.state is None:
                 return ids
             stands = getattr(self.root_queryset, self.state.name)(self.queue)
@@ -151,8 +129,8 @@ class MessageChangeList(BoundedChangeList):
             return [pk for pk in ids if pk in kept]
         if self.state is None:
             # What is stuck asks for attention first: with nothing said, it is what the list opens with.
-            if stuck := walk.ids(STATES["stuck"], queues, limit=limit):
+            if stuck := walk.ids(STATES["stuck"], self.queue, limit=limit):
                 self.state = STATES["stuck"]
                 return stuck
             self.state = STATES["ready"]
-        return walk.ids(self.state, queues, limit=limit)
+        return walk.ids(self.state, self.queue, limit=limit)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django_dbqueue.databases.archiving import Archiving
 from django_dbqueue.databases.bulk import Bulk
 from django_dbqueue.databases.claiming import Claiming
-from django_dbqueue.databases.depths import Depths
 from django_dbqueue.databases.enqueueing import Enqueueing
 from django_dbqueue.databases.failing import Failing
 from django_dbqueue.databases.history import History
+from django_dbqueue.databases.listing import Listing
 from django_dbqueue.databases.liveness import Liveness
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.recording import Recording
@@ -30,7 +30,7 @@ class Dialect(
     Failing,
     Scanning,
     Skipping,
-    Depths,
+    Listing,
     History,
     Liveness,
     Streaming,

@@ -18,7 +18,7 @@ _MYSQL_COLUMNS: Final = 12
 """Of its EXPLAIN, which has ``filtered`` between ``rows`` and ``Extra``; MariaDB's has not."""
 _NAMES: Final = (
     "WITH RECURSIVE names (queue) AS ("
-    "SELECT queue FROM (SELECT queue FROM {message}{index} ORDER BY queue LIMIT 1) AS first "
+    "SELECT queue FROM (SELECT queue FROM {message}{index} WHERE queue > '' ORDER BY queue LIMIT 1) AS first "
     "UNION ALL SELECT (SELECT m.queue FROM {message} AS m{index} WHERE m.queue > names.queue ORDER BY m.queue LIMIT 1) "
     "FROM names WHERE names.queue IS NOT NULL)"
 )

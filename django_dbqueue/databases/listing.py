@@ -1,0 +1,61 @@
+"""Ids for lists that people look at: the first ones of many ranges, or of many keys, in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django_dbqueue.databases.depths import Depths, Place
+from django_dbqueue.databases.streaming import PARKED
+from django_dbqueue.databases.words import Statement
+
+LATEST: Final = frozenset({"dead", "done"})
+"""States whose rows are listed from the end of their range."""
+
+
+class Listing(Depths):
+    """Each part is read in an index's own order, and no further than its limit; the parts are numbered."""
+
+    latest_of_key = "live DESC, id DESC"
+    """The order in which an index gives the finished messages of a key, the latest first."""
+
+    def first_ids(self, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
+        """Read the number of the place, ``available_at`` and id of the first rows of each, up to the limit.
+
+        ``overdue`` are the tokens of stream claims whose lease is over: what they hold is stuck.
+        """
+        parts, params = [], []
+        for number, place in enumerate(places):
+            where = self._shown(place, overdue)
+            order = self._order(place).replace(",", " DESC,") + " DESC" if place.state in LATEST else self._order(place)
+            parts.append(
+                f"SELECT {number} AS place, available_at, id FROM (SELECT available_at, id FROM {self.message}"
+                f"{self.use_claim_index} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
+            )
+            params += [*where.params, limit]
+        return Statement(" UNION ALL ".join(parts), tuple(params))
+
+    def latest_of_keys(self, hashes: Sequence[str], limit: int) -> Statement:
+        """Read the number of the key and the ids of its live message, and of its latest finished ones."""
+        parts: list[str] = []
+        params: list[Any] = []
+        for number, each in enumerate(hashes):
+            for live in ("live = 1", f"live IS NULL ORDER BY {self.latest_of_key}"):
+                parts.append(
+                    f"SELECT {number} AS place, id FROM (SELECT id FROM {self.message}{self.use_live_key} "
+                    f"WHERE key_hash = %s AND {live} LIMIT %s) AS listed"
+                )
+                params += [each, limit]
+        return Statement(" UNION ALL ".join(parts), tuple(params))
+
+    def _shown(self, place: Place, overdue: Sequence[int]) -> Statement:
+        where = self._range(place)
+        if not overdue or place.state not in {"running", "stuck"}:
+            return where
+        held = f"(available_at = '{PARKED}' AND claim_token IN ({self.holes(len(overdue))}))"
+        if place.state == "running":
+            return Statement(f"{where.sql} AND NOT {held}", (*where.params, *overdue))
+        return Statement(
+            f"queue = %s AND status = '{place.status}' AND priority = %s AND (available_at <= {self.now} OR {held})",
+            (place.queue, place.priority, *overdue),
+        )

@@ -1,0 +1,75 @@
+"""Lists for people: the ids of the first messages in a state, over many queues, and of those with a key.
+
+Ranges of the claim index are looked at many at a time, each no further than the list goes; those that have nothing are
+found out first, where there are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from django.db import connections
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.depths import Place
+from django_dbqueue.databases.listing import LATEST
+from django_dbqueue.lifecycle.depths import AT_ONCE, ROWS_AT_ONCE, STATES
+from django_dbqueue.lifecycle.ranges import Range
+from django_dbqueue.lifecycle.statements import chunks, fetch
+from django_dbqueue.lifecycle.streams import overdue_tokens
+from django_dbqueue.statuses import RUNNING
+
+_KEYS_AT_ONCE: Final = 100
+
+
+def first_ids(using: str, state: str, ranges: Iterable[Range], *, limit: int) -> list[int]:
+    """Return up to ``limit`` ids of messages in this state, range by range.
+
+    Within a range the soonest come first; of the dead and the done the latest.
+    """
+    places = [Place(each.queue, state, each.priority) for each in ranges if each.status == STATES[state]]
+    overdue = overdue_tokens(using) if STATES[state] == RUNNING else []
+    found: list[int] = []
+    for some in _filled(using, places, most=max(1, ROWS_AT_ONCE // limit), overdue=overdue):
+        found += _ids_of(using, some, limit - len(found), overdue)
+        if len(found) >= limit:
+            return found[:limit]
+    return found
+
+
+def ids_of_keys(using: str, hashes: Sequence[str], *, limit: int) -> list[int]:
+    """Return up to ``limit`` ids of messages with these hashes of keys: those of one key together, the latest first."""
+    dialect, found = dialect_of(connections[using]), list[int]()
+    for some in chunks(hashes, _KEYS_AT_ONCE):
+        ids: dict[int, list[int]] = {}
+        for number, message_id in fetch(using, dialect.latest_of_keys(some, limit)):
+            ids.setdefault(number, []).append(int(message_id))
+        for number in sorted(ids):
+            found += sorted(ids[number], reverse=True)[:limit]
+        if len(found) >= limit:
+            return found[:limit]
+    return found
+
+
+def _ids_of(using: str, places: list[Place], limit: int, overdue: list[int]) -> list[int]:
+    rows: list[list[tuple[Any, int]]] = [[] for _ in places]
+    for number, moment, message_id in fetch(using, dialect_of(connections[using]).first_ids(places, limit, overdue)):
+        rows[number].append((moment, int(message_id)))
+    ids: list[int] = []
+    for place, listed in zip(places, rows, strict=True):
+        # the dead have no moment
+        listed.sort(key=lambda row: row[1:] if place.state == "dead" else row, reverse=place.state in LATEST)
+        ids += [message_id for _, message_id in listed]
+    return ids
+
+
+def _filled(using: str, places: list[Place], *, most: int, overdue: list[int]) -> Iterator[list[Place]]:
+    """Cut the places into what one statement may read; of many only those that have messages."""
+    if len(places) <= most or overdue:
+        yield from chunks(places, most)
+        return
+    dialect = dialect_of(connections[using])
+    for some in chunks(places, AT_ONCE):
+        [counts] = fetch(using, dialect.counts(some, 1))
+        yield from chunks((place for place, count in zip(some, counts, strict=True) if count), most)
