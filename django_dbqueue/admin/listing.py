@@ -7,6 +7,7 @@ count says so with a plus sign.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -80,6 +81,8 @@ class BoundedChangeList(ChangeList):
 
     heavy: tuple[str, ...] = HEAVY
     ids: list[int]
+    heavy: Sequence[str] = HEAVY
+    """Columns that the list doesn't show, and need not be read."""
 
     def find_ids(self, request: HttpRequest) -> list[int]:
         """Return up to LIST_CAP + 1 ids, in the order of the list."""

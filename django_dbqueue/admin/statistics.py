@@ -15,10 +15,31 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.charts import Bar, bars
+from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.lifecycle.listing import latest_hours
+from django_dbqueue.lifecycle.statements import chunks
 from django_dbqueue.models import ALL_QUEUES, QueueStatistic
 
 CHARTED_HOURS: Final = 48
+HOURS_AT_ONCE: Final = 4
+"""Hours of all queues that one statement sums up: a server reads thousands of rows for each."""
+
+
+class StatisticChangeList(BoundedChangeList):
+    """The newest hours, by the index on them, or those of one queue."""
+
+    heavy = ()
+
+    def find_ids(self, _request: HttpRequest) -> list[int]:
+        alias, name = self.root_queryset.db, self.query.strip()
+        if name:
+            of_one = QueueStatistic.objects.using(alias).filter(queue=name)
+            return list(of_one.order_by("-hour").values_list("id", flat=True)[: LIST_CAP + 1])
+        newest = latest_hours(alias, limit=LIST_CAP + 1)
+        newest.sort(key=lambda row: row[1])  # by name within an hour: the server would sort all hours for it
+        newest.sort(key=lambda row: row[0], reverse=True)
+        return [row for _hour, queue, row in newest if queue != ALL_QUEUES]
 
 
 @admin.register(QueueStatistic)
@@ -29,7 +50,7 @@ class QueueStatisticAdmin(ReadOnlyAdmin):
     list_display_links = ("of_hour",)
     list_per_page = 50
     ordering = ("-hour", "queue")
-    search_fields = ("queue",)  # shows the box; get_search_results does the search
+    search_fields = ("queue",)  # shows the box; StatisticChangeList does the search
     search_help_text = gettext_lazy("The whole name of a queue.")
     fields = ("of_hour", "queue", "messages", "failures", "retries", "dead", "wait", "run_time", "computed_at")
     readonly_fields = fields
@@ -37,19 +58,14 @@ class QueueStatisticAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).exclude(queue=ALL_QUEUES)
 
-    def get_search_results(
-        self,
-        request: HttpRequest,  # noqa: ARG002
-        queryset: QuerySet[Any],
-        search_term: str,
-    ) -> tuple[QuerySet[Any], bool]:
-        name = search_term.strip()
-        return (queryset.filter(queue=name) if name else queryset), False
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[StatisticChangeList]:  # noqa: ARG002
+        return StatisticChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        response = super().changelist_view(request, extra_context)
+        response = super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
         if isinstance(response, TemplateResponse) and response.context_data and "cl" in response.context_data:
-            response.context_data["chart"] = _chart(response.context_data["cl"].queryset)
+            changelist = response.context_data["cl"]
+            response.context_data["chart"] = _chart(self.alias, changelist.query.strip() or ALL_QUEUES)
         return response
 
     @admin.display(description=gettext_lazy("hour (UTC)"))
@@ -74,14 +90,20 @@ def _three(*seconds: float | None) -> str:
     return " · ".join(display.NOTHING if each is None else f"{each:.3f}" for each in seconds)
 
 
-def _chart(rows: QuerySet[Any]) -> SafeString | str:
-    """Return the chart of the two days up to the newest of these rows; nothing where there are none."""
-    newest = rows.order_by().aggregate(newest=Max("hour"))["newest"]
+def _chart(using: str, queue: str) -> SafeString | str:
+    """Return the chart of the two days up to the newest hour of the queue, or of all; nothing where there is none."""
+    rows = QueueStatistic.objects.using(using)
+    standing = rows if queue == ALL_QUEUES else rows.filter(queue=queue)
+    newest = standing.aggregate(newest=Max("hour"))["newest"]
     if newest is None:
         return ""
     hours = [newest - timedelta(hours=back) for back in reversed(range(CHARTED_HOURS))]
-    counted = rows.filter(hour__gte=hours[0]).order_by().values_list("hour").annotate(Sum("messages"), Sum("dead"))
-    found = {hour: (messages, dead) for hour, messages, dead in counted}
+    of_queue = rows.filter(queue=queue, hour__gte=hours[0]).values_list("hour", "messages", "dead")
+    found = {hour: (messages, dead) for hour, messages, dead in of_queue}
+    if queue == ALL_QUEUES:  # where Spark has counted, there is no row of them all
+        for some in chunks([hour for hour in hours if hour not in found], HOURS_AT_ONCE):
+            summed = rows.filter(hour__in=some).values_list("hour").annotate(Sum("messages"), Sum("dead")).order_by()
+            found |= {hour: (messages, dead) for hour, messages, dead in summed}
     caption = _(
         "Messages finished per hour, %(first)s to %(last)s UTC, at most %(most)s; a bar's lower part are the dead ones"
     ) % {

@@ -16,8 +16,8 @@ LATEST: Final = frozenset({"dead", "done"})
 class Listing(Depths):
     """Each part is read in an index's own order, and no further than its limit; the parts are numbered."""
 
-    latest_of_key = "live DESC, id DESC"
-    """The order in which an index gives the finished messages of a key, the latest first."""
+    rolled_up = "django_dbqueue_queuestatistic"
+    use_hour_index = ""
 
     def first_ids(self, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
         """Read the number of the place, ``available_at`` and id of the first rows of each, up to the limit.
@@ -36,17 +36,24 @@ class Listing(Depths):
         return Statement(" UNION ALL ".join(parts), tuple(params))
 
     def latest_of_keys(self, hashes: Sequence[str], limit: int) -> Statement:
-        """Read the number of the key and the ids of its live message, and of its latest finished ones."""
+        """Read the number of the key and the ids of its live message, and of those that were written last."""
         parts: list[str] = []
         params: list[Any] = []
         for number, each in enumerate(hashes):
-            for live in ("live = 1", f"live IS NULL ORDER BY {self.latest_of_key}"):
+            # The live one by itself, since PostgreSQL has it behind all the others. By the id too, a server would sort
+            for such in ("AND live = 1 ", "ORDER BY live DESC "):
                 parts.append(
                     f"SELECT {number} AS place, id FROM (SELECT id FROM {self.message}{self.use_live_key} "
-                    f"WHERE key_hash = %s AND {live} LIMIT %s) AS listed"
+                    f"WHERE key_hash = %s {such}LIMIT %s) AS listed"
                 )
                 params += [each, limit]
         return Statement(" UNION ALL ".join(parts), tuple(params))
+
+    def latest_hours(self, limit: int) -> Statement:
+        """Read hour, queue and id of the latest roll-ups."""
+        return Statement(
+            f"SELECT hour, queue, id FROM {self.rolled_up}{self.use_hour_index} ORDER BY hour DESC LIMIT %s", (limit,)
+        )
 
     def _shown(self, place: Place, overdue: Sequence[int]) -> Statement:
         where = self._range(place)

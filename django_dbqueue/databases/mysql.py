@@ -27,7 +27,7 @@ class MySQLDialect(MySQLSkipping, MySQLLiveness, MySQLHistory, Dialect):
     use_event_age = " FORCE INDEX (dbqueue_event_at)"
     order_of_dead = "id"
     """MariaDB knows that a column that IS NULL needs no sorting, and sorts if it is named all the same."""
-    latest_of_key = "id DESC"
+    use_hour_index = " FORCE INDEX (dbqueue_statistic_hour)"
     updates_return_rows = False
     ignore_duplicate = ""
     keep_standing = " ON DUPLICATE KEY UPDATE django_dbqueue_message.id = django_dbqueue_message.id"

@@ -14,7 +14,6 @@ class PostgreSQLDialect(PostgreSQLLiveness, PostgreSQLHistory, Dialect):
     session_id = "pg_backend_pid()"
     notifies = True
     order_of_few = "id + 0"
-    latest_of_key = "live DESC"  # the index has no id; read backwards it gives what was written last
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"({moment}::timestamptz + make_interval(secs => ({seconds})::double precision))"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.databases.listing import LATEST
 from django_dbqueue.lifecycle.depths import AT_ONCE, ROWS_AT_ONCE, STATES
@@ -39,12 +39,12 @@ def first_ids(using: str, state: str, ranges: Iterable[Range], *, limit: int) ->
 
 
 def ids_of_keys(using: str, hashes: Sequence[str], *, limit: int) -> list[int]:
-    """Return up to ``limit`` ids of messages with these hashes of keys: those of one key together, the latest first."""
-    dialect, found = dialect_of(connections[using]), list[int]()
+    """Return up to ``limit`` ids of messages with these hashes of keys: each key's together, the latest first."""
+    dialect, found = _dialect(using), list[int]()
     for some in chunks(hashes, _KEYS_AT_ONCE):
-        ids: dict[int, list[int]] = {}
+        ids: dict[int, set[int]] = {}
         for number, message_id in fetch(using, dialect.latest_of_keys(some, limit)):
-            ids.setdefault(number, []).append(int(message_id))
+            ids.setdefault(number, set()).add(int(message_id))
         for number in sorted(ids):
             found += sorted(ids[number], reverse=True)[:limit]
         if len(found) >= limit:
@@ -52,9 +52,14 @@ def ids_of_keys(using: str, hashes: Sequence[str], *, limit: int) -> list[int]:
     return found
 
 
+def latest_hours(using: str, *, limit: int) -> list[tuple[Any, str, int]]:
+    """Return hour (as the cursor gives it), queue and id of up to ``limit`` roll-ups, the latest first."""
+    return [(hour, str(queue), int(row)) for hour, queue, row in fetch(using, _dialect(using).latest_hours(limit))]
+
+
 def _ids_of(using: str, places: list[Place], limit: int, overdue: list[int]) -> list[int]:
     rows: list[list[tuple[Any, int]]] = [[] for _ in places]
-    for number, moment, message_id in fetch(using, dialect_of(connections[using]).first_ids(places, limit, overdue)):
+    for number, moment, message_id in fetch(using, _dialect(using).first_ids(places, limit, overdue)):
         rows[number].append((moment, int(message_id)))
     ids: list[int] = []
     for place, listed in zip(places, rows, strict=True):
@@ -64,12 +69,16 @@ def _ids_of(using: str, places: list[Place], limit: int, overdue: list[int]) -> 
     return ids
 
 
+def _dialect(using: str) -> Dialect:
+    return dialect_of(connections[using])
+
+
 def _filled(using: str, places: list[Place], *, most: int, overdue: list[int]) -> Iterator[list[Place]]:
     """Cut the places into what one statement may read; of many only those that have messages."""
     if len(places) <= most or overdue:
         yield from chunks(places, most)
         return
-    dialect = dialect_of(connections[using])
+    dialect = _dialect(using)
     for some in chunks(places, AT_ONCE):
         [counts] = fetch(using, dialect.counts(some, 1))
         yield from chunks((place for place, count in zip(some, counts, strict=True) if count), most)

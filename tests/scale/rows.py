@@ -13,6 +13,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
+from django.db.models import AutoField, BooleanField
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import key_hash
@@ -353,6 +354,7 @@ class Builder:
     def _insert(self, model: type[Any], count: int, **columns: str) -> None:
         """Insert rows 0 to count - 1 of these columns, each SQL of n."""
         quote = connection.ops.quote_name
+        columns = self._unsaid(model, columns) | columns
         names = ", ".join(quote(name) for name in columns)
         for first in range(0, count, AT_ONCE):
             last = min(first + AT_ONCE, count) - 1
@@ -363,6 +365,17 @@ class Builder:
                 f"WHERE a.i <= {(last - first) // 1000}) "
                 f"SELECT {', '.join(columns.values())} FROM numbers WHERE n <= {last}"
             )
+
+    def _unsaid(self, model: type[Any], said: dict[str, str]) -> dict[str, str]:
+        """What must stand in columns that nobody has said, and that have no default."""
+        found = {}
+        for field in model._meta.concrete_fields:
+            if field.column in said or field.null or field.has_db_default() or isinstance(field, AutoField):
+                continue
+            found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.dialect.now}.get(
+                field.get_internal_type(), "FALSE" if isinstance(field, BooleanField) else "0"
+            )
+        return found
 
     @staticmethod
     def _run(sql: str) -> None:
