@@ -23,8 +23,6 @@ class State:
     label: Any
     title: Any
     none: Any
-    order: tuple[str, ...]
-    """Order within one range of the claim index: both ways it is read without sorting."""
 
 
 WAITING = "waiting"
@@ -32,8 +30,6 @@ TAKEN = "taken"
 DEAD = "dead"
 FINISHED = "finished"
 
-_SOONEST = ("available_at", "id")
-_LATEST = ("-available_at", "-id")
 
 STATES = {
     state.name: state
@@ -46,7 +42,6 @@ STATES = {
             pgettext_lazy("message state", "stuck"),
             _("Stuck messages"),
             _("No message is stuck: no lease is over."),
-            _SOONEST,
         ),
         State(
             "dead",
@@ -56,7 +51,6 @@ STATES = {
             pgettext_lazy("message state", "dead"),
             _("Dead letters"),
             _("No message is dead."),
-            _LATEST,
         ),
         State(
             "running",
@@ -66,7 +60,6 @@ STATES = {
             pgettext_lazy("message state", "running"),
             _("Running messages"),
             _("No message is running."),
-            _SOONEST,
         ),
         State(
             "ready",
@@ -76,7 +69,6 @@ STATES = {
             pgettext_lazy("message state", "ready"),
             _("Ready messages"),
             _("No message is ready."),
-            _SOONEST,
         ),
         State(
             "delayed",
@@ -86,7 +78,6 @@ STATES = {
             pgettext_lazy("message state", "delayed"),
             _("Delayed messages"),
             _("No message is delayed."),
-            _SOONEST,
         ),
         State(
             "done",
@@ -96,7 +87,6 @@ STATES = {
             pgettext_lazy("message state", "done"),
             _("Done messages"),
             _("No message is done, or all were archived."),
-            _LATEST,
         ),
     )
 }

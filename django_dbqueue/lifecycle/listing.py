@@ -40,16 +40,19 @@ def first_ids(using: str, state: str, ranges: Iterable[Range], *, limit: int) ->
 
 def ids_of_keys(using: str, hashes: Sequence[str], *, limit: int) -> list[int]:
     """Return up to ``limit`` ids of messages with these hashes of keys: each key's together, the latest first."""
-    dialect, found = _dialect(using), list[int]()
-    for some in chunks(hashes, _KEYS_AT_ONCE):
-        ids: dict[int, set[int]] = {}
-        for number, message_id in fetch(using, dialect.latest_of_keys(some, limit)):
-            ids.setdefault(number, set()).add(int(message_id))
-        for number in sorted(ids):
-            found += sorted(ids[number], reverse=True)[:limit]
-        if len(found) >= limit:
-            return found[:limit]
-    return found
+    few = min(limit, ROWS_AT_ONCE // _KEYS_AT_ONCE)
+    ids = _ids_by_key(using, hashes, few)
+    if few < limit:
+        ids |= _ids_by_key(using, [each for each, found in ids.items() if len(found) >= few], limit)
+    return [message_id for each in hashes for message_id in ids.get(each, ())][:limit]
+
+
+def _ids_by_key(using: str, hashes: Sequence[str], limit: int) -> dict[str, list[int]]:
+    ids: dict[str, set[int]] = {}
+    for some in chunks(hashes, max(1, min(_KEYS_AT_ONCE, ROWS_AT_ONCE // limit))):
+        for number, message_id in fetch(using, _dialect(using).latest_of_keys(some, limit)):
+            ids.setdefault(some[number], set()).add(int(message_id))
+    return {each: sorted(found, reverse=True)[:limit] for each, found in ids.items()}
 
 
 def latest_hours(using: str, *, limit: int) -> list[tuple[Any, str, int]]:

@@ -18,6 +18,7 @@ from django.db.models import AutoField, BooleanField
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import key_hash
 from django_dbqueue.models import (
+    ALL_QUEUES,
     ArchivedMessage,
     BulkOperation,
     Failure,
@@ -27,6 +28,7 @@ from django_dbqueue.models import (
     QueueMinute,
     QueueStatistic,
     Schedule,
+    StatisticProgress,
     Worker,
 )
 from django_dbqueue.models.fields import clock, to_column
@@ -46,6 +48,7 @@ TABLES: Final = (
     Queue,
     Schedule,
     Worker,
+    StatisticProgress,
     LogEntry,
 )
 AT_ONCE: Final = 500_000
@@ -269,16 +272,21 @@ class Builder:
         hour = self._back_from({"minute": 0}, f"-3600 * {step}")
         minute = self._back_from({}, f"-60 * {step}")
         histogram = "'[480,60]'"
-        self._insert(QueueStatistic, queues * self.size.hours, queue=self._spread(), hour=hour, **counts, **times)
+        # the first of each hour and minute is of all queues together
+        name = f"CASE WHEN n %% {queues} = 0 THEN '{ALL_QUEUES}' ELSE {self._spread()} END"
+        self._insert(QueueStatistic, queues * self.size.hours, queue=name, hour=hour, **counts, **times)
         self._insert(
             QueueMinute,
             queues * self.size.minutes,
-            queue=self._spread(),
+            queue=name,
             minute=minute,
+            shown="TRUE",
             **counts,
             wait=histogram,
             run=histogram,
         )
+
+        self._insert(StatisticProgress, 1, id="1", fresh_to=self.dialect.now, settled_to=self._at("-60"))
 
     def _workers_queues_and_schedules(self) -> None:
         queues = ",".join(name_of(number) for number in range(self.size.queues))
