@@ -7,7 +7,6 @@ count says so with a plus sign.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -79,9 +78,8 @@ def walk_of(request: HttpRequest, using: str) -> Walk:
 class BoundedChangeList(ChangeList):
     """A change list over ids that were found by bounded reads; subclasses say which."""
 
-    heavy: tuple[str, ...] = HEAVY
     ids: list[int]
-    heavy: Sequence[str] = HEAVY
+    heavy: tuple[str, ...] = HEAVY
     """Columns that the list doesn't show, and need not be read."""
 
     def find_ids(self, request: HttpRequest) -> list[int]:
