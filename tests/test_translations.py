@@ -11,7 +11,8 @@ from tests.translations import PACKAGE, Text, entries, holes, said
 
 DIRECTORY = PACKAGE / "locale" / "de" / "LC_MESSAGES"
 UPDATE = (
-    "run: cd django_dbqueue; django-admin makemessages -l de --no-location; (translate;) django-admin compilemessages"
+    "In django_dbqueue/ run: django-admin makemessages -l de --no-location --no-obsolete; translate; "
+    "run: django-admin compilemessages. (makemessages finds no text inside an f-string: take it out.)"
 )
 
 

@@ -95,7 +95,8 @@ class Ordering:
         why_not = _why_not(verb, selection)
         count = Capped(0, bulk.COUNTED) if why_not else bulk.count(self.alias, selection)
         if not count:
-            messages.warning(request, f"{verb.label}: {why_not or _('There is nothing to do: no message matches.')}")
+            why_not = why_not or _("There is nothing to do: no message matches.")
+            messages.warning(request, f"{verb.label}: {why_not}")
             return HttpResponseRedirect(back)
         number, expected = secrets.token_hex(16), int(count) + count.more
         ticket = Ticket(number, str(request.user.pk), verb.name, str(selection), expected, back)
