@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from django_dbqueue.databases.base import Dialect
@@ -163,10 +163,11 @@ def postgresql_rights(table: str) -> Statement:
 
 
 def sqlite_pragmas() -> Statement:
-    """How this connection writes: ``synchronous`` as a number, ``journal_mode`` as a word."""
+    """How this connection writes: ``synchronous`` as a number, ``journal_mode`` as a word, waits in milliseconds."""
     return Statement(
         "SELECT 'synchronous', synchronous FROM pragma_synchronous UNION ALL "
-        "SELECT 'journal_mode', journal_mode FROM pragma_journal_mode",
+        "SELECT 'journal_mode', journal_mode FROM pragma_journal_mode UNION ALL "
+        "SELECT 'busy_timeout', timeout FROM pragma_busy_timeout",
         (),
     )
 
@@ -178,13 +179,18 @@ def explained(vendor: str, statement: Statement) -> Statement:
 
 
 def waits_briefly(vendor: str, seconds: int) -> Statement:
-    """Let what the transaction still does wait for nobody's locks for longer."""
-    if vendor == "postgresql":
-        return Statement(f"SET LOCAL lock_timeout = '{seconds}s'", ())
-    return Statement(f"SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}", ())
+    """Let what comes now (on PostgreSQL: in this transaction) wait for nobody's locks for longer."""
+    words = {
+        "mysql": f"SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}",
+        "postgresql": f"SET LOCAL lock_timeout = '{seconds}s'",
+        "sqlite": f"PRAGMA busy_timeout = {1000 * seconds}",
+    }
+    return Statement(words[vendor], ())
 
 
-def waits_as_before(said: dict[str, str]) -> Statement:
-    """Put back what ``waits_briefly`` changed for a session of MySQL or MariaDB."""
+def waits_as_before(vendor: str, said: Mapping[str, str]) -> Statement:
+    """Put back what ``waits_briefly`` changed for the session."""
+    if vendor == "sqlite":
+        return Statement(f"PRAGMA busy_timeout = {int(said['busy_timeout'])}", ())
     table, row = int(said["lock_wait_timeout"]), int(said["innodb_lock_wait_timeout"])
     return Statement(f"SET SESSION lock_wait_timeout = {table}, innodb_lock_wait_timeout = {row}", ())

@@ -39,10 +39,12 @@ def examine(alias: str | None = None) -> Iterator[Finding]:
         if is_ill:
             return
     connection = connections[alias or _home()]
+    patient = None
     try:
-        yield from _examine(Patient.at(connection))
+        patient = Patient.at(connection)
+        yield from _examine(patient)
     except Error as error:
-        yield replace(_lost(connection.alias, error), check="connection")
+        yield replace((_lost if patient else _silent)(connection.alias, error), check="connection")
 
 
 def _home() -> str:
@@ -139,6 +141,14 @@ def _connection(said: str | None) -> Iterable[Finding]:
         return
     answers = _("%(server)s %(version)s answers.") % {"server": connection.display_name, "version": version}
     yield from judged(check_autocommit(connection), otherwise=answers)
+
+
+def _silent(alias: str, error: Error) -> Finding:
+    return problem(
+        _("The database %(alias)r answers, and says nothing of itself: %(error)s")
+        % {"alias": alias, "error": first_line(error)},
+        _("If it is locked, find out by whom, and ask again."),
+    )
 
 
 def _lost(alias: str, error: Error) -> Finding:

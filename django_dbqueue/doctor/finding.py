@@ -17,11 +17,11 @@ LEVELS: Final = (OK, NOTE, WARNING, PROBLEM)
 class Finding:
     """``found`` says what is, and what follows of it; ``do`` what to do, or is '' where nothing need be done."""
 
+    check: str = ""
+    """The name of the check, which whoever runs it puts in."""
     level: str
     found: str
     do: str = ""
-    check: str = ""
-    """The name of the check, which whoever runs it puts in."""
 
     def is_at_least(self, level: str) -> bool:
         """Whether it matters so much."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from sqlite3 import SQLITE_BUSY
 from typing import Any, Final
 
 from django.db import Error, transaction
@@ -29,15 +30,12 @@ NOBODYS: Final = ":nobody"
 WAITS: Final = 3
 """Seconds that a check waits for a lock at most."""
 _MYSQL: Final = (
-    "default_storage_engine",
-    "hostname",
     "innodb_lock_wait_timeout",
     "innodb_read_only",
     "lock_wait_timeout",
     "offline_mode",
     "read_only",
     "super_read_only",
-    "time_zone",
     "transaction_read_only",
     "tx_read_only",
     "wait_timeout",
@@ -47,7 +45,6 @@ _POSTGRESQL: Final = (
     "default_transaction_read_only",
     "idle_session_timeout",
     "in_hot_standby",
-    "lock_timeout",
     "statement_timeout",
 )
 _DENIED: Final = (1044, 1045, 1142, 1143, 1227, 1370)
@@ -101,19 +98,18 @@ class Patient:
 
     @contextmanager
     def looked_at(self) -> Iterator[None]:
-        """Look in a transaction that waits for nobody's locks for long, and is rolled back."""
-        if self.vendor == "sqlite":  # a transaction would take the write lock
-            yield
-            return
-        with short_transaction(self.alias):
+        """Look without waiting long for anybody's locks; on servers in a transaction that is rolled back."""
+        is_sqlite = self.vendor == "sqlite"  # where a transaction would take the write lock
+        with nullcontext() if is_sqlite else short_transaction(self.alias):
             run(self.alias, waits_briefly(self.vendor, WAITS))
             try:
                 yield
             finally:
-                if self.vendor == "mysql":
+                if self.vendor != "postgresql":
                     with suppress(Error):  # a session that is gone needs nothing put back
-                        run(self.alias, waits_as_before(self.said))
-                transaction.set_rollback(True, using=self.alias)
+                        run(self.alias, waits_as_before(self.vendor, self.said))
+                if not is_sqlite:
+                    transaction.set_rollback(True, using=self.alias)
 
 
 def leases() -> dict[str, float]:
@@ -130,7 +126,7 @@ def is_denied(error: Error) -> bool:
 
 def has_waited(error: Error) -> bool:
     """Whether somebody's lock was waited for in vain."""
-    return _is(error, _WAITED, _WAITED_STATES)
+    return _is(error, _WAITED, _WAITED_STATES) or getattr(error.__cause__, "sqlite_errorcode", None) == SQLITE_BUSY
 
 
 def first_line(error: BaseException) -> str:

@@ -86,7 +86,7 @@ def _may_work(lacks: list[str], patient: Patient) -> Finding:
 
 @examines("storage", on=MYSQL, needs_tables=True)
 def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether every table has transactions and row locks, and the next one would."""
+    """Ask whether every table has transactions and row locks."""
     yield from judged(
         mysql.check_engines(patient.connection, tables()),
         otherwise=_("All tables are stored by InnoDB."),

@@ -66,7 +66,7 @@ def test_json_has_an_object_a_line_for_each_finding() -> None:
     code, said = doctor("--json")
     findings: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
     assert code == 1
-    assert all(list(each) == ["level", "found", "do", "check"] for each in findings)
+    assert all(list(each) == ["check", "level", "found", "do"] for each in findings)
     assert [each["check"] for each in findings if each["level"] == "warning"] == ["settings"]
     assert "backoff_max" in findings[0]["found"]
     assert findings[0]["do"]

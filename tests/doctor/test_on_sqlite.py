@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connections
 
+from django_dbqueue.doctor import patient as doctors_patient
 from django_dbqueue.doctor import versions
+from django_dbqueue.doctor.examining import examine
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.doctor.servers import writable_on_sqlite
 from tests.doctor.conftest import examined, levels, run, wrong
@@ -83,6 +85,42 @@ def test_a_writer_at_work_keeps_the_doctor_from_nothing(
     run(other_connection, "BEGIN IMMEDIATE", "UPDATE django_dbqueue_message SET priority = 1")
     assert wrong(examined()) == []
     run(other_connection, "ROLLBACK")
+
+
+def test_a_file_that_somebody_has_locked_keeps_the_doctor_waiting_once_and_is_told(
+    session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper
+) -> None:
+    del other_connection.settings_dict["OPTIONS"]["init_command"]  # which asks for the write-ahead log again
+    run(session, "PRAGMA journal_mode = DELETE", "PRAGMA busy_timeout = 100")
+    try:
+        run(other_connection, "BEGIN EXCLUSIVE")
+        found = examined()
+        assert levels(found, "connection") == ["ok", "problem"]
+        assert "database is locked" in found["connection"][1].found
+    finally:
+        other_connection.close()
+        run(session, "PRAGMA journal_mode = WAL")
+
+
+def test_a_lock_that_comes_in_the_middle_is_waited_for_briefly_by_each_look(
+    session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctors_patient, "WAITS", 0)
+    del other_connection.settings_dict["OPTIONS"]["init_command"]
+    run(session, "PRAGMA journal_mode = DELETE")
+    looks = examine("default")
+    try:
+        first = next(finding for finding in looks if finding.check == "durability")
+        assert first.level == "ok"
+        run(other_connection, "BEGIN EXCLUSIVE")
+        waited = [finding.check for finding in looks if "Somebody's lock" in finding.found]
+        assert {"migrations", "claim-plan", "workers"} <= set(waited)
+    finally:
+        other_connection.close()
+        with session.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout")
+            assert cursor.fetchone() == (20_000,), "as it was"
+        run(session, "PRAGMA journal_mode = WAL")
 
 
 def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -78,12 +79,14 @@ KIND, DATABASE, FINDINGS = ILL[settings.TEST_DATABASE]
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
-    with KIND.running() as server:
-        yield os.environ | {
-            "DJANGO_SETTINGS_MODULE": "tests.settings",
-            "DBQUEUE_TEST_URL": server.url,
-            "DBQUEUE_TEST_NAME": DATABASE,
-        }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")  # the words in which MariaDB says when a transaction began
+        with KIND.running() as server:
+            yield os.environ | {
+                "DJANGO_SETTINGS_MODULE": "tests.settings",
+                "DBQUEUE_TEST_URL": server.url,
+                "DBQUEUE_TEST_NAME": DATABASE,
+            }
 
 
 def manage(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
@@ -121,3 +124,27 @@ def test_every_ill_of_the_server_is_told(environment: dict[str, str]) -> None:
         assert all(each["do"] for each in wrong)
     well = {check for check, each in found.items() if all(one["level"] in {"ok", "note"} for one in each)}
     assert {"migrations", "indexes", "rights", "pooler", "clocks"} <= well
+
+
+if settings.TEST_DATABASE == "mariadb":
+
+    def test_the_age_of_a_transaction_is_right_whatever_the_time_zone_of_the_servers_system(
+        environment: dict[str, str],
+    ) -> None:
+        import MySQLdb
+
+        address = urlsplit(environment["DBQUEUE_TEST_URL"])
+        other = MySQLdb.connect(host="127.0.0.1", port=address.port, user="root", database=DATABASE)
+        try:
+            with other.cursor() as cursor:
+                cursor.execute("SELECT @@system_time_zone, TIMESTAMPDIFF(HOUR, UTC_TIMESTAMP(), SYSDATE())")
+                [(zone, hours)] = cursor.fetchall()
+                assert zone in {"EST", "EDT"}
+                assert hours < 0
+                cursor.execute("CREATE TABLE IF NOT EXISTS held (id int) ENGINE=InnoDB")
+                cursor.execute("BEGIN")
+                cursor.execute("SELECT id FROM held FOR UPDATE")
+            [finding] = doctor(environment)["oldest-transaction"]
+            assert finding["level"] == "ok", finding["found"]
+        finally:
+            other.close()
