@@ -12,6 +12,7 @@ from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import display
@@ -45,7 +46,7 @@ class FailureChangeList(BoundedChangeList):
 class FailureAdmin(ReadOnlyAdmin):
     """Groups of failures, counted by their newest events."""
 
-    list_display = ("kind", "place_shown", "queue", "count", "dead", "last_seen", "first_seen", "example")
+    list_display = ("kind", "place_shown", "queue", "count", "dead", "example", "last_seen", "first_seen")
     list_display_links = ("kind",)
     list_filter = (QueueFilter,)
     list_per_page = 25
@@ -60,6 +61,7 @@ class FailureAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
+        changelist.title = capfirst(str(self.opts.verbose_name_plural))
         self._look_at(request, changelist.result_list)
         return changelist
 
@@ -135,11 +137,11 @@ class FailureAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("exception"))
     def kind(self, obj: Any) -> str:
-        return str(obj.shown_exception)
+        return format_html('<span class="dbqueue-place">{}</span>', obj.shown_exception)
 
     @admin.display(description=_("place"), empty_value=display.NOTHING)
     def place_shown(self, obj: Any) -> str | None:
-        return obj.shown_place or None
+        return format_html('<span class="dbqueue-place">{}</span>', obj.shown_place) if obj.shown_place else None
 
     @admin.display(description=_("failures"))
     def count(self, obj: Any) -> str:

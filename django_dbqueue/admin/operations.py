@@ -73,7 +73,8 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         return OperationChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
+        words = {"cap": LIST_CAP, "title": capfirst(str(self.opts.verbose_name_plural))}
+        return super().changelist_view(request, {**words, **(extra_context or {})})
 
     def get_urls(self) -> list[URLPattern]:
         stop = path("<int:pk>/stop/", self.admin_site.admin_view(self.stop), name="django_dbqueue_bulkoperation_stop")

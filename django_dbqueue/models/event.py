@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.lifecycle.fingerprint import names_class
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 
@@ -26,7 +27,9 @@ class Failure(models.Model):
         indexes = (models.Index(fields=("queue", "id"), name="dbqueue_failure_newest"),)
 
     def __str__(self) -> str:
-        return f"{self.exception} in {self.queue}"
+        """Name the class, or, where somebody's words stand for it, which may tell of payloads, the number."""
+        known = names_class(self.exception, self.place, "exception")
+        return f"{self.exception if known else f'#{self.pk}'} in {self.queue}"
 
 
 class MessageEvent(models.Model):

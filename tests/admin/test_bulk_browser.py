@@ -36,10 +36,9 @@ def fail_many(number: int = NUMBER) -> None:
     Message.objects.enqueue_many((Envelope({"order": n}, max_reads=1) for n in range(3)), queue="mail")
     for queue, error in (("payments", CardDeclined("card 17 was declined")), ("mail", TimeoutError("no answer"))):
         while messages := Message.objects.claim(500, queue=queue):
-            try:
+            with pytest.raises(type(error)) as raised:
                 raise error
-            except Exception as raised:
-                assert not Message.objects.nack(messages, error=raised)
+            assert not Message.objects.nack(messages, error=raised.value)
 
 
 def take_steps(start_worker: Callable[..., Any], number: int) -> None:
@@ -68,9 +67,7 @@ def assert_stopped_half_way(moved: int, start_worker: Callable[..., Any]) -> Non
     assert Message.objects.dead("mail").count() == 3
 
 
-def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(
-    page: Page, start_worker: Callable[..., Any]
-) -> None:
+def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(page: Page, start_worker: Callable[..., Any]) -> None:
     fail_many()
     page.log_in()
     page.open(url("changelist", model="failure"))
