@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.apps import apps
+from django.contrib.admin import site
 from django.utils import translation
 from django.utils.text import capfirst
 
+from tests.admin.conftest import url
 from tests.admin.crawl import crawl
 from tests.admin.world import fill
 
@@ -76,6 +78,21 @@ def test_no_page_keeps_its_english(browser: Client, settings: Any) -> None:
         before = set(english[path])
         kept |= {piece: path for piece in pieces if piece in before and is_ours(piece)}
     assert not kept, "\n".join(f"{piece!r} on {path}" for piece, path in kept.items())
+
+
+@pytest.mark.django_db
+def test_nor_does_a_page_that_has_nothing_to_show(browser: Client, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "de"
+    ours = [model for model in site._registry if model._meta.app_label == "django_dbqueue"]
+    paths = ["/admin/django_dbqueue/", *(url("changelist", model=model._meta.model_name or "") for model in ours)]
+    for path in paths:
+        pieces = {}
+        for language in ("en", "de"):
+            with translation.override(language):
+                pieces[language] = Said(browser.get(path).content.decode()).pieces
+        assert pieces["en"], path
+        kept = [piece for piece in pieces["de"] if piece in pieces["en"] and is_ours(piece)]
+        assert not kept, (path, kept)
 
 
 @pytest.mark.django_db
