@@ -80,7 +80,8 @@ def _ack_undecided(*, queue: str, message_id: int, **_: Any) -> None:
 
 
 def _operator_acted(*, verb: str, queue: str, by: str, reason: str, count: int, **_: Any) -> None:
-    what = f"{count} messages of {queue}" if count else f"queue {queue}"
+    messages = "1 message" if count == 1 else f"{count} messages"
+    what = f"{messages} of {queue}" if count else f"queue {queue}"
     _say(
         logging.INFO, "operator", "%s by %s: %s%s", verb, by, what, f" ({reason})" if reason else "",
         verb=verb, queue=queue, by=by, reason=reason, count=count,

@@ -9,8 +9,10 @@ import os
 import re
 import socket
 import sys
+import threading
 from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final
@@ -21,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
 from django_dbqueue.management.options import chosen_alias, unreadable
+from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1
 """The database can't be read, or something is not as it was told or as it should be."""
@@ -76,9 +79,11 @@ class ConsoleCommand(BaseCommand):
             self.stderr.write(_("Interrupted."))
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            # Python would flush what is left once more at its end, and complain
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _write_no_more()
             sys.exit(EXIT_PIPE)
+        except OSError as error:
+            _write_no_more()
+            raise CommandError(_("Can't read or write: %(error)s") % {"error": error}) from error
 
     def say(self, document: dict[str, Any], *, as_json: bool, text: str) -> None:
         """Print a result, for programs or for people."""
@@ -98,6 +103,22 @@ class ConsoleCommand(BaseCommand):
         answer = sys.stdin.readline()
         if answer.strip().lower() not in {"y", "yes", _("y"), _("yes")}:
             raise CommandError(_("Nothing was changed."), returncode=EXIT_WRONG)
+
+
+def _write_no_more() -> None:
+    """Keep Python from flushing what is left once more at its end, and from complaining then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def stop_signals() -> Iterator[StopSignals]:
+    """Count stop signals, so that the work can stop between two steps; in another thread than the first none come."""
+    stop = StopSignals()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    with stop:
+        yield stop
 
 
 def add_by(parser: ArgumentParser) -> None:
@@ -123,12 +144,15 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     there = set(known)
     for name in names:
         if name not in there:
-            close = get_close_matches(name, sorted(there), n=1)
-            hint = " " + _("Did you mean %(queue)r?") % {"queue": close[0]} if close else ""
-            raise CommandError(
-                _("There is no queue %(queue)r: it has no message, no worker and no row.") % {"queue": name} + hint,
-                returncode=EXIT_NOTHING,
-            )
+            text = _("There is no queue %(queue)r: it has no message, no worker and no row.") % {"queue": name}
+            raise CommandError(with_hint(text, name, there), returncode=EXIT_NOTHING)
+
+
+def with_hint(text: str, name: str, known: Iterable[str]) -> str:
+    """Return the text, with the name of a queue that may have been meant, where no queue has this one."""
+    there = sorted(known)
+    close = [] if name in there else get_close_matches(name, there, n=1)
+    return text + (" " + _("Did you mean %(queue)r?") % {"queue": close[0]} if close else "")
 
 
 def plain(text: object) -> str:

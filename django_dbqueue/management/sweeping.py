@@ -17,6 +17,7 @@ from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -26,11 +27,12 @@ from django_dbqueue.management.console import (
     add_by,
     operator,
     plain,
+    stop_signals,
+    with_hint,
 )
 from django_dbqueue.management.options import one_line, whole
 from django_dbqueue.management.progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.worker.shutdown import StopSignals
 
 MAX_ID: Final = 2**63 - 1
 TOLD: Final = 20
@@ -110,7 +112,7 @@ class SweepCommand(ConsoleCommand):
             count = f"{said['limit']:,}" if said["limit"] and said["limit"] < found else str(found)
             where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
             if not found:
-                self._nothing(said)
+                self._nothing(alias, said)
         self.confirm(self.question(count, where), yes=said["yes"])
         self._sweep(alias, said, sweep.Order(self.verb, by, said.get("reason") or ""))
 
@@ -133,7 +135,7 @@ class SweepCommand(ConsoleCommand):
 
     def _count(self, alias: str, said: dict[str, Any]) -> None:
         """Tell how many it would be, page by page; nothing is locked."""
-        with StopSignals() as stop:
+        with stop_signals() as stop:
             count = 0
             for found in self._standing(alias, said):
                 count += found
@@ -143,7 +145,7 @@ class SweepCommand(ConsoleCommand):
                     break
         count = min(count, said["limit"] or count)
         if not count:
-            self._nothing(said)
+            self._nothing(alias, said)
         text = _("%(count)s would be moved; nothing was changed.") % {"count": f"{count:,}"}
         self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
 
@@ -153,18 +155,19 @@ class SweepCommand(ConsoleCommand):
             return
         yield from sweep.count_in_state(alias, said["queue"], said["state"])
 
-    def _nothing(self, said: dict[str, Any]) -> None:
+    def _nothing(self, alias: str, said: dict[str, Any]) -> None:
         if said["ids"]:
             text = _("None of these messages can be moved so.")
         else:
             text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
+            text = with_hint(text, said["queue"], queues_in_use(alias))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
     def _sweep(self, alias: str, said: dict[str, Any], order: sweep.Order) -> None:
         swept = Swept()
         error: Error | None = None
         total = len(set(said["ids"])) or said["limit"]
-        with StopSignals() as stop, shown_progress() as progress:
+        with stop_signals() as stop, shown_progress() as progress:
             try:
                 for step in self._steps(alias, said, order):
                     swept.add(step)

@@ -79,6 +79,17 @@ def run_alone_into(writer: int, env: dict[str, str], name: str) -> subprocess.Co
         os.close(writer)
 
 
+if Path("/dev/full").exists():
+
+    def test_a_disk_that_is_full_is_named_in_a_sentence(worker_env: dict[str, str]) -> None:
+        with Path("/dev/full").open("w") as full:
+            ended = start(worker_env, "queue_status", stdout=full, stderr=subprocess.PIPE)
+        _, complaint = ended.communicate(timeout=60)
+        assert ended.returncode == 1
+        assert complaint.startswith("CommandError: Can't read or write: ")
+        assert len(complaint.splitlines()) == 1
+
+
 @every_command
 def test_a_server_that_is_away_is_named_in_a_sentence(name: str, worker_env: dict[str, str], tmp_path: Path) -> None:
     away = {"DBQUEUE_TEST_NAME": str(tmp_path / "nowhere" / "db.sqlite3")}

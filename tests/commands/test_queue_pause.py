@@ -48,6 +48,16 @@ def test_who_does_it_is_the_account_and_the_host(monkeypatch: pytest.MonkeyPatch
     assert Queue.objects.get(pk=QUEUE).paused_by == "ann@web-3"
 
 
+def test_an_account_that_has_no_name_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting()
+    for name in ("SUDO_USER", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_001)
+    monkeypatch.setattr("socket.gethostname", lambda: "pod-1")
+    pause(QUEUE, "--reason", "why")
+    assert Queue.objects.get(pk=QUEUE).paused_by == "uid 4000000001@pod-1"
+
+
 def test_the_first_who_paused_it_stays_and_the_second_is_told() -> None:
     waiting()
     pause(QUEUE, "--reason", "first", "--by", "ann")

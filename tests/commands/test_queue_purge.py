@@ -132,4 +132,4 @@ def test_it_is_logged_with_who_and_how_many(caplog: pytest.LogCaptureFixture) ->
         purge(QUEUE, "--older-than", "7d", "--yes", "--by", "ann")
         purge(QUEUE, "--older-than", "7d", "--yes", "--by", "ann")
     told = [record.getMessage() for record in caplog.records if getattr(record, "event", "") == "operator"]
-    assert told == [f"purge by ann: 1 messages of {QUEUE}"]
+    assert told == [f"purge by ann: 1 message of {QUEUE}"]

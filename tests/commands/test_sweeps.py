@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
@@ -260,6 +261,35 @@ def test_a_wrong_order_is_refused_by_name_and_changes_nothing(verb: str, argumen
     assert state_of(message) == "dead"
 
 
+def test_a_queue_that_may_have_been_meant_is_proposed() -> None:
+    dead(queue="emails")
+    for asked in (
+        run("queue_requeue", "--queue", "emials", "--state", "dead", "--all", "--yes"),
+        run("queue_requeue", "--queue", "emials", "--state", "dead", "--dry-run"),
+        run("queue_purge", "emials", "--older-than", "0", "--yes"),
+        run("queue_purge", "emials", "--older-than", "0", "--dry-run"),
+        run("queue_peek", "emials"),
+    ):
+        assert (asked.code, asked.err.endswith(" Did you mean 'emails'?\n")) == (3, True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_thread_than_the_first_can_order_it_too() -> None:
+    message = dead()
+    ended: list[Ended] = []
+
+    def order() -> None:
+        try:
+            ended.append(requeue(str(message.pk), "--yes"))
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=order)
+    thread.start()
+    thread.join(60)
+    assert [each.out for each in ended] == ["1 message requeued.\n"]
+
+
 def test_a_drop_without_a_reason_is_refused() -> None:
     message = dead()
     for reason in ((), ("--reason", " ")):
@@ -275,8 +305,8 @@ def test_what_was_done_is_logged_with_who_and_why(caplog: pytest.LogCaptureFixtu
         requeue(ids[0], "--yes")  # which can't be done
     told = [record for record in caplog.records if getattr(record, "event", "") == "operator"]
     assert sorted(record.getMessage() for record in told) == [
-        "drop by ann: 1 messages of other (line is down)",
-        f"drop by ann: 1 messages of {QUEUE} (line is down)",
+        "drop by ann: 1 message of other (line is down)",
+        f"drop by ann: 1 message of {QUEUE} (line is down)",
     ]
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain
+from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
 from django_dbqueue.management.options import whole
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
@@ -63,13 +63,12 @@ class Command(ConsoleCommand):
         now = clock(alias)
         StreamClaim.objects.using(alias).join(messages)
         reasons = _reasons(messages, now) if said["why"] else {}
-        near = [] if messages else get_close_matches(said["queue"], queues_in_use(alias), n=1)
         for message in messages:
             show = _as_json if said["json"] else _as_text
             reason = reasons.get(message.pk)
             self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"], reason=reason))
         if not messages:
-            self.stderr.write(_nothing(said, near))
+            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(alias)))
             sys.exit(EXIT_NOTHING)
 
     def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:
@@ -93,14 +92,11 @@ def _state_of(message: Message, now: datetime) -> str:
     return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
 
 
-def _nothing(said: dict[str, Any], near: list[str]) -> str:
+def _nothing(said: dict[str, Any]) -> str:
     where = {"queue": said["queue"], "state": said["state"] or ("live" if said["key"] is not None else "ready")}
-    text = _("No message of queue %(queue)r is %(state)s.") % where
     if said["key"] is not None:
-        text = _("No message of queue %(queue)r with this key is %(state)s.") % where
-    if near and near[0] != said["queue"]:
-        text += " " + _("Did you mean %(queue)r?") % {"queue": near[0]}
-    return text
+        return _("No message of queue %(queue)r with this key is %(state)s.") % where
+    return _("No message of queue %(queue)r is %(state)s.") % where
 
 
 def _reasons(messages: list[Message], now: datetime) -> dict[int, Why]:

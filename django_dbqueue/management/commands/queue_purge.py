@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
+from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -22,11 +23,12 @@ from django_dbqueue.management.console import (
     ConsoleCommand,
     add_by,
     operator,
+    stop_signals,
+    with_hint,
 )
 from django_dbqueue.management.options import age, one_line, whole
 from django_dbqueue.management.progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.worker.shutdown import StopSignals
 
 STATES: Final = {False: ("done",), True: ("done", "dead")}
 """What goes, by whether --dead was said."""
@@ -64,7 +66,7 @@ class Command(ConsoleCommand):
         self.confirm(question % words, yes=said["yes"])
         moved = dict.fromkeys(STATES[said["dead"]], 0)
         error: Error | None = None
-        with StopSignals() as stop, shown_progress() as progress:
+        with stop_signals() as stop, shown_progress() as progress:
             try:
                 for state, count in _moving(alias, queue, said):
                     moved[state] += count
@@ -75,30 +77,30 @@ class Command(ConsoleCommand):
                 if not any(moved.values()):
                     raise
                 error = raised
-        self._report(queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
+        self._report(alias, queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
 
     def _count(self, alias: str, queue: str, said: dict[str, Any]) -> None:
         counts = dict.fromkeys(STATES[said["dead"]], 0)
-        with StopSignals() as stop:
+        with stop_signals() as stop:
             for state in counts:
                 for found in count_old(alias, queue, state, age=said["older_than"]):
                     counts[state] += found
                     if stop.received:
                         sys.exit(EXIT_INTERRUPTED)
         if not any(counts.values()):
-            self._nothing(queue)
+            self._nothing(alias, queue)
         total = min(sum(counts.values()), said["limit"] or sum(counts.values()))
         text = _("%(count)s would be moved; nothing was changed.") % {"count": f"{total:,}"}
         document = {"queue": queue, "dry_run": True, "count": total, **counts}
         self.say(document, as_json=said["json"], text=text)
 
-    def _nothing(self, queue: str) -> None:
-        raise CommandError(
-            _("Queue %(queue)r has no finished message that old.") % {"queue": queue}, returncode=EXIT_NOTHING
-        )
+    def _nothing(self, alias: str, queue: str) -> None:
+        text = _("Queue %(queue)r has no finished message that old.") % {"queue": queue}
+        raise CommandError(with_hint(text, queue, queues_in_use(alias)), returncode=EXIT_NOTHING)
 
     def _report(
         self,
+        alias: str,
         queue: str,
         moved: dict[str, int],
         said: dict[str, Any],
@@ -124,7 +126,7 @@ class Command(ConsoleCommand):
             self.stderr.write(_("Stopped between two steps; the others stand as they stood."))
             sys.exit(EXIT_INTERRUPTED)
         if not total:
-            self._nothing(queue)
+            self._nothing(alias, queue)
 
 
 def _moving(alias: str, queue: str, said: dict[str, Any]) -> Iterator[tuple[str, int]]:
