@@ -32,7 +32,10 @@ _WORDS = re.compile(r"""[^\s"'<>,;(){}\[\]=:]{4,}""")
 _TRACE: Final = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^[ |+]*File "[^"\n]+", line \d+, in [^\s"]+$', re.MULTILINE)
 _RAISED = re.compile(r"[A-Za-z_][\w.<>]*(?=:|$)", re.MULTILINE)
-_SAID = re.compile(r"(?:\w+\.)*(?=[A-Z])\w*(?:Error|Exception|Timeout|TimedOut|Over|Gone|Spent)(?=:)")
+_SAID = re.compile(
+    r"(?:\w+\.)*(?=[A-Z])\w*"
+    r"(?:Error|Exception|Timeout|TimedOut|Over|Gone|Spent|Died|Interrupted|Retry|UndecodableMessage)(?=:)"
+)
 
 
 class Secret(NamedTuple):

@@ -281,6 +281,8 @@ def test_an_error_without_its_message_at_hand_is_an_outline_once_something_is_re
         ("app.errors.NoSuchUserError: hush", f"app.errors.NoSuchUserError: {UNTOLD}"),
         ("LeaseOver: the lease ended", f"LeaseOver: {UNTOLD}"),
         ("TimedOut: send ran longer", f"TimedOut: {UNTOLD}"),
+        ("WorkerDied: the process ended", f"WorkerDied: {UNTOLD}"),
+        ("Interrupted: the worker was stopped", f"Interrupted: {UNTOLD}"),
         ("hush", UNTOLD),
         ("Hush: hush", UNTOLD),
         ("no such user hush@example.org", UNTOLD),

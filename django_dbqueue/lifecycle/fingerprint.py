@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import Final
 
 from django_dbqueue.lifecycle.errors import MAX_ERROR_BYTES, error_text
+from django_dbqueue.masking import UNTOLD, outline
 
 MAX_EXCEPTION: Final = 200
 MAX_PLACE: Final = 300
@@ -82,7 +83,11 @@ def names_class(exception: str, place: str, name: str) -> bool:
     """Tell whether the exception, or the place, of a kind is one, and not the first words of what somebody wrote."""
     if name == "place":
         return exception != "Retry" or _PLACE.fullmatch(place) is not None
-    return _CLASS.match(exception.partition(" (")[0]) is not None
+    name_alone = exception.partition(" (")[0]
+    if _CLASS.match(name_alone) is None:
+        return False
+    # A single word may be a reason that somebody gave; what was raised has a place.
+    return bool(place) or outline(f"{name_alone}:") != UNTOLD
 
 
 def _without_traceback(text: str) -> Kind:

@@ -11,7 +11,8 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from django_dbqueue.admin.contents import EXCERPT
-from django_dbqueue.models import ArchivedMessage, Failure, Message, MessageEvent
+from django_dbqueue.lifecycle.bulk import Selection
+from django_dbqueue.models import ArchivedMessage, BulkOperation, Failure, Message, MessageEvent
 from django_dbqueue.redaction import MARK
 from tests.admin.conftest import url
 from tests.admin.crawl import crawl
@@ -136,13 +137,20 @@ def leaking_world() -> None:
     failure = Failure.objects.first()
     assert first is not None
     assert failure is not None
+    Failure.objects.update(exception=f"no account for {SECRET}", place="")  # of one that was rejected in words
+    BulkOperation.objects.update(selection=str(Selection("dead", failure=failure.pk)))
     MessageEvent.objects.update(message_id=first.pk, detail=error, actor=None, failure_id=failure.pk)
+
+
+def around(text: str) -> str:
+    at = text.index(SECRET)
+    return text[max(0, at - 80) : at]
 
 
 def pages_with_the_secret(client: Client) -> list[str]:
     visits = crawl(client, each=6)
     assert len(visits) > 40
-    return [visit.path for visit in visits if SECRET in visit.text]
+    return [f"{visit.path} …{around(visit.text)}…" for visit in visits if SECRET in visit.text]
 
 
 def test_no_page_at_all_shows_it_without_the_permission(client_with: Callable[..., Client], operator: Any) -> None:
