@@ -15,7 +15,8 @@ from typing import Any, Final
 from django_dbqueue.codecs import MAX_DEPTH
 from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.inlining import COMMENT, inline, literal, raw, render
-from django_dbqueue.databases.words import DEAD, Claim, Statement
+from django_dbqueue.databases.recording import COLUMNS
+from django_dbqueue.databases.words import DEAD, Change, Claim, Statement
 from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
@@ -28,6 +29,7 @@ NAMES: Final = (
     "dbqueue_check_seconds",
     "dbqueue_content_type",
     "dbqueue_take",
+    "dbqueue_give_back",
     "dbqueue_rescue_late",
     "dbqueue_claim",
     "put_message_in_queue",
@@ -156,12 +158,19 @@ def _moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
         "remove": _remove(dialect, words, held, "_id"),
         "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
         "ack": dialect.move(dialect.ack(), held),
+        "record_nack": _record(dialect, dialect.nack(None, None), held),
         "nack": dialect.move(dialect.nack(None, None), held),
         "nack_later": dialect.move(dialect.nack(raw("_delay"), None), held),
         "extend": dialect.move(dialect.extend(raw("_seconds")), held),
         "extend_by_own": dialect.move(dialect.extend(None), held),
         "lock_held": dialect.lock(held),
     }
+
+
+def _record(dialect: Dialect, change: Change, where: Statement) -> Statement:
+    """What a move leaves in the life of a message, which a routine writes before it, in the same transaction."""
+    assert change.event is not None
+    return dialect.record(change.event, where)
 
 
 def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Statement:
@@ -205,17 +214,27 @@ def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
         max_reads=raw(_by_queue(words.max_reads)),
         now=None,
     )
-    late = dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
-    rescue = dialect.rescue(words.lease_over)
     return {
         "claim": dialect.claim(queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
-        "bury": _bury(dialect, words, "_row.id"),
-        "rescue_range": Statement(
-            f"WITH late (id, at) AS MATERIALIZED ({late.sql}) UPDATE {dialect.message} AS m SET {rescue.sql} "
-            f"FROM late WHERE m.id = late.id AND m.status = '{RUNNING}'",
-            late.params + rescue.params,
-        ),
+        **_bury(dialect, words, "_row.id"),
+        "rescue_range": _rescue_range(dialect, words),
     }
+
+
+def _rescue_range(dialect: Dialect, words: Words) -> Statement:
+    """Lock what is late, record it as it stands, and move it: one statement."""
+    names = ("id", "queue", "read_count", "max_reads", "claimed_at", "conn_id", "worker_id")
+    late = dialect.due(names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token"))
+    rescue = dialect.rescue(words.lease_over)
+    assert rescue.event is not None
+    facts, params = dialect.facts(rescue.event)
+    return Statement(
+        f"WITH late ({', '.join(names)}, at) AS MATERIALIZED ({late.sql}), "
+        f"told AS (INSERT INTO {dialect.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
+        f"UPDATE {dialect.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
+        f"WHERE m.id = those.late_id AND m.status = '{RUNNING}'",
+        (*late.params, *params, *rescue.params),
+    )
 
 
 def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]:
@@ -226,23 +245,25 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
     )
     due = f"status = '{NEW}' AND available_at <= {dialect.now}"
     over = f"status = '{RUNNING}' AND available_at <= {dialect.now}"
+    rescue, is_late = dialect.rescue(words.lease_over), Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
         "due": _unlocked(dialect, dialect.due(("id",), queue, NEW, priority, raw("_page"))),
         "try_due": _lock_by_id(dialect, "id INTO _id", due, dialect.skip_locked),
         "lock_due": _lock_by_id(dialect, counts, due, dialect.lock_row),
         "take": dialect.take_ids([row], take),
-        "bury": _bury(dialect, words, "_id"),
+        **_bury(dialect, words, "_id"),
         "late": _unlocked(dialect, dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)),
         "try_late": _lock_by_id(dialect, "id INTO _id", over, dialect.skip_locked),
-        "rescue": dialect.move(dialect.rescue(words.lease_over), Statement(f"id = %s AND {over}", (row,))),
+        "record_rescue": _record(dialect, rescue, is_late),
+        "rescue": dialect.move(rescue, is_late),
     }
 
 
-def _bury(dialect: Dialect, words: Words, name: str) -> Statement:
+def _bury(dialect: Dialect, words: Words, name: str) -> dict[str, Statement]:
     """What a claim does with a row that had no read left, after it took it."""
-    change = dialect.bury(words.spent_before)
-    return dialect.move(change, Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),)))
+    change, where = dialect.bury(words.spent_before), Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),))
+    return {"record_bury": _record(dialect, change, where), "bury": dialect.move(change, where)}
 
 
 def _unlocked(dialect: Dialect, statement: Statement) -> Statement:

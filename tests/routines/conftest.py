@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ON_SERVERS = [
     "test_conformance.py",
     "test_cost.py",
+    "test_events.py",
     "test_grants.py",
     "test_input.py",
     "test_install.py",

@@ -84,5 +84,6 @@ def test_no_verb_reads_more_because_of_ten_thousand_other_rows(client: Client, s
     assert Message.objects.count() > 10_000
     crowded = costs(client)
     assert {verb: cost for verb, cost in crowded.items() if cost > max(alone[verb], 1) + 4} == {}
-    assert max(crowded["ack"], crowded["nack"], crowded["delete"], crowded["view"]) == 1
+    assert max(crowded["ack"], crowded["delete"], crowded["view"]) == 1
+    assert crowded["nack"] <= 3  # it is recorded first, with its worker
     assert crowded["get"] <= MOST

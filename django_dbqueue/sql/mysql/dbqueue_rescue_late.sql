@@ -7,7 +7,7 @@ MODIFIES SQL DATA SQL SECURITY DEFINER
 COMMENT '{comment}'
 BEGIN
     -- run to n or dead for leases that are over, but those of this token: a claim must not find again what it has just
-    -- taken with a lease of nothing. Each row is moved by one statement; whoever has it locked keeps it.
+    -- taken with a lease of nothing. Each row is moved by one function; whoever has it locked keeps it.
     DECLARE _id BIGINT;
     DECLARE _now DATETIME(6);
     DECLARE _priority INT DEFAULT {highest};
@@ -31,8 +31,7 @@ BEGIN
                 IF _end THEN
                     SET _end = FALSE; -- settled, or somebody has it
                 ELSE
-                    {rescue};
-                    SET _rescued = _rescued + ROW_COUNT();
+                    SET _rescued = _rescued + dbqueue_give_back(_id);
                 END IF;
                 FETCH late INTO _id, _now;
             END WHILE;

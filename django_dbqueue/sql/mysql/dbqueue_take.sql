@@ -27,6 +27,7 @@ BEGIN
         ELSE
             {take};
             IF _max_reads > 0 AND _read_count >= _max_reads THEN
+                {record_bury};
                 {bury};
             ELSE
                 SET _claims = CONCAT_WS(',', _claims, JSON_OBJECT(

@@ -5,6 +5,7 @@ COMMENT '{comment}'
 BEGIN
     -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
     CALL dbqueue_check_seconds('delay', _delay);
+    {record_nack};
     IF _delay IS NULL THEN
         {nack};
     ELSE

@@ -30,6 +30,7 @@ BEGIN
                 SELECT * FROM taken ORDER BY was_due, id
             LOOP
                 IF _row.max_reads > 0 AND _row.read_count > _row.max_reads THEN
+                    {record_bury};
                     {bury};
                     _moved := _moved + 1;
                 ELSE

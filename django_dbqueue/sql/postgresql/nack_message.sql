@@ -6,6 +6,7 @@ AS $routine$
 BEGIN
     -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
     PERFORM dbqueue_check_seconds('delay', _delay);
+    {record_nack};
     IF _delay IS NULL THEN
         {nack};
     ELSE
