@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.utils.html import format_html
@@ -107,3 +107,13 @@ def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
         label,
         text[:SHOWN],
     )
+
+
+def utc(moment: datetime) -> str:
+    """Return a moment in UTC, to the minute."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def seconds(*values: float | None) -> str:
+    """Return times in seconds to three digits after the point, or a dash where nothing was measured."""
+    return " · ".join(NOTHING if each is None else f"{each:.3f}" for each in values)

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.admin import display
+from django_dbqueue.admin import dashboard, display
 from django_dbqueue.admin.listing import CELL_CAP, walk_of
 from django_dbqueue.admin.pausing import Pausing
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
@@ -124,6 +124,7 @@ class QueueAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         view, prefix = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
         return [
+            path("figures/", view(dashboard.figures), name=f"{prefix}_figures"),
             path("pause/", view(self._apply("pause")), name=f"{prefix}_pause_many"),
             path("resume/", view(self._apply("resume")), name=f"{prefix}_resume_many"),
             path("<str:object_id>/pause/", view(self._ask_one("pause")), name=f"{prefix}_pause"),

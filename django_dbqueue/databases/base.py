@@ -17,6 +17,7 @@ from django_dbqueue.databases.skipping import Skipping
 from django_dbqueue.databases.staging import Staging
 from django_dbqueue.databases.statistics import Statistics
 from django_dbqueue.databases.streaming import Streaming
+from django_dbqueue.databases.watching import Watching
 
 
 class Dialect(
@@ -35,5 +36,6 @@ class Dialect(
     Liveness,
     Streaming,
     Statistics,
+    Watching,
 ):
     """Builds every statement about messages, workers and streams; knows no connection and keeps no state."""

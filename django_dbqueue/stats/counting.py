@@ -39,7 +39,7 @@ _FORGOTTEN: Final = 1_000
 """Minutes' rows that one turn removes at most."""
 _TOGETHER: Final = 300
 """Queues in one statement."""
-_MINUTE: Final = timedelta(minutes=1)
+MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _SHORTEST: Final = timedelta(milliseconds=1)
 _POINTS: Final = (0.5, 0.95, 0.99)
@@ -51,7 +51,7 @@ class Counter:
 
     def __init__(self, using: str) -> None:
         self._using = using
-        self._span = _MINUTE
+        self._span = MINUTE
         """How long a stretch to try: shorter after one that was too full."""
 
     def turn(self) -> bool:
@@ -85,14 +85,14 @@ class Counter:
     def _step_alone(self, reader: Reader) -> bool:
         progress = _with_clock(self._using) or _beginning(self._using)
         now, stood = progress.now, progress.settled_to
-        end = _floor(now - LATE, _MINUTE)
+        end = floor(now - LATE, MINUTE)
         if progress.settled_to < end and _is_between_minutes(progress):
             first = reader.first(progress.settled_to)
-            progress.settled_to = end if first is None else min(end, _floor(first, _MINUTE))
+            progress.settled_to = end if first is None else min(end, floor(first, MINUTE))
         if now - progress.fresh_to >= FRESH_EVERY + BEHIND:
             cells, progress.fresh_to = self._read(reader, max(progress.fresh_to, end), now - BEHIND)
             self._add(cells, shown=True)
-            if progress.settled_to >= end - _MINUTE:  # else its hours still miss some of their minutes
+            if progress.settled_to >= end - MINUTE:  # else its hours still miss some of their minutes
                 self._sum_hours((queue, minute) for queue, minute in cells)
         elif progress.settled_to < end:
             self._settle(reader, progress)
@@ -103,10 +103,10 @@ class Counter:
 
     def _settle(self, reader: Reader, progress: StatisticProgress) -> None:
         """Count on from where the count for good stands; a minute that is through takes the fresh one's place."""
-        minute = _floor(progress.settled_to, _MINUTE)
-        cells, progress.settled_to = self._read(reader, progress.settled_to, minute + _MINUTE)
+        minute = floor(progress.settled_to, MINUTE)
+        cells, progress.settled_to = self._read(reader, progress.settled_to, minute + MINUTE)
         self._add(cells, shown=False)
-        if progress.settled_to < minute + _MINUTE:
+        if progress.settled_to < minute + MINUTE:
             return
         rows = QueueMinute.objects.using(self._using).filter(minute=minute)
         queues = list(rows.values_list("queue", flat=True))
@@ -126,7 +126,7 @@ class Counter:
                 self._span = (end - since) / 2
                 continue
             if rows < ROWS / 4:
-                self._span = min(_MINUTE, self._span * 2)
+                self._span = min(MINUTE, self._span * 2)
             return cells, end
 
     # -- what it writes ------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Counter:
         """Replace the hours of these minutes, and of all queues together, by the sums of their minutes."""
         changed: dict[datetime, set[str]] = {}
         for queue, minute in minutes:
-            changed.setdefault(_floor(minute, _HOUR), {ALL_QUEUES}).add(queue)
+            changed.setdefault(floor(minute, _HOUR), {ALL_QUEUES}).add(queue)
         for hour, queues in changed.items():
             for some in chunks(queues, _TOGETHER):
                 self._sum_hour(hour, some)
@@ -169,7 +169,7 @@ class Counter:
     def _forget(self) -> None:
         """Remove old minutes, but none of an hour that is still being summed."""
         progress = StatisticProgress.objects.using(self._using).get(pk=_PROGRESS)
-        before = min(progress.fresh_to, _floor(progress.settled_to, _HOUR)) - MINUTES_KEPT
+        before = min(progress.fresh_to, floor(progress.settled_to, _HOUR)) - MINUTES_KEPT
         rows = QueueMinute.objects.using(self._using)
         old = list(rows.filter(minute__lt=before).order_by("minute").values_list("id", flat=True)[:_FORGOTTEN])
         for some in chunks(old, _TOGETHER):
@@ -221,19 +221,20 @@ def _beginning(using: str) -> Any:
     """Let the first count ever begin with the hour before this one."""
     progress: Any = StatisticProgress(id=_PROGRESS)
     progress.now = clock(using)
-    progress.fresh_to = progress.settled_to = _floor(progress.now - _HOUR, _HOUR)
+    progress.fresh_to = progress.settled_to = floor(progress.now - _HOUR, _HOUR)
     return progress
 
 
 def _is_between_minutes(progress: StatisticProgress) -> bool:
     """Tell whether no minute is half counted for good."""
-    return bool(progress.settled_to == _floor(progress.settled_to, _MINUTE))
+    return bool(progress.settled_to == floor(progress.settled_to, MINUTE))
 
 
 def _is_due(progress: StatisticProgress, now: datetime) -> bool:
-    return bool(now - progress.fresh_to >= FRESH_EVERY + BEHIND or progress.settled_to < _floor(now - LATE, _MINUTE))
+    return bool(now - progress.fresh_to >= FRESH_EVERY + BEHIND or progress.settled_to < floor(now - LATE, MINUTE))
 
 
-def _floor(moment: datetime, to: timedelta) -> datetime:
+def floor(moment: datetime, to: timedelta) -> datetime:
+    """Return the moment at which the minute, the hour or another part of the day began."""
     since_midnight = moment - moment.replace(hour=0, minute=0, second=0, microsecond=0)
     return moment - since_midnight % to

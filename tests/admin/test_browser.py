@@ -108,7 +108,6 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.shot("workers")
     page.open(url("changelist", model="queuestatistic"))
     page.shot("statistics")
-    assert page.find("rect.dbqueue-bar").size["height"] > 0
     assert page.complaints() == []
 
 

@@ -34,7 +34,7 @@ STATES: dict[str, dict[str, Any]] = {
 GIVEN: dict[str, dict[str, Any]] = {
     "StreamClaim": {"ids": "[1]", "state": "open"},
     "Stream": {"on_expired": "give"},
-    "QueueMinute": {"wait": "{}", "run": "{}"},
+    "QueueMinute": {"wait": "[]", "run": "[]"},
     "BulkOperation": {"verb": "requeue", "state": "running", "selection": '{"state": "dead"}'},
     "ArchivedMessage": {"outcome": "dead", "content_type": "json"},
     "MessageEvent": {"kind": "failed"},

@@ -1,0 +1,206 @@
+"""The dashboard: queues, workers and what ended lately, on the app's page; its script asks for the same as JSON.
+
+The tables are rendered here alone: the page holds them from the beginning, and the script puts newer ones in their
+place. What a person may not see is left out of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_dbqueue.admin import display
+from django_dbqueue.admin.states import STATES
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
+from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.fields import clock
+from django_dbqueue.models.overview import QueueOverview, known_queues, overview
+from django_dbqueue.stats.counting import MINUTE, floor
+from django_dbqueue.stats.series import SPANS, Point, series
+from django_dbqueue.stats.watching import Busy, Held, busy_workers, incoming
+
+CAP: Final = 1_000
+"""What a count goes to."""
+PAGE: Final = 25
+URGENT: Final = ("stuck", "dead")
+SHOWN: Final = (*URGENT, "running", "ready", "delayed")
+_SPANS: Final = {
+    "hour": gettext_lazy("last hour"),
+    "day": gettext_lazy("last day"),
+    "week": gettext_lazy("last week"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page shows, as its URL says; what a URL can't mean is the default."""
+
+    span: str
+    queue: str
+    page: int
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> Asked:
+        """Read the URL's query."""
+        span, page = request.GET.get("span", ""), request.GET.get("p", "")
+        try:
+            queue = check_queue(request.GET.get("queue", ""))
+        except InvalidMessage:
+            queue = ALL_QUEUES
+        is_number = page.isascii() and page.isdigit() and len(page) < 6
+        return cls(span if span in SPANS else "hour", queue, int(page) if is_number else 1)
+
+    def query(self, **changed: Any) -> str:
+        """Return the query of a page that shows something else."""
+        said = {"span": self.span, "queue": self.queue, "p": self.page} | changed
+        return "?" + urlencode({name: str(value) for name, value in said.items() if value not in ("", 1, "hour")})
+
+
+def may(request: HttpRequest, what: str) -> bool:
+    """Tell whether this person may see rows of a model."""
+    return bool(request.user.has_perm(f"django_dbqueue.view_{what}"))
+
+
+def dashboard(request: HttpRequest) -> dict[str, Any]:
+    """Return what the page shows; nothing for those who may not see queues."""
+    if not may(request, "queue"):
+        return {"visible": False}
+    asked = Asked.of(request)
+    return {
+        "visible": True,
+        "url": _Links(request)("queue", "figures") + asked.query(),
+        "asked": asked,
+        "spans": [(asked.query(span=name), label, name == asked.span) for name, label in _SPANS.items()],
+        "all_queues": asked.query(queue=""),
+        "sees_charts": may(request, "queuestatistic"),
+        **_figures(request, asked),
+    }
+
+
+def figures(request: HttpRequest) -> HttpResponse:
+    """Answer the script: the tables as HTML, and the points of the charts."""
+    if not may(request, "queue"):
+        raise PermissionDenied
+    shown = _figures(request, Asked.of(request))
+    points: list[Point] = shown["points"]
+    return JsonResponse(
+        {
+            "html": render_to_string("admin/django_dbqueue/figures.html", shown, request=request),
+            "series": _columns(points, shown["step"]),
+        }
+    )
+
+
+def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
+    using = db_alias(Queue)
+    link = _Links(request)
+    pages = Paginator(_by_urgency(using), PAGE)
+    page = pages.get_page(asked.page)
+    coming, now = incoming(using), clock(using)
+    ended = dict(
+        QueueMinute.objects.using(using)
+        .filter(minute=floor(now, MINUTE) - MINUTE, shown=True)
+        .values_list("queue", "messages")
+    )
+    span = SPANS[asked.span]
+    looked = overview(using, list(page.object_list), cap=CAP)
+    return {
+        "asked": asked,
+        "now": now,
+        "queues": [_queue_row(link, asked, each, looked.at, coming.by_queue, ended) for each in looked.queues],
+        "states": [STATES[name] for name in SHOWN],
+        "estimate": coming.is_estimate,
+        "page": page,
+        "pages": [(number, asked.query(p=number)) for number in pages.page_range],
+        "sees_workers": may(request, "worker"),
+        "workers": [_worker_row(link, each) for each in busy_workers(using)] if may(request, "worker") else [],
+        "points": series(using, span, asked.queue) if may(request, "queuestatistic") else [],
+        "step": span.step,
+        "sees_charts": may(request, "queuestatistic"),
+    }
+
+
+def _by_urgency(using: str) -> list[str]:
+    """Return the names of all queues, those that want attention first."""
+    names = sorted(known_queues(using))
+    urgent = depths(using, names, states=URGENT, cap=1)
+    paused = Queue.objects.using(using).paused_names()
+    return sorted(names, key=lambda name: not (any(urgent[name].counts.values()) or name in paused))
+
+
+def _queue_row(
+    link: _Links, asked: Asked, each: QueueOverview, now: Any, coming: dict[str, int], ended: dict[str, int]
+) -> dict[str, Any]:
+    listing = link("message", "changelist") if link.sees_messages else ""
+    return {
+        "name": each.name,
+        "url": link("queue", "change", quote(each.name)) if each.name else "",
+        "charts": asked.query(queue=each.name),
+        "queue": each.queue,
+        "state": display.badge("paused", "❚❚", _("paused"))
+        if each.queue.is_paused
+        else display.badge("open", "▶", _("open")),
+        "counts": [
+            (name, each.counts[name], f"{listing}?{urlencode({'queue': each.name, 'state': name})}" if listing else "")
+            for name in SHOWN
+        ],
+        "oldest": None if each.oldest_ready is None else display.span(now - each.oldest_ready),
+        "in": coming.get(each.name, 0),
+        "out": ended.get(each.name, 0),
+        "workers": each.workers,
+        "threads": each.threads,
+    }
+
+
+def _worker_row(link: _Links, each: Busy) -> dict[str, Any]:
+    worker = each.worker
+    return {
+        "worker": worker,
+        "url": link("worker", "change", quote(worker.pk)),
+        "beats": display.beat_badge(worker.beat_at, worker.now),
+        "last_beat": display.ago(worker.now - worker.beat_at),
+        "holds": [_held(link, held, worker.now) for held in each.holds] if link.sees_messages else [],
+        "more": max(0, worker.held - len(each.holds)) if link.sees_messages else 0,
+    }
+
+
+def _held(link: _Links, held: Held, now: Any) -> dict[str, Any]:
+    url = link("message", "change", held.id)
+    return {"url": url, "id": held.id, "queue": held.queue, "for": display.span(now - held.since)}
+
+
+def _columns(points: Iterable[Point], step: timedelta) -> dict[str, list[Any]]:
+    """Return what charts draw: moments in seconds, counts by the minute, and times in seconds."""
+    each, minutes = list(points), step / MINUTE
+    columns: dict[str, list[Any]] = {"at": [point.at.timestamp() for point in each]}
+    for name in ("messages", "failures", "dead"):
+        columns[name] = [getattr(point, name) / minutes for point in each]
+    for name in ("wait_p50", "wait_p95", "run_p50", "run_p95"):
+        columns[name] = [getattr(point, name) for point in each]
+    return columns
+
+
+class _Links:
+    """The pages of the site that the request came to."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._site = getattr(request, "current_app", None)
+        self.sees_messages = may(request, "message")
+
+    def __call__(self, model: str, view: str, *arguments: Any) -> str:
+        return reverse(f"admin:django_dbqueue_{model}_{view}", args=arguments, current_app=self._site)

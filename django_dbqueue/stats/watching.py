@@ -1,0 +1,88 @@
+"""What goes on at this moment: how much comes in, and which messages each worker holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connections
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.ranges import ranges_in_use
+from django_dbqueue.lifecycle.statements import chunks, fetch
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
+from django_dbqueue.statuses import RUNNING
+
+NEWEST: Final = 5_000
+"""Messages that are looked at to say how many come in."""
+MINUTE: Final = 60.0
+WORKERS: Final = 100
+HELD: Final = 2_000
+"""Running messages that are looked at to say who holds which."""
+NAMED: Final = 5
+"""Messages that are named for a worker."""
+_RANGES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """How many messages a minute were sent lately, by queue."""
+
+    by_queue: dict[str, int]
+    is_estimate: bool
+    """Whether more than NEWEST came within the minute, so that a shorter time stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A message, and since when it is held."""
+
+    id: int
+    queue: str
+    since: datetime
+
+
+@dataclass(slots=True)
+class Busy:
+    """A worker, and the messages that it holds, longest held first, up to NAMED."""
+
+    worker: Any
+    """With ``now``, the moment of the database's clock."""
+    holds: list[Held] = field(default_factory=list)
+
+
+def incoming(using: str) -> Incoming:
+    """Return how many messages came in within the last minute; what was archived since is missing."""
+    connection = connections[using]
+    rows = fetch(using, dialect_of(connection).newest(MINUTE, NEWEST))
+    looked = sum(int(count) for _queue, count, _fresh, _first in rows)
+    fresh = {str(queue): int(count) for queue, _all, count, _first in rows}
+    if looked < NEWEST or sum(fresh.values()) < looked:
+        return Incoming(fresh, is_estimate=False)
+    first = min(to_utc(moment, connection) or clock(using) for *_, moment in rows)
+    covered = max((clock(using) - first).total_seconds(), 0.001)
+    return Incoming({queue: round(count * MINUTE / covered) for queue, count in fresh.items()}, is_estimate=True)
+
+
+def busy_workers(using: str) -> list[Busy]:
+    """Return the workers with the freshest beats, and what they hold among the first running rows of each queue."""
+    rows = Worker.objects.using(using).annotate(now=DbNow(output_field=UTCDateTimeField()))
+    found = {row.pk: Busy(row) for row in rows.order_by("-beat_at", "id")[:WORKERS]}
+    if not any(each.worker.held for each in found.values()):
+        return list(found.values())
+    connection = connections[using]
+    ranges = [(each.queue, each.priority) for each in ranges_in_use(using) if each.status == RUNNING][:HELD]
+    held: list[tuple[int, Held]] = []
+    for some in chunks(ranges, _RANGES):
+        for worker, message_id, queue, since in fetch(
+            using, dialect_of(connection).in_hands(some, HELD // len(ranges))
+        ):
+            claimed = to_utc(since, connection)
+            if worker in found and claimed is not None:
+                held.append((worker, Held(message_id, str(queue), claimed)))
+    for worker, each in sorted(held, key=lambda pair: pair[1].since):
+        if len(found[worker].holds) < NAMED:
+            found[worker].holds.append(each)
+    return list(found.values())

@@ -1,0 +1,169 @@
+"""A person at the dashboard: charts that move, a page that says when it is old, by keyboard and in the dark too."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.ui import WebDriverWait
+
+from django_dbqueue.models import Message, Queue, QueueMinute, Worker
+from django_dbqueue.models.fields import clock
+from django_dbqueue.stats.histogram import Histogram
+from tests.admin.conftest import make_dead, make_done, make_stuck
+from tests.stats.passing import begin, count, let_pass
+
+if TYPE_CHECKING:
+    from tests.admin.browser import Page
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOME = "/admin/django_dbqueue/"
+CHART = 'figure[data-chart="messages"] canvas'
+
+
+def fill() -> None:
+    """An hour of a busy shop, as its workers have counted it."""
+    now = clock("default").replace(second=0, microsecond=0)
+    for back in range(60):
+        flow = 240 + 40 * (back % 7) - 3 * back + (300 if 20 < back < 26 else 0)
+        late = 4 if 20 < back < 26 else 1
+        wait, run = Histogram(), Histogram()
+        for number in range(flow):
+            wait.add(late * (40_000 + 9_000 * (number % 50)))
+            run.add(12_000 + 3_000 * (number % 40) + 500 * back)
+        failures = {"failures": 25 * (late - 1) + back % 3, "retries": back % 3, "dead": 3 * (late - 1)}
+        for queue in ("", "emails"):
+            QueueMinute.objects.create(
+                queue=queue, minute=now - timedelta(minutes=back), shown=True, messages=flow,
+                wait=wait.to_text(), run=run.to_text(), **failures,
+            )  # fmt: skip
+    make_dead("emails")
+    make_stuck("reports.nightly")
+    Message.objects.enqueue_many(range(40), queue="emails")
+    Message.objects.enqueue_many(range(1_200), queue="thumbnails")
+    Message.objects.enqueue({}, queue="emails", delay=5_400)
+    held = Message.objects.claim(3, queue="emails")
+    for number in (1, 2):
+        Worker.objects.create(
+            id=number, host=f"worker-{number}", pid=4_710 + number, conn_id=90 + number, threads=4,
+            queues="emails,reports.nightly,thumbnails", held=3 * (2 - number),
+        )  # fmt: skip
+    Message.objects.filter(pk__in=[message.pk for message in held]).update(worker_id=1)
+    Queue.objects.pause("thumbnails", by="ann", reason="the image server is being moved")
+
+
+def drawn(page: Page) -> Any:
+    return page.driver.execute_script(f"return document.querySelector('{CHART}').toDataURL()")
+
+
+def wait_for(page: Page, what: Any) -> Any:
+    return WebDriverWait(page.driver, 30).until(lambda _driver: what())
+
+
+def trouble(page: Page) -> str:
+    return str(page.find(".dbqueue-said").text)
+
+
+def pause(page: Page) -> None:
+    """Press the button without moving the focus."""
+    page.driver.execute_script("document.querySelector('.dbqueue-pause').click()")
+
+
+def test_a_person_sees_the_chart_move_as_messages_finish(page: Page) -> None:
+    begin()
+    page.log_in()
+    page.open(HOME)
+    page.find(CHART)
+    before = drawn(page)
+    for _ in range(5):
+        make_done("emails")
+    let_pass(timedelta(minutes=1))
+    count()
+    wait_for(page, lambda: drawn(page) != before)
+    wait_for(page, lambda: page.find('tr[data-queue="emails"] [data-figure="out"]').text == "5")
+    assert "5" in page.find(CHART).get_attribute("aria-label")
+    assert page.complaints() == []
+
+
+def test_the_dashboard_looks_like_this(page: Page) -> None:
+    fill()
+    page.driver.set_window_size(1280, 1240)
+    page.log_in()
+    page.open(HOME)
+    page.find(CHART)
+    page.shot("dashboard")
+    assert page.find('tr[data-queue="thumbnails"]').text.split("\n")[1] == "by ann: the image server is being moved"
+    assert page.complaints() == []
+
+
+def test_it_is_worked_by_keyboard_alone(page: Page) -> None:
+    fill()
+    page.log_in()
+    page.open(HOME)
+    page.find(CHART)
+    page.tab_to('.dbqueue-bar a[href*="span=day"]')
+    page.enter()
+    assert page.find('.dbqueue-bar a[aria-current="page"]').text == "last day"
+    button = page.tab_to(".dbqueue-pause")
+    button.send_keys(Keys.SPACE)
+    wait_for(page, lambda: trouble(page) == "Refreshing is paused.")
+    assert (button.text, button.get_attribute("aria-pressed")) == ("Refresh again", "true")
+    page.press(Keys.SPACE)
+    wait_for(page, lambda: trouble(page) == "Refreshing goes on.")
+    pause(page)  # so that the walk meets the elements that it set out for
+    page.tab_to(".dbqueue-points summary")
+    page.press(Keys.SPACE)
+    wait_for(page, lambda: page.find(".dbqueue-points table").is_displayed())
+
+
+def test_the_focus_and_what_was_opened_outlast_a_refresh(page: Page) -> None:
+    fill()
+    page.log_in()
+    page.open(HOME)
+    pause(page)
+    page.tab_to(".dbqueue-points summary")
+    page.press(Keys.SPACE)
+    link = page.tab_to('.dbqueue-workers a[href*="/worker/2/"]')
+    where = link.get_attribute("href")
+    pause(page)  # and goes on
+    WebDriverWait(page.driver, 30).until(staleness_of(link))
+    assert page.driver.switch_to.active_element.get_attribute("href") == where
+    assert page.find(".dbqueue-points").get_attribute("open")
+
+
+def test_a_page_whose_server_is_away_says_so_and_then_that_it_is_back(page: Page) -> None:
+    fill()
+    page.log_in()
+    page.open(HOME)
+    page.find(CHART)
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    away = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away)
+    wait_for(page, lambda: "can’t be reached" in trouble(page))
+    assert page.find(".dbqueue-said").get_attribute("aria-live") == "polite"
+    page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away | {"offline": False})
+    wait_for(page, lambda: trouble(page) == "The server answers again.")
+
+
+def test_a_page_whose_session_has_ended_says_so(page: Page) -> None:
+    page.log_in()
+    page.open(HOME)
+    page.driver.delete_all_cookies()
+    wait_for(page, lambda: "sign in again" in trouble(page))
+
+
+def test_in_the_dark_the_charts_are_drawn_in_other_colours(page: Page) -> None:
+    fill()
+    page.log_in()
+    page.open(HOME)
+    page.find(CHART)
+    page.find(".dbqueue-pause").click()
+    bright = drawn(page)
+    page.go_dark()
+    wait_for(page, lambda: drawn(page) != bright)
+    page.shot("dark_dashboard")
+    assert page.driver.find_element(By.CSS_SELECTOR, ".dbqueue-queues").is_displayed()
