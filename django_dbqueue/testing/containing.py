@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 from django.db import Error, connections
 
@@ -106,13 +107,10 @@ def _contained() -> Iterator[None]:
 @contextmanager
 def _never_closed(in_the_test: list[Any]) -> Iterator[None]:
     """Let close() do nothing: close_old_connections() is good manners in a handler, and would end the test."""
-    for connection in in_the_test:
-        connection.close = lambda: None
-    try:
-        yield
-    finally:
+    with ExitStack() as stack:
         for connection in in_the_test:
-            del connection.close
+            stack.enter_context(patch.object(connection, "close", lambda: None))
+        yield
 
 
 def _put_right(standing: list[_Standing]) -> bool:

@@ -215,9 +215,9 @@ class _Run:
             error, verdict = raised, verdict_after(delivery, raised)
         seconds = time.monotonic() - began
         if _ran_too_long(delivery, seconds):
-            error = error or TimeoutError(timed_out(delivery.consumer, delivery.options))
-            delay = backoff(delivery.options, delivery.reads)
-            verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
+            text = timed_out(delivery.consumer, delivery.options)
+            error = TimeoutError(text)
+            verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text)
         self._settler.add(delivery, verdict, seconds)
         self._settler.flush()
         return Handled(delivery.message, self._outcome(delivery, verdict), error)

@@ -267,6 +267,26 @@ def test_a_consumer_that_has_taken_too_long_has_timed_out_though_it_returned(con
     assert (message.status, message.read_count) == ("n", 1)
 
 
+def test_a_consumer_that_asks_for_a_retry_too_late_has_timed_out(consumes: Consumes) -> None:
+    def handle(_message: Message) -> None:
+        time.sleep(0.05)
+        raise Retry(after=0)
+
+    consumes(handle, timeout=0.01)
+    MessageFactory()
+    [handled] = run_consumers(QUEUE, on_error="collect")
+    assert isinstance(handled.error, TimeoutError)
+    assert (handled.message.error or "").startswith("TimedOut: ")
+
+
+def test_a_consumer_may_run_others(consumes: Consumes) -> None:
+    consumes(lambda _message: [MessageFactory(queue="second"), run_consumers("second")])
+    consumes(_succeed, queue="second")
+    MessageFactory()
+    assert len(run_consumers(QUEUE)) == 1
+    assert Message.objects.done("second").count() == 1
+
+
 def test_a_consumer_that_acks_before_it_takes_too_long_is_done(consumes: Consumes) -> None:
     def handle(message: Message) -> None:
         message.ack()
