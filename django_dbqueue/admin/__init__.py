@@ -10,6 +10,7 @@ from django_dbqueue.admin.archive import ArchivedMessageAdmin
 from django_dbqueue.admin.failures import FailureAdmin
 from django_dbqueue.admin.messages import MessageAdmin
 from django_dbqueue.admin.operations import BulkOperationAdmin
+from django_dbqueue.admin.pipeline import ExportBatchAdmin, HistoryReaderAdmin, StreamAdmin, StreamClaimAdmin
 from django_dbqueue.admin.queues import QueueAdmin
 from django_dbqueue.admin.schedules import ScheduleAdmin
 from django_dbqueue.admin.statistics import QueueStatisticAdmin
@@ -18,10 +19,14 @@ from django_dbqueue.admin.workers import WorkerAdmin
 __all__ = [
     "ArchivedMessageAdmin",
     "BulkOperationAdmin",
+    "ExportBatchAdmin",
     "FailureAdmin",
+    "HistoryReaderAdmin",
     "MessageAdmin",
     "QueueAdmin",
     "QueueStatisticAdmin",
     "ScheduleAdmin",
+    "StreamAdmin",
+    "StreamClaimAdmin",
     "WorkerAdmin",
 ]

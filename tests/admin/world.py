@@ -33,7 +33,7 @@ STATES: dict[str, dict[str, Any]] = {
 """What makes a message of each state, beside what every message has; spans are counted from now."""
 GIVEN: dict[str, dict[str, Any]] = {
     "StreamClaim": {"ids": "[1]", "state": "open"},
-    "Stream": {"on_expired": "give"},
+    "Stream": {"on_expired": "give", "run": None},
     "QueueMinute": {"wait": "[]", "run": "[]"},
     "BulkOperation": {"verb": "requeue", "state": "running", "selection": '{"state": "dead"}'},
     "ArchivedMessage": {"outcome": "dead", "content_type": "json"},
