@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,8 +25,10 @@ if TYPE_CHECKING:
 
     from pytest_django import DjangoDbBlocker
 
-SECONDS = 3.0
-"""For a page beside a million rows in a thousand queues, on a busy machine; a scan of the table takes longer."""
+STATEMENTS = 40
+"""Of a page beside a thousand queues; one that asks each of them takes a thousand."""
+FINDING = ("WITH RECURSIVE names", "SELECT DISTINCT queue", "EXPLAIN")
+"""How queues are found: by a skip over the index, which plans call a scan (tests/plans/test_skipping.py)."""
 
 pytestmark = pytest.mark.django_db
 
@@ -70,17 +71,16 @@ def test_pages_read_no_more_than_they_show(rows: dict[str, int]) -> None:
     client.force_login(User.objects.create_superuser("op"))
     for name, page in pages().items():
         client.get(page)
-        began = time.monotonic()
         with CaptureQueriesContext(connection) as queries:
             assert client.get(page).status_code in ({200} if rows is LARGE else {200, 302}), name
-        took = time.monotonic() - began
-        print(f"{name}: {len(queries)} queries, {took * 1000:.0f} ms")
-        assert took < SECONDS, name
+        assert len(queries) <= STATEMENTS, name
         if rows is not LARGE:
             continue  # optimisers like to scan what is small
         seen = set()
         for query in queries:
             sql = query["sql"]
+            if sql.startswith(FINDING):
+                continue
             shape = sql[:40] + sql.partition("WHERE")[2][-60:]
             if f" {Dialect.message}" not in sql.replace('"', "").replace("`", "") or shape in seen or len(seen) > 40:
                 continue
