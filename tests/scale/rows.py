@@ -17,6 +17,7 @@ from django.db.models import AutoField, BooleanField
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import key_hash
+from django_dbqueue.lifecycle.bulk import Selection
 from django_dbqueue.models import (
     ALL_QUEUES,
     ArchivedMessage,
@@ -317,7 +318,7 @@ class Builder:
             BulkOperation,
             self.size.operations,
             verb="'requeue'",
-            selection="'{}'",
+            selection=f"'{Selection('dead', queue=hot('dead'))}'",
             last_id="1",
             expected="1",
             state="'done'",
@@ -379,6 +380,9 @@ class Builder:
         found = {}
         for field in model._meta.concrete_fields:
             if field.column in said or field.null or field.has_db_default() or isinstance(field, AutoField):
+                continue
+            if field.unique:
+                found[field.column] = self._joined("'number-'", "n")
                 continue
             found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.dialect.now}.get(
                 field.get_internal_type(), "FALSE" if isinstance(field, BooleanField) else "0"
