@@ -94,11 +94,11 @@ class Ordering:
             raise PermissionDenied
         why_not = _why_not(verb, selection)
         count = Capped(0, bulk.COUNTED) if why_not else bulk.count(self.alias, selection)
-        if not count:
+        if not count and not count.more:
             why_not = why_not or _("There is nothing to do: no message matches.")
             messages.warning(request, f"{verb.label}: {why_not}")
             return HttpResponseRedirect(back)
-        number, expected = secrets.token_hex(16), int(count) + count.more
+        number, expected = secrets.token_hex(16), bulk.COUNTED + 1 if count.more else int(count)
         ticket = Ticket(number, str(request.user.pk), verb.name, str(selection), expected, back)
         return self._page(request, verb, ticket, ReasonForm() if verb.asks_reason else None)
 

@@ -79,6 +79,14 @@ class Bulk(Recording, Scanning, Depths):
             (failure, after, last, limit),
         )
 
+    def newest_events_of_failure(self, failure: int, before: int, limit: int) -> Statement:
+        """Read the ids of a group's events before one, the newest first."""
+        return Statement(
+            f"SELECT id FROM {self.event}{self.use_event_failure} WHERE failure_id = %s AND id < %s "
+            "ORDER BY failure_id DESC, id DESC LIMIT %s",
+            (failure, before, limit),
+        )
+
     def dead_of_events(self, events: Sequence[int]) -> Statement:
         """Read event and message of those whose message is dead, and has not failed in another way, or again, since."""
         return Statement(
@@ -103,7 +111,8 @@ class Bulk(Recording, Scanning, Depths):
         """Read the groups that were seen first lately, each with its newest event or NULL."""
         where, params = ("", ()) if queue is None else ("WHERE f.queue = %s ", (queue,))
         return Statement(
-            f"SELECT f.id, (SELECT MAX(e.id) FROM {self.event} AS e WHERE e.failure_id = f.id) "
+            f"SELECT f.id, (SELECT e.id FROM {self.event} AS e{self.use_event_failure} WHERE e.failure_id = f.id "
+            "ORDER BY e.failure_id DESC, e.id DESC LIMIT 1) "  # MariaDB would read all of them for MAX(e.id)
             f"FROM django_dbqueue_failure AS f {where}ORDER BY f.id DESC LIMIT %s",
             (*params, limit),
         )

@@ -8,8 +8,9 @@ end is the next one's beginning, so that what can't be moved is met once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
 from django.db import IntegrityError, connections
@@ -124,16 +125,35 @@ def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
         return Capped(
             sum(each.counts[selection.state] + each.counts[selection.state].more for each in found.values()), cap
         )
-    total, cursor = 0, ""
-    for _page in range(2 * (cap // STEP + 1)):
-        found_page = find(using, selection, cursor)
-        total += len(found_page.ids)
-        if found_page.cursor is None or total > cap:
+    total = 0
+    for page, is_last in islice(_pages(using, selection), 2 * (cap // STEP + 1)):
+        total += sum(number <= selection.last_id for number in page)
+        if is_last or total > cap:
             return Capped(total, cap)
-        cursor = found_page.cursor
     counted = Capped(total, cap)
     counted.more = True
     return counted
+
+
+def _pages(using: str, selection: Selection) -> Iterator[tuple[list[int], bool]]:
+    """Walk through what matches, to count it: ids, and whether they are the last."""
+    if selection.failure is not None:
+        yield from _newest_of_failure(using, selection.failure, selection.last_event + 1)
+        return
+    cursor: str | None = ""
+    while cursor is not None:
+        ids, cursor = find(using, selection, cursor)
+        yield ids, cursor is None
+
+
+def _newest_of_failure(using: str, failure: int, before: int) -> Iterator[tuple[list[int], bool]]:
+    """The last failures first: the oldest may all be of messages that have failed again since."""
+    dialect = dialect_of(connections[using])
+    while rows := fetch(using, dialect.newest_events_of_failure(failure, before, STEP)):
+        events = [row[0] for row in rows]
+        before = events[-1]
+        yield [row[1] for row in fetch(using, dialect.dead_of_events(events))], False
+    yield [], True
 
 
 def find_any(using: str, selection: Selection) -> bool:

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.lifecycle import bulk, groups
 from django_dbqueue.models import BulkOperation, Failure, Message, MessageEvent
+from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url
 from tests.factories import claim_one, held
 
@@ -217,3 +218,21 @@ def test_the_dead_of_a_group_are_found_page_by_page(monkeypatch: pytest.MonkeyPa
         cursor = part.cursor
     assert sorted(found) == sorted(dead)
     assert int(bulk.count("default", selection)) == 4
+
+
+def test_a_group_whose_oldest_failures_were_all_tried_again_can_be_requeued(
+    browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an outage: everything fails once, then everything fails again. The looks for a count are bounded."""
+    monkeypatch.setattr(bulk, "STEP", 1)
+    monkeypatch.setattr(bulk, "COUNTED", 1)
+    messages = [held(queue="shop", max_reads=2) for _ in range(6)]
+    for message in messages:
+        fail_again(message)
+    Message.objects.update(available_at=DbNow(), due_at=DbNow())
+    for message in Message.objects.claim(6, queue="shop", lease=60):
+        fail_again(message)
+    assert Message.objects.dead("shop").count() == 6
+    selection = bulk.Selection.now("default", state="dead", failure=group().pk)
+    assert str(bulk.count("default", selection, 1)) == "1+"
+    assert browser.get(url("requeue", group().pk, model="failure")).status_code == 200

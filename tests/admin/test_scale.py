@@ -6,12 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from django_dbqueue.admin.failures import FOR_GROUPS
+from django_dbqueue.models import BulkOperation, Message
+from tests.admin.conftest import url
+from tests.admin.test_verbs import form_of
+from tests.bulk.orders import next_step
 from tests.scale import rows
-from tests.scale.counters import examined
+from tests.scale.counters import Examined, examined
 from tests.scale.pages import paths
 
 if TYPE_CHECKING:
@@ -58,12 +64,70 @@ def visit(client: Client, name: str, path: str) -> HttpResponse:
     return response  # type: ignore[return-value]
 
 
+def over(name: str, found: list[Examined]) -> list[str]:
+    """What was too much, in words; and on the way, what was the most."""
+    most = max((each.rows for each in found), default=0)
+    print(f"{name}: {len(found)} statements, {most} rows at most")
+    return [f"{name}: {each.rows} rows by {each.sql[:600]}" for each in found if each.rows > MOST]
+
+
 def test_no_statement_of_any_page_examines_more_rows_than_its_budget(client: Client) -> None:
-    over = []
+    too_much = []
     for name, path in paths().items():
         with examined(connection) as found:
             visit(client, name, path)
-        most = max(found, key=lambda each: each.rows, default=None)
-        print(f"{name}: {len(found)} statements, {0 if most is None else most.rows} rows at most")
-        over += [f"{name} ({path}): {each.rows} rows by {each.sql[:600]}" for each in found if each.rows > MOST]
-    assert not over, "\n".join(over)
+        too_much += over(f"{name} ({path})", found)
+    assert not too_much, "\n".join(too_much)
+
+
+TICKED = 50
+"""What a page of the list shows."""
+ACTIONS = [
+    (verb, state)
+    for verb, states in {
+        "requeue": ("stuck", "dead"),
+        "release": ("running",),
+        "reject": ("ready", "delayed"),
+        "send-again": ("dead",),
+        "drop": ("ready", "dead"),
+    }.items()
+    for state in states
+]
+
+
+@pytest.mark.parametrize(("verb", "state"), ACTIONS)
+def test_no_statement_of_an_action_examines_more_rows_than_its_budget(client: Client, verb: str, state: str) -> None:
+    listed = f"{url('changelist')}?state={state}&queue={rows.hot(state)}"
+    ids = list(getattr(Message.objects, state)(rows.hot(state)).values_list("pk", flat=True)[:TICKED])
+    data = {"action": verb.replace("-", "_"), "index": 0, "_selected_action": ids}
+    with examined(connection) as found:
+        page = client.post(listed, data)
+        done = client.post(url(f"{verb}_many"), form_of(page) | {"reason": "old"})
+    too_much = over(f"{verb} of {state} ones", found)
+    assert done.status_code == 302
+    assert LogEntry.objects.filter(user__username="op").count() == len(ids) == TICKED
+    with examined(connection) as found:
+        page = client.post(listed, data | {"select_across": "1"})
+        ordered = client.post(
+            url(f"order_{verb}", model="bulkoperation"), {"ticket": page.context["ticket"], "reason": "old"}
+        )
+        assert ordered.status_code == 302
+        assert client.get(ordered.headers["Location"]).status_code == 200
+        assert next_step()
+    too_much += over(f"{verb} of all {state} ones", found)
+    assert BulkOperation.objects.latest("pk").steps == 1
+    assert not too_much, "\n".join(too_much)
+
+
+@pytest.mark.parametrize("verb", FOR_GROUPS)
+def test_no_statement_for_a_group_of_failures_examines_more_rows_than_its_budget(client: Client, verb: str) -> None:
+    with examined(connection) as found:
+        page = client.get(url(verb, 1, model="failure"))
+        ordered = client.post(
+            url(f"order_{verb}", model="bulkoperation"), {"ticket": page.context["ticket"], "reason": "old"}
+        )
+        assert ordered.status_code == 302
+        assert next_step()
+    too_much = over(f"{verb} of a group", found)
+    assert BulkOperation.objects.latest("pk").steps == 1
+    assert not too_much, "\n".join(too_much)

@@ -33,7 +33,6 @@ PREFIX: Final = "django_dbqueue_"
 OTHERS: Final[tuple[type[Model], ...]] = (
     ArchivedMessage,
     BulkOperation,
-    Failure,
     QueueStatistic,
     Schedule,
     Worker,
@@ -74,6 +73,10 @@ def _lists() -> dict[str, str]:
     archive = reverse(f"admin:{PREFIX}archivedmessage_changelist")
     found |= {"archive, last page": f"{archive}?p={LIST_CAP // 50}", "archive, search": f"{archive}?q=7"}
     found["queues, search"] = f"{reverse(f'admin:{PREFIX}queue_changelist')}?q=1"
+    failures = reverse(f"admin:{PREFIX}failure_changelist")
+    found |= {f"failures of {queue}": f"{failures}?queue={queue}" for queue in QUEUES}
+    found["failures, last page"] = f"{failures}?p={LIST_CAP // 25}"
+    found["operations, last page"] = f"{reverse(f'admin:{PREFIX}bulkoperation_changelist')}?p={LIST_CAP // 50}"
     found["queues, second page"] = f"{reverse(f'admin:{PREFIX}queue_changelist')}?p=2"
     statistics = reverse(f"admin:{PREFIX}queuestatistic_changelist")
     found |= {f"statistics of {queue}": f"{statistics}?q={queue}" for queue in QUEUES[:1]}
@@ -87,6 +90,7 @@ def _samples() -> dict[str, dict[str, Any]]:
     return {
         "message": messages,
         "queue": {name: quote(name) for name in QUEUES},
+        "failure": {"of most": "1", "the last": _last(Failure)},
         **{str(model._meta.model_name): {"the last": _last(model)} for model in OTHERS},
     }
 
