@@ -19,14 +19,14 @@ from django.test import override_settings
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import bulk, sweep
+from django_dbqueue.lifecycle.archive import archive
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from tests.commands.running import run, run_alone
 from tests.factories import QUEUE, dead, done, rows, waiting
-from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COMMANDS = {
@@ -191,25 +191,49 @@ def many_dead(number: int) -> None:
     Message.objects.update(available_at=None, finished_at=DbNow(), live=None)
 
 
+def signalled(number: int, work: Callable[..., Any]) -> Callable[..., Any]:
+    """Work that a signal comes in the middle of, as from somebody else's terminal."""
+
+    def work_and_signal(*arguments: Any, **named: Any) -> Any:
+        result = work(*arguments, **named)
+        os.kill(os.getpid(), number)
+        return result
+
+    return work_and_signal
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("name", ["queue_requeue", "queue_drop"])
 def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
-    number: signal.Signals, worker_env: dict[str, str]
+    name: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    total = 20_000
-    many_dead(total)
-    arguments = ("--queue", QUEUE, "--state", "dead", "--all", "--yes", "--json")
-    sweeping = start(worker_env, "queue_requeue", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_until(lambda: Message.objects.ready().exists(), "the first step")
-    sweeping.send_signal(number)
-    out, err = sweeping.communicate(timeout=60)
-    assert (sweeping.returncode, err) == (130, "")
-    document = json.loads(out)
-    moved = Message.objects.ready().count()
-    assert document["interrupted"]
-    assert document["moved"] == moved
-    assert moved % bulk.STEP == 0
-    assert 0 < moved < total
-    assert Message.objects.dead().count() == total - moved
+    many_dead(3 * bulk.STEP)
+    monkeypatch.setattr(bulk, "step", signalled(number, bulk.step))
+    ended = run(name, *COMMANDS[name])
+    assert ended.code == 130
+    assert ended.out.startswith(f"{bulk.STEP} messages ")
+    assert ended.err == "Stopped between two steps; the others stand as they stood.\n"
+    assert Message.objects.dead().count() == 2 * bulk.STEP
+    monkeypatch.undo()
+    assert run(name, *COMMANDS[name], "--json").document["moved"] == 2 * bulk.STEP  # who comes again goes on
+
+
+def test_a_purge_that_is_stopped_tells_what_is_done_and_the_rest_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    done()
+    dead()
+    purge = "django_dbqueue.management.commands.queue_purge.archive"
+    monkeypatch.setattr(purge, signalled(signal.SIGTERM, archive))
+    ended = run("queue_purge", QUEUE, "--older-than", "0", "--dead", "--yes", "--json")
+    assert ended.code == 130
+    assert (ended.document["moved"], ended.document["dead"], ended.document["interrupted"]) == (1, 0, True)
+    assert Message.objects.dead().count() == 1
+
+
+def test_a_count_that_is_stopped_counts_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    many_dead(3 * bulk.STEP)
+    monkeypatch.setattr(bulk, "find", signalled(signal.SIGINT, bulk.find))
+    ended = run("queue_requeue", "--queue", QUEUE, "--state", "dead", "--dry-run")
+    assert (ended.code, ended.out) == (130, "")
 
 
 def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
