@@ -135,6 +135,7 @@ RANGES: dict[str, Build] = {
     ),
     "archive": lambda d, _: d.finished(crowd.QUEUE, 0, 60.0, LIMIT),
     "archive of what is too young": lambda d, _: d.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
+    "count of what is too young": lambda d, _: d.count_finished(crowd.QUEUE, 0, 90_000.0),
     "look at the dead": lambda d, _: d.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),
     "look at more of the dead": lambda d, t: d.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
 }
