@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 LOOKS = ("_changelist", "_change", "_history")
 """The ends of the names of pages that every ModelAdmin has, and that change nothing here."""
-MORE_LOOKS: set[str] = set()
+MORE_LOOKS = {"django_dbqueue_queue_figures"}
 """The names of our own pages that only show something to those who may look."""
 
 

@@ -15,7 +15,15 @@ from django.contrib.auth.models import User
 from django.db import connection, models
 from django.db.models import BooleanField, CharField, DateTimeField, FloatField, IntegerField, TextField
 
-from django_dbqueue.models import ArchivedMessage, Message, Queue
+from django_dbqueue.models import (
+    ArchivedMessage,
+    BulkOperation,
+    Failure,
+    Message,
+    MessageEvent,
+    Queue,
+    Schedule,
+)
 from django_dbqueue.models.fields import AsciiField, clock
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "BulkOperation": {"verb": "requeue", "state": "running", "selection": '{"state": "dead"}'},
     "ArchivedMessage": {"outcome": "dead", "content_type": "json"},
     "MessageEvent": {"kind": "failed"},
+    "Worker": {"queues": "queue-1,queue-2"},
 }
 """Columns that hold a word or a form of ours."""
 
@@ -64,6 +73,24 @@ def fill(texts: Sequence[str]) -> None:
         queue = Queue.objects.order_by("created_at", "name").last()
         entry = storable(text, 200)
         LogEntry.objects.log_actions(author.pk, [queue], CHANGE, f"Paused: {entry}", single_object=True)
+    _join()
+
+
+def _join() -> None:
+    """Let what names a row by its number name one that is there, as it does in every world."""
+    messages = list(Message.objects.order_by("pk").values_list("pk", flat=True))
+    failures = list(Failure.objects.order_by("pk").values_list("pk", flat=True))
+    for model, column, pks in (
+        (MessageEvent, "failure_id", failures),
+        (MessageEvent, "message_id", messages),
+        (ArchivedMessage, "message_id", messages),
+        (BulkOperation, "message_id", messages),
+        (Schedule, "last_message_id", messages),
+    ):
+        rows = list(model._base_manager.order_by("pk"))
+        for position, row in enumerate(rows):
+            setattr(row, column, pks[position % len(pks)])
+        model._base_manager.bulk_update(rows, [column])
 
 
 def _message(all_texts: str, text: str, index: int, now: datetime, number: int, options: dict[str, Any]) -> None:
