@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,9 @@ from django.db import connection
 from django_dbqueue import consumers
 from django_dbqueue.doctor.examining import examine
 from django_dbqueue.doctor.finding import Finding
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbNow
+from tests.factories import QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +32,7 @@ _OF = {
 collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]
 
 Examined = dict[str, list[Finding]]
+AGO = DbNow() - timedelta(minutes=10)
 
 
 def examined(alias: str | None = "default") -> Examined:
@@ -77,3 +82,9 @@ def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
     connection.ensure_connection()
     yield connection
     connection.close()
+
+
+def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:
+    """One that beats in time, unless it is said otherwise."""
+    said = {"late_at": DbNow() + timedelta(seconds=10), "held": 2} | said
+    return Worker.objects.create(id=number, host="there", pid=7, queues=queues, threads=1, **said)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,26 +16,18 @@ from django_dbqueue.doctor import claims, clocks, workers
 from django_dbqueue.doctor.checking import Check
 from django_dbqueue.doctor.checklist import CHECKS
 from django_dbqueue.doctor.examining import FIRST
-from django_dbqueue.models import Message, Queue, Stream, StreamClaim, Worker
-from django_dbqueue.models.fields import DbNow
-from tests.doctor.conftest import examined, levels, run, wrong
-from tests.factories import QUEUE, dead, done, let_pass, waiting
+from django_dbqueue.models import Message, StreamClaim
+from tests.doctor.conftest import examined, levels, run, worker, wrong
+from tests.factories import QUEUE, done, waiting
 from tests.plans import crowd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db
-AGO = DbNow() - timedelta(minutes=10)
-
-
-def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:
-    """One that beats in time, unless it is said otherwise."""
-    said = {"late_at": DbNow() + timedelta(seconds=10), "held": 2} | said
-    return Worker.objects.create(id=number, host="there", pid=7, queues=queues, threads=1, **said)
 
 
 def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wrong() -> None:
@@ -214,96 +205,6 @@ def test_plans_are_asked_for_so_many_queues_and_priorities_and_no_more(monkeypat
         found = examined()
     assert len(explained) == 7 + 3 * claims.PER_QUEUE
     assert levels(found, "claim-plan") == ["ok"]
-
-
-# -- workers and queues -------------------------------------------------------------------------------------
-
-
-def test_a_worker_that_missed_three_beats_is_a_warning_and_one_that_is_late_once_is_a_note() -> None:
-    worker(1, beat_at=AGO, late_at=AGO)
-    worker(2, beat_every=60, late_at=DbNow() - timedelta(seconds=5))
-    worker(3)
-    found = examined()
-    assert levels(found, "workers") == ["warning", "note"]
-    gone, late = found["workers"]
-    assert "The worker there:7 has not beaten for 6" in gone.found
-    assert "holds 2 messages" in gone.found
-    assert "late with its beat by 5." in late.found
-
-
-def test_of_many_workers_that_are_gone_the_first_are_named_and_the_rest_is_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workers, "MOST_NAMED", 2)
-    for number in range(1, 6):
-        worker(number, beat_at=AGO, late_at=AGO)
-    found = examined()
-    assert levels(found, "workers") == ["warning"] * 3
-    assert found["workers"][2].found == "5 workers are late in all."
-
-
-def test_a_queue_with_due_messages_and_no_worker_that_lives_is_a_warning() -> None:
-    let_pass(waiting(queue="lonely"), 90)
-    worker(queues=f"{QUEUE},lonely", beat_at=AGO, late_at=AGO)
-    found = examined()
-    assert levels(found, "unserved-queues") == ["warning"]
-    assert (
-        "No worker serves the queue 'lonely', where a message has been due for 9" in found["unserved-queues"][0].found
-    )
-    assert "has no consumer for it" in found["unserved-queues"][0].do
-    worker(2, queues=f"{QUEUE},lonely")
-    assert levels(examined(), "unserved-queues") == ["ok"]
-
-
-def test_a_queue_that_has_a_consumer_here_says_how_to_serve_it(register: Callable[..., None]) -> None:
-    waiting(queue="ours")
-    register("ours")
-    assert examined()["unserved-queues"][0].do == "manage.py run_queue_worker --queues ours"
-
-
-def test_a_queue_with_delayed_messages_only_is_a_note_and_one_without_any_that_wait_is_fine() -> None:
-    done(queue="past")
-    dead(queue="past")
-    assert levels(examined(), "unserved-queues") == ["ok"]
-    waiting(queue="future", delay=3600)
-    found = examined()
-    assert levels(found, "unserved-queues") == ["note"]
-    assert "'future', which has delayed messages" in found["unserved-queues"][0].found
-
-
-def test_a_queue_that_a_running_stream_consumes_is_served() -> None:
-    waiting(queue="streamed")
-    stream = Stream.objects.create(name="s", queue="streamed", on_expired="hold", lease_seconds=60)
-    assert levels(examined(), "unserved-queues") == ["ok"]
-    Stream.objects.filter(pk=stream.pk).update(beat_at=AGO)
-    assert levels(examined(), "unserved-queues") == ["warning"]
-
-
-def test_a_paused_queue_with_messages_is_a_note_that_says_by_whom_and_why() -> None:
-    waiting()
-    worker()
-    Queue.objects.pause(QUEUE, by="ann", reason="mail server is down")
-    found = examined()
-    assert levels(found, "unserved-queues") == ["note"]
-    assert "by ann (mail server is down)" in found["unserved-queues"][0].found
-
-
-def test_a_name_that_no_queue_can_have_is_a_warning() -> None:
-    Message.objects.create(queue="not a name", body="1", content_type="json", available_at=DbNow())
-    found = examined()
-    assert levels(found, "unserved-queues") == ["warning"]
-    assert "'not a name'" in found["unserved-queues"][0].found
-
-
-def test_of_many_queues_that_nobody_serves_the_first_are_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workers, "MOST_NAMED", 2)
-    for number in range(5):
-        waiting(queue=f"q{number}")
-    found = examined()
-    assert levels(found, "unserved-queues") == ["warning"] * 3
-    assert found["unserved-queues"][2].found == "More queues wait than the 2 that are named here."
 
 
 # -- clocks -------------------------------------------------------------------------------------------------
