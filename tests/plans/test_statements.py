@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from django_dbqueue.databases import Claim, Statement, dialect_of
+from django_dbqueue.databases.statistics import Stretch
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import key_hash
 from django_dbqueue.lifecycle.claim import first_statement
 from django_dbqueue.lifecycle.statements import MAX_IDS
 from django_dbqueue.models import Message
+from django_dbqueue.models.fields import to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, PRIMARY, cost_of, plan_of
@@ -116,7 +119,15 @@ def _claim(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -
     return first_statement(dialect, queue, 0, limit, mark, how)
 
 
+def _hours_ago(hours: float) -> Any:
+    return to_column(datetime.now(UTC) - timedelta(hours=hours), connection)
+
+
 RANGES: dict[str, Build] = {
+    "count what was done": lambda d, _: d.done_within(crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1)), LIMIT),
+    "count what was done in one moment": lambda d, _: d.done_within(
+        crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1), 1), LIMIT
+    ),
     "claim": lambda d, _: _claim(d, crowd.QUEUE, LIMIT, None),
     "claim behind the mark": lambda d, t: _claim(d, crowd.QUEUE, LIMIT, t.mark),
     "claim from a backlog": lambda d, _: _claim(d, crowd.BACKLOG, LIMIT, None),
@@ -140,6 +151,8 @@ RANGES: dict[str, Build] = {
     "look at more of the dead": lambda d, t: d.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
 }
 PROBES: dict[str, Build] = {
+    "first that was done from a moment on": lambda d, _: d.first_ends([(crowd.QUEUE, 0)], _hours_ago(25)),
+    "none that was done from a moment on": lambda d, _: d.first_ends([(crowd.QUEUE, 0)], _hours_ago(-1)),
     "highest priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 32_767),
     "next priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 9),
     "highest priority that runs": lambda d, _: d.next_priority(crowd.QUEUE, RUNNING, 32_767),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import clock
@@ -240,3 +242,22 @@ def test_where_nothing_ended_nothing_is_written() -> None:
     }
     assert not QueueMinute.objects.exists()
     assert not QueueStatistic.objects.exists()
+
+
+def test_a_worker_that_has_nothing_to_count_asks_little_and_writes_nothing() -> None:
+    waiting()
+    count()
+    let_pass(TEN)
+    with CaptureQueriesContext(connection) as queries:
+        assert not Counter("default").turn()
+    asked = [query["sql"] for query in queries]
+    assert len(asked) <= 12, asked
+    assert all(sql.lstrip("(").upper().startswith(("SELECT", "EXPLAIN", "WITH")) for sql in asked)
+
+
+def test_a_worker_whose_fellow_has_just_counted_asks_once() -> None:
+    done()
+    count()
+    with CaptureQueriesContext(connection) as queries:
+        assert not Counter("default").turn()
+    assert len(queries) == 1
