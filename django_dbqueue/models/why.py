@@ -14,6 +14,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.databases.recording import DEADLY
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
@@ -90,8 +91,8 @@ def _dead(message: Message) -> Why:
             "reads_spent", text, verbs=("requeue", "send-again", "drop"), error=message.error,
             advice=_("Mend what failed first: requeued, it is delivered as if new."),
         )  # fmt: skip
-    events = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk).order_by("-id")
-    by = next((event.actor for event in events[:1]), None)
+    deaths = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk, kind__in=DEADLY)
+    by = deaths.order_by("-id").values_list("actor", flat=True).first()
     text = _("It is dead: %(by)s rejected it.") % {"by": by} if by else _("It is dead: its consumer rejected it.")
     return Why("rejected", text, verbs=("requeue", "send-again", "drop"), error=message.error)
 

@@ -239,6 +239,8 @@ def test_it_was_rejected_by_its_consumer_or_by_a_person() -> None:
     answer = ask(message)
     assert answer.code == "rejected"
     assert "ann rejected it" in answer.text
+    Message.objects.filter(pk=message.pk).send_again(by="bob")
+    assert "ann rejected it" in ask(message).text, "what came later is no death"
 
 
 def test_it_cannot_be_decoded() -> None:

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.models import Message, Worker
+from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.process.accounts import plain_account
 from tests.process.conftest import wait_until
@@ -71,6 +71,10 @@ def test_a_child_that_was_killed_under_its_supervisor_is_followed_by_another_lon
     assert lease_ends is not None
     assert row.claimed_at is not None
     assert row.claimed_at < lease_ends
+    [event] = MessageEvent.objects.all()
+    assert (event.message_id, event.kind, event.read_count) == (message.pk, "rescued", 1)
+    assert str(event.detail).startswith("WorkerDied: the process that ran this message ended by signal 9")
+    assert str(event.worker).endswith(f":{first['pid']}")
 
 
 if settings.TEST_DATABASE != "sqlite":
@@ -93,7 +97,11 @@ if settings.TEST_DATABASE != "sqlite":
         for message in messages:
             row = Message.objects.get(pk=message.pk)
             assert (row.read_count, row.crashes) == (1, 1)
-            assert f"the named lock {owner.session_lock} of its session {owner.conn_id} is free" in str(row.error)
+            evidence = f"the named lock {owner.session_lock} of its session {owner.conn_id} is free"
+            assert evidence in str(row.error)
+            [event] = MessageEvent.objects.filter(message_id=message.pk)
+            assert (event.kind, event.worker, event.conn_id) == ("rescued", str(owner), owner.conn_id)
+            assert evidence in str(event.detail)
         assert not Worker.objects.filter(pk=owner.pk).exists()
         other.wait_for_output("session gone")
 
