@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.recording import Recording
+from django_dbqueue.databases.words import Statement
 
 
-class Failing(Words):
+class Failing(Recording):
     """Find groups by their fingerprints, and make the ones that are missing."""
 
     failure = "django_dbqueue_failure"
@@ -29,4 +30,21 @@ class Failing(Words):
             f"INSERT INTO {self.failure} (queue, fingerprint, exception, place) VALUES (%s, %s, %s, %s)"
             f"{self.keep_failure}",
             (queue, fingerprint, exception, place),
+        )
+
+    def forgotten_failures(self, after: int, age: float, limit: int) -> Statement:
+        """Read the groups behind an id, by id: each with whether it is that many seconds old and has no event."""
+        return Statement(
+            f"SELECT f.id, f.first_at <= {self.plus(self.now, '%s')} AND NOT EXISTS "
+            f"(SELECT 1 FROM {self.event} AS e WHERE e.failure_id = f.id) FROM {self.failure} AS f "
+            "WHERE f.id > %s ORDER BY f.id LIMIT %s",
+            (-age, after, limit),
+        )
+
+    def delete_failures(self, ids: Sequence[int]) -> Statement:
+        """Delete groups, unless they have an event by now."""
+        return Statement(
+            f"DELETE FROM {self.failure} WHERE id IN ({self.holes(len(ids))}) AND NOT EXISTS "
+            f"(SELECT 1 FROM {self.event} AS e WHERE e.failure_id = {self.failure}.id)",
+            tuple(ids),
         )

@@ -17,9 +17,11 @@ from django.db import connections
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
+from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 
+AT_ONCE: Final = 500
+"""Groups that are looked at in one turn."""
 TRIES: Final = 20
 """How often a group may be deleted between our INSERT and our look before we give up."""
 
@@ -73,3 +75,23 @@ def _make(using: str, queue: str, kind: Kind) -> int:
         f"The group of failures {kind.exception} of queue {queue!r} was deleted {TRIES} times while it was made: "
         "try again."
     )
+
+
+def forget_failures(using: str, *, age: float, after: int = 0) -> int:
+    """Delete groups that are so many seconds old and have no event left, among some behind an id.
+
+    Return the id to go on behind, and 0 when all were looked at. A failure that meets with the deletion of its group
+    belongs to none; the next one makes it anew.
+    """
+    connection = connections[using]
+    dialect = dialect_of(connection)
+    rows = fetch(using, dialect.forgotten_failures(after, age, AT_ONCE))
+    ids = [row[0] for row in rows if row[1]]
+    if ids:
+        outermost(connection, partial(_forget, using, ids))
+    return int(rows[-1][0]) if len(rows) == AT_ONCE else 0
+
+
+def _forget(using: str, ids: Sequence[int]) -> None:
+    with short_transaction(using):
+        run(using, dialect_of(connections[using]).delete_failures(ids))

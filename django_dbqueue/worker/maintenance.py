@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle import archive, recording, rescue, streams
+from django_dbqueue.lifecycle import archive, failures, recording, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Queue, Schedule
 from django_dbqueue.stats.counting import Counter
@@ -45,6 +45,7 @@ class Maintenance:
         self._pauses_at = 0.0
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
+        self._failures_after = 0
         self._operations = conf.get("OPERATIONS_QUEUE")
         self.paused: set[str] = set()
         """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
@@ -113,5 +114,8 @@ class Maintenance:
                 walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
         Schedule.objects.using(self._using).forget()
         forget_workers(self._using, age=WORKER_ROWS_KEPT)
+        self._failures_after = failures.forget_failures(
+            self._using, age=conf.get("EVENT_RETENTION"), after=self._failures_after
+        )
         gone = recording.forget_events(self._using, age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
         return more or gone == ARCHIVE_AT_ONCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -10,8 +11,11 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
+from django_dbqueue.lifecycle import failures
 from django_dbqueue.lifecycle.failures import failure_ids
-from django_dbqueue.models import Failure
+from django_dbqueue.models import Failure, Message, MessageEvent
+from django_dbqueue.models.fields import clock
+from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import meet
 from tests.lifecycle.rollback import rolled_back
 
@@ -76,6 +80,28 @@ def test_a_group_that_somebody_deleted_is_made_anew(whole_table: bool) -> None:
         Failure.objects.all().delete()
     [found] = ids(("q", A))
     assert Failure.objects.get().pk == found
+
+
+def test_old_groups_without_an_event_are_forgotten_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "AT_ONCE", 2)
+    [old], [kept], [second], [young] = (ids(error) for error in (("q", A), ("q", B), ("r", A), ("r", B)))
+    MessageEvent.objects.create(message_id=1, queue="q", kind="failed", failure_id=kept)
+    Failure.objects.exclude(pk=young).update(first_at=clock("default") - timedelta(days=31))
+    after = failures.forget_failures("default", age=30 * 86_400)
+    assert sorted(Failure.objects.values_list("pk", flat=True)) == [kept, second, young]
+    after = failures.forget_failures("default", age=30 * 86_400, after=after)
+    assert sorted(Failure.objects.values_list("pk", flat=True)) == [kept, young]
+    assert failures.forget_failures("default", age=30 * 86_400, after=after) == 0
+    assert ids(("q", A)) != [old]
+
+
+def test_maintenance_forgets_groups() -> None:
+    ids(("q", A))
+    Failure.objects.update(first_at=clock("default") - timedelta(days=31))
+    maintenance = Maintenance(Message, "default", ("q",))
+    maintenance.run(0.0)
+    maintenance.run(61.0)
+    assert not Failure.objects.exists()
 
 
 def test_names_are_compared_exactly() -> None:
