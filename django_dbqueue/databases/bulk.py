@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django_dbqueue.databases.depths import Depths, Place
-from django_dbqueue.databases.recording import Recording
+from django_dbqueue.databases.failing import Failing
 from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.streaming import PARKED
 from django_dbqueue.databases.words import Statement
@@ -23,12 +23,12 @@ _SINCE: Final = {
 """What tells of a message since when it stands where it stands; of a delayed one nothing does."""
 _BY_TIME: Final = ("ready", "stuck", "done")
 """States whose range ends where they came to stand there later than asked for."""
+_AHEAD: Final = ("delayed", "running")
+"""States whose range begins now."""
 
 
-class Bulk(Recording, Scanning, Depths):
+class Bulk(Failing, Scanning, Depths):
     """Walk through what matches, and say that it still does."""
-
-    use_event_failure = ""
 
     def bulk_page(self, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
         """Read the first rows of a place, or those behind a row with the same ``available_at``.
@@ -47,11 +47,19 @@ class Bulk(Recording, Scanning, Depths):
         return self._bulk_page(place, at, " AND available_at > %s", (moment,), limit)
 
     def _bulk_page(self, place: Place, at: str, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
+        where = self._range(place)
+        if behind and place.state in _AHEAD:
+            # SQLite bounds a range by the first condition that it meets; what is due by now, the fence leaves out
+            where = Statement(f"queue = %s AND status = '{place.status}' AND priority = %s", where.params)
         if place.state in _BY_TIME:
             behind, params = f"{behind} AND available_at <= %s", (*params, at)
         if place.state == "running":
             behind = f"{behind} AND available_at < '{PARKED}'"
-        return self._page(place, behind, params, limit)
+        return Statement(
+            f"SELECT available_at, id FROM {self.message}{self.use_claim_index} WHERE {where.sql}{behind} "
+            f"ORDER BY {self._order(place)} LIMIT %s",
+            (*where.params, *params, limit),
+        )
 
     def still(self, ids: Sequence[int], state: str, at: str) -> Statement:
         """The fence of a bulk operation: those of the rows that stand in this state, and did at that moment."""
@@ -90,10 +98,11 @@ class Bulk(Recording, Scanning, Depths):
     def dead_of_events(self, events: Sequence[int]) -> Statement:
         """Read event and message of those whose message is dead, and has not failed in another way, or again, since."""
         return Statement(
-            f"SELECT e.id, e.message_id FROM {self.event} AS e JOIN {self.message} AS m ON m.id = e.message_id "
+            f"SELECT e.id, e.message_id FROM {self.event} AS e{self.use_primary_key} "
+            f"JOIN {self.message} AS m{self.use_primary_key} ON m.id = e.message_id "
             f"WHERE e.id IN ({self.holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
-            f"AND NOT EXISTS (SELECT 1 FROM {self.event} AS l WHERE l.message_id = e.message_id AND l.id > e.id "
-            "AND l.failure_id IS NOT NULL) ORDER BY e.message_id",
+            f"AND (SELECT l.id FROM {self.event} AS l{self.use_event_message} WHERE l.message_id = e.message_id "
+            "AND l.id > e.id AND l.failure_id IS NOT NULL LIMIT 1) IS NULL ORDER BY e.message_id",
             tuple(events),
         )
 
@@ -113,7 +122,7 @@ class Bulk(Recording, Scanning, Depths):
         return Statement(
             f"SELECT f.id, (SELECT e.id FROM {self.event} AS e{self.use_event_failure} WHERE e.failure_id = f.id "
             "ORDER BY e.failure_id DESC, e.id DESC LIMIT 1) "  # MariaDB would read all of them for MAX(e.id)
-            f"FROM django_dbqueue_failure AS f {where}ORDER BY f.id DESC LIMIT %s",
+            f"FROM {self.failure} AS f {where}ORDER BY f.id DESC LIMIT %s",
             (*params, limit),
         )
 

@@ -12,6 +12,9 @@ class Failing(Recording):
     """Find groups by their fingerprints, and make the ones that are missing."""
 
     failure = "django_dbqueue_failure"
+    use_event_failure = ""
+    """Keeps the events of a group, and of a message below, from being found by a scan, or by MySQL's anti-join."""
+    use_event_message = ""
     returns_kept_failure = False
     """An INSERT that meets the same group gives its id as the last one inserted; else it gives no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
@@ -35,8 +38,8 @@ class Failing(Recording):
     def forgotten_failures(self, after: int, age: float, limit: int) -> Statement:
         """Read the groups behind an id, by id: each with whether it is that many seconds old and has no event."""
         return Statement(
-            f"SELECT f.id, f.first_at <= {self.plus(self.now, '%s')} AND NOT EXISTS "
-            f"(SELECT 1 FROM {self.event} AS e WHERE e.failure_id = f.id) FROM {self.failure} AS f "
+            f"SELECT f.id, f.first_at <= {self.plus(self.now, '%s')} AND (SELECT e.id FROM {self.event} AS e"
+            f"{self.use_event_failure} WHERE e.failure_id = f.id LIMIT 1) IS NULL FROM {self.failure} AS f "
             "WHERE f.id > %s ORDER BY f.id LIMIT %s",
             (-age, after, limit),
         )
@@ -44,7 +47,7 @@ class Failing(Recording):
     def delete_failures(self, ids: Sequence[int]) -> Statement:
         """Delete groups, unless they have an event by now."""
         return Statement(
-            f"DELETE FROM {self.failure} WHERE id IN ({self.holes(len(ids))}) AND NOT EXISTS "
-            f"(SELECT 1 FROM {self.event} AS e WHERE e.failure_id = {self.failure}.id)",
+            f"DELETE FROM {self.failure} WHERE id IN ({self.holes(len(ids))}) AND (SELECT e.id FROM {self.event} AS e"
+            f"{self.use_event_failure} WHERE e.failure_id = {self.failure}.id LIMIT 1) IS NULL",
             tuple(ids),
         )

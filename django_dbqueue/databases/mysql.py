@@ -24,6 +24,7 @@ class MySQLDialect(MySQLSkipping, MySQLLiveness, MySQLHistory, Dialect):
     use_primary_key = " FORCE INDEX (PRIMARY)"
     use_live_key = f" FORCE INDEX ({LIVE_KEY})"
     use_event_failure = " FORCE INDEX (dbqueue_event_failure)"
+    use_event_message = " FORCE INDEX (dbqueue_event_message)"
     use_event_age = " FORCE INDEX (dbqueue_event_at)"
     order_of_dead = "id"
     """MariaDB knows that a column that IS NULL needs no sorting, and sorts if it is named all the same."""

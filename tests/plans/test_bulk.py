@@ -1,0 +1,136 @@
+"""A step of a bulk operation, and a look at groups of failures, read what they give and little more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.depths import Place
+from django_dbqueue.lifecycle import bulk, groups
+from django_dbqueue.models import Failure, Message, MessageEvent
+from django_dbqueue.models.fields import DbNow
+from tests.plans import crowd
+from tests.plans.plan import cost_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_django import DjangoDbBlocker
+
+pytestmark = pytest.mark.django_db
+CROWD = {"done": 20_000, "delayed": 3_000, "stuck": 1_000, "dead": 4_000, "backlog": 20_000, "queues": 200}
+PAGE = 10
+MOST = {"mysql": 4 * PAGE, "postgresql": 8 * PAGE, "sqlite": 100 * PAGE}
+"""Entries read; pages; steps of the machine. A scan of any range would cost many times as much."""
+GROUPS, EACH = 40, 300
+
+
+@pytest.fixture(scope="module")
+def rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    with django_db_blocker.unblock():
+        crowd.empty()
+        crowd.fill(**CROWD)
+        crowd.gather_statistics()
+    yield
+    with django_db_blocker.unblock():
+        crowd.empty()
+        crowd.forget_statistics()
+        connection.close()
+
+
+@pytest.mark.parametrize("part", ["first", "behind", "later"])
+@pytest.mark.parametrize(
+    ("queue", "state", "priority"),
+    [
+        (crowd.QUEUE, "dead", 0),
+        (crowd.QUEUE, "delayed", 9),
+        (crowd.QUEUE, "stuck", 0),
+        (crowd.QUEUE, "running", 9),
+        (crowd.QUEUE, "done", 0),
+        (crowd.BACKLOG, "ready", 0),
+    ],
+)
+@pytest.mark.usefixtures("rows")
+def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, priority: int, part: str) -> None:
+    dialect, place = dialect_of(connection), Place(queue, state, priority)
+    at = bulk.Selection.now("default", state=state).at
+    found = Message.objects.in_queue(queue).filter(priority=priority)
+    rows = getattr(found, state)() if state != "dead" else found.filter(available_at=None)
+    [middle] = rows.order_by("available_at", "id").values_list("available_at", "id")[900:901]
+    moment = "" if middle[0] is None else f"{middle[0]:%Y-%m-%d %H:%M:%S.%f}"
+    if connection.vendor == "postgresql":
+        moment += "+00"
+    if part == "later":
+        if state == "dead":
+            return  # they have no moment
+        statement = dialect.bulk_page_later(place, at, moment, PAGE)
+    else:
+        statement = dialect.bulk_page(place, at, None if part == "first" else (moment, middle[1]), PAGE)
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+
+
+@pytest.mark.usefixtures("rows")
+def test_what_still_matches_is_locked_row_by_row() -> None:
+    dialect = dialect_of(connection)
+    ids = list(Message.objects.dead(crowd.QUEUE).values_list("pk", flat=True)[:PAGE])
+    fence = dialect.still(ids, "dead", bulk.Selection.now("default", state="dead").at)
+    assert cost_of(connection, dialect.lock(fence, skip_locked=True)) <= MOST[connection.vendor]
+
+
+@pytest.mark.usefixtures("rows")
+def test_looking_for_operations_beside_pauses_costs_next_to_nothing() -> None:
+    assert cost_of(connection, dialect_of(connection).paused_and_at_work("dbqueue.operations")) <= 60
+
+
+@pytest.fixture
+def failures(rows: None) -> list[int]:
+    """Forty groups of three hundred failures each, of messages that are dead."""
+    Failure.objects.bulk_create(
+        Failure(queue=f"q{n % 4}", fingerprint=f"{n:064}", exception="E", place="p", first_at=DbNow())
+        for n in range(GROUPS)
+    )
+    ids = list(Failure.objects.order_by("pk").values_list("pk", flat=True))
+    dead = list(Message.objects.dead(crowd.QUEUE).values_list("pk", flat=True)[:1_000])
+    MessageEvent.objects.bulk_create(
+        MessageEvent(
+            message_id=dead[n % 1_000], queue="q", kind="died", at=DbNow(), failure_id=ids[n % GROUPS]
+        )
+        for n in range(GROUPS * EACH)
+    )  # fmt: skip
+    if connection.vendor == "postgresql":  # elsewhere it would commit, or last
+        with connection.cursor() as cursor:
+            for model in (MessageEvent, Failure):
+                cursor.execute(f"ANALYZE {model._meta.db_table}")
+    return ids
+
+
+def test_a_list_of_groups_reads_a_bounded_part_of_each(failures: list[int]) -> None:
+    dialect = dialect_of(connection)
+    page = failures[:25]
+    per_group = {"mysql": 3 * (groups.CAP + 1), "postgresql": 0, "sqlite": 40 * (groups.CAP + 1)}[connection.vendor]
+    newest = dialect.newest_of_failures(page, groups.CAP + 1)
+    assert cost_of(connection, newest) <= per_group * len(page)
+    last = dialect.failures_by_last_event(None, 500)
+    assert cost_of(connection, last) <= {"mysql": 8, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
+    found = groups.groups("default", page)
+    assert {int(group.count) for group in found.values()} == {groups.CAP}
+
+
+def test_a_step_of_a_group_reads_its_own_events_only(failures: list[int]) -> None:
+    dialect = dialect_of(connection)
+    last = MessageEvent.objects.latest("pk").pk
+    behind = list(MessageEvent.objects.filter(failure_id=failures[7]).order_by("pk").values_list("pk", flat=True))
+    statement = dialect.events_of_failure(failures[7], behind[100], last, PAGE)
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+    most = {"mysql": 10, "postgresql": 10, "sqlite": 200}[connection.vendor] * PAGE
+    assert cost_of(connection, dialect.dead_of_events(behind[:PAGE])) <= most
+
+
+def test_forgetting_groups_reads_no_more_of_their_events_than_one(failures: list[int]) -> None:
+    dialect = dialect_of(connection)
+    most = {"mysql": 6, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
+    assert cost_of(connection, dialect.forgotten_failures(0, 86_400.0, 500)) <= most
+    assert cost_of(connection, dialect.delete_failures(failures)) <= most
