@@ -18,12 +18,17 @@ from django_dbqueue.admin.states import STATES
 from django_dbqueue.models import (
     ArchivedMessage,
     BulkOperation,
+    ExportBatch,
     Failure,
+    HistoryReader,
     Message,
     QueueStatistic,
     Schedule,
+    Stream,
+    StreamClaim,
     Worker,
 )
+from django_dbqueue.stats.series import SPANS
 from tests.scale.rows import HOT, KEY, hot, name_of
 
 if TYPE_CHECKING:
@@ -36,6 +41,10 @@ OTHERS: Final[tuple[type[Model], ...]] = (
     QueueStatistic,
     Schedule,
     Worker,
+    Stream,
+    StreamClaim,
+    HistoryReader,
+    ExportBatch,
 )
 QUEUES: Final = [*map(hot, HOT), name_of(150)]
 
@@ -55,7 +64,14 @@ def paths() -> dict[str, str]:
         for what, key in samples[model].items():
             found[f"{pattern.name} {what}"] = reverse(f"admin:{pattern.name}", args=[key])
     assert found, "no URL of the app was found"
-    return found | _lists() | {"app": reverse("admin:app_list", args=["django_dbqueue"])}
+    home = reverse("admin:app_list", args=["django_dbqueue"])
+    for span in SPANS:
+        for queue in ("", hot("done")):
+            said = urlencode({"span": span, "queue": queue})
+            found[f"dashboard, {span} {queue}"] = f"{home}?{said}"
+            found[f"figures, {span} {queue}"] = f"{reverse(f'admin:{PREFIX}queue_figures')}?{said}"
+    found["dashboard, last page"] = f"{home}?p=99"
+    return found | _lists()
 
 
 def _lists() -> dict[str, str]:

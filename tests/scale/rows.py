@@ -22,7 +22,9 @@ from django_dbqueue.models import (
     ALL_QUEUES,
     ArchivedMessage,
     BulkOperation,
+    ExportBatch,
     Failure,
+    HistoryReader,
     Message,
     MessageEvent,
     Queue,
@@ -30,6 +32,8 @@ from django_dbqueue.models import (
     QueueStatistic,
     Schedule,
     StatisticProgress,
+    Stream,
+    StreamClaim,
     Worker,
 )
 from django_dbqueue.models.fields import clock, to_column
@@ -50,6 +54,10 @@ TABLES: Final = (
     Schedule,
     Worker,
     StatisticProgress,
+    Stream,
+    StreamClaim,
+    HistoryReader,
+    ExportBatch,
     LogEntry,
 )
 AT_ONCE: Final = 500_000
@@ -178,6 +186,7 @@ class Builder:
         self._statistics()
         self._workers_queues_and_schedules()
         self._operations_and_logs()
+        self._pipeline()
 
     # -- messages -----------------------------------------------------------------------------------------
 
@@ -338,6 +347,22 @@ class Builder:
             action_flag=f"{CHANGE}",
             change_message="'Requeued.'",
         )
+
+    def _pipeline(self) -> None:
+        """Streams and readers, a few; claims that have ended, and exports, many."""
+        self._insert(Stream, 5, name=self._joined("'stream-'", "n"))
+        self._insert(HistoryReader, 5, name=self._joined("'reader-'", "n"))
+        self._insert(
+            StreamClaim,
+            self.size.operations,
+            stream="'stream-0'",
+            number="n",
+            queue=f"'{hot('done')}'",
+            claim_token="n",
+            state="'acked'",
+            ids="'[[1,2]]'",
+        )
+        self._insert(ExportBatch, self.size.operations, lake="'lake'", number="n", state="'purged'", purged_to="n")
 
     # -- SQL ----------------------------------------------------------------------------------------------
 
