@@ -33,13 +33,21 @@ FORBIDDEN = re.compile("_(add|delete)( |$)")
 """Ends of the names of pages that Django has and nobody may see: the rows are not written in the admin."""
 
 
-@pytest.fixture(scope="module")
-def table(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[rows.Size]:
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(rows.SMALL, id="small"),
+        pytest.param(rows.TEN_MILLION, id="ten million", marks=pytest.mark.nightly),
+    ],
+)
+def table(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[rows.Size]:
     with django_db_blocker.unblock():
         rows.empty()
-        rows.fill(rows.SMALL)
+        rows.fill(request.param)
         rows.gather_statistics()
-    yield rows.SMALL
+    yield request.param
     with django_db_blocker.unblock():
         rows.empty()
         rows.forget_statistics()
