@@ -20,7 +20,7 @@ from django_dbqueue import conf
 from django_dbqueue.databases import Change, Dialect, Statement, dialect_of
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle.claim import HIGHEST
-from django_dbqueue.lifecycle.depths import STATES, Capped, depths
+from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, Capped, depths
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import move
@@ -36,6 +36,8 @@ LOOKS: Final = 100
 """Ranges of the index that one step looks into, most of which may be empty where there are many queues."""
 COUNTED: Final = 10_000
 """How far matching messages are counted."""
+_LITTLE: Final = 100
+"""How far those of each queue are counted first."""
 
 MATCHING: Final = {
     "requeue": ("stuck", "running", "dead"),
@@ -121,10 +123,7 @@ def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
     """Count what matches, up to a cap: exactly and page by page, but for all queues by how deep they are."""
     if selection.failure is None and selection.queue is None:
         names = [name for name in queues_in_use(using) if name != conf.get("OPERATIONS_QUEUE")]
-        found = depths(using, names, states=[selection.state], cap=cap)
-        return Capped(
-            sum(each.counts[selection.state] + each.counts[selection.state].more for each in found.values()), cap
-        )
+        return _count_of_queues(using, names, selection.state, cap)
     total = 0
     for page, is_last in islice(_pages(using, selection), 2 * (cap // STEP + 1)):
         total += sum(number <= selection.last_id for number in page)
@@ -132,6 +131,21 @@ def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
             return Capped(total, cap)
     counted = Capped(total, cap)
     counted.more = True
+    return counted
+
+
+def _count_of_queues(using: str, names: list[str], state: str, cap: int) -> Capped:
+    """Count a little of each queue, and then, until the cap is reached, more of those that have more."""
+    little = max(_LITTLE, cap // max(1, len(names)))
+    found = {name: depth.counts[state] for name, depth in depths(using, names, states=[state], cap=little).items()}
+    total, more = int(sum(found.values())), False
+    for name in [name for name, few in found.items() if few.more]:
+        if total > cap:
+            break
+        deep = depths(using, [name], states=[state], cap=min(cap, ROWS_AT_ONCE - 1))[name].counts[state]
+        total, more = total + deep - found[name], more or deep.more
+    counted = Capped(total, cap)
+    counted.more |= more
     return counted
 
 

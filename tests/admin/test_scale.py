@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from django_dbqueue.admin.failures import FOR_GROUPS
+from django_dbqueue.lifecycle.bulk import COUNTED
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.conftest import url
 from tests.admin.test_verbs import form_of
@@ -124,6 +125,18 @@ def test_no_statement_of_an_action_examines_more_rows_than_its_budget(client: Cl
         assert next_step()
     too_much += over(f"{verb} of all {state} ones", found)
     assert BulkOperation.objects.latest("pk").steps == 1
+    assert not too_much, "\n".join(too_much)
+
+
+@pytest.mark.parametrize("state", ["ready", "delayed", "running", "stuck", "dead", "done"])
+def test_no_statement_of_an_order_for_all_queues_examines_more_rows_than_its_budget(client: Client, state: str) -> None:
+    verb = {"ready": "reject", "delayed": "drop", "done": "send-again"}.get(state, "requeue")
+    data = {"action": verb.replace("-", "_"), "index": 0, "select_across": "1"}
+    data["_selected_action"] = Message.objects.order_by("pk").values_list("pk", flat=True)[0]
+    with examined(connection) as found:
+        page = client.post(f"{url('changelist')}?state={state}", data)
+    assert f"{COUNTED:,}+" in page.context["count"]
+    too_much = over(f"{verb} of all {state} ones of all queues", found)
     assert not too_much, "\n".join(too_much)
 
 
