@@ -109,13 +109,6 @@ class FailureAdmin(ReadOnlyAdmin):
         selection = bulk.Selection.now(self.alias, state="dead", failure=pk)
         return ordering.ask(request, verb, selection, back=self._url("change", pk))
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if request.method not in {"GET", "HEAD"}:
-            raise PermissionDenied
-        return super().change_view(request, object_id, form_url, extra_context)
-
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj, ordering = context["original"], self._ordering()
         context["title"] = obj.shown_exception

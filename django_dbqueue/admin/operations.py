@@ -82,13 +82,6 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     # -- progress -----------------------------------------------------------------------------------------
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if request.method not in {"GET", "HEAD"}:
-            raise PermissionDenied
-        return super().change_view(request, object_id, form_url, extra_context)
-
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj = context["original"]
         runs = obj.state == RUNNING

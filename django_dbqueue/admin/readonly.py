@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import router
 from django.db.models import QuerySet
@@ -45,6 +46,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return False
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method not in {"GET", "HEAD"}:
+            raise PermissionDenied
+        return super().change_view(request, object_id, form_url, extra_context)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
