@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, transaction
 from django.test import override_settings
@@ -19,23 +16,12 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.testing import EndlessRun, run_consumers
 from tests import factories
 from tests.factories import QUEUE, MessageFactory, row
+from tests.testing.handlers import Trouble, fail, succeed
 
 if TYPE_CHECKING:
     from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
-
-
-class Trouble(Exception):
-    pass
-
-
-def _succeed(_message: Message) -> None:
-    pass
-
-
-def _fail(_message: Message) -> None:
-    raise Trouble("as told")
 
 
 def test_everything_that_is_due_is_done_in_the_workers_order(consumes: Consumes) -> None:
@@ -84,14 +70,14 @@ def test_what_a_consumer_enqueues_is_run_too_in_its_own_queue_and_in_others(cons
 
 def test_only_the_queues_that_are_named_are_run(consumes: Consumes) -> None:
     for queue in ("a", "b", "c"):
-        consumes(_succeed, queue=queue)
+        consumes(succeed, queue=queue)
         MessageFactory(queue=queue)
     assert [message.queue for message in run_consumers(["a", "c"]).done] == ["a", "c"]
     assert Message.objects.ready("b").count() == 1
 
 
 def test_a_failure_is_raised_when_its_message_is_settled_and_says_whose_it_is(consumes: Consumes) -> None:
-    consumes(_fail, max_reads=4)
+    consumes(fail, max_reads=4)
     message, other = MessageFactory(), MessageFactory()
     with pytest.raises(Trouble, match="as told") as caught:
         run_consumers(QUEUE)
@@ -161,7 +147,7 @@ def test_a_retry_that_is_due_later_stays_and_one_that_is_due_now_is_run(consumes
 
 
 def test_with_delayed_a_message_that_always_fails_is_dead_in_the_end(consumes: Consumes) -> None:
-    consumes(_fail, max_reads=3, backoff=1000)
+    consumes(fail, max_reads=3, backoff=1000)
     MessageFactory(delay=86_400)
     assert run_consumers(QUEUE) == ()
     drained = run_consumers(QUEUE, with_delayed=True, on_error="collect")
@@ -182,7 +168,7 @@ def test_later_messages_are_run_in_the_order_of_time_across_queues(consumes: Con
 
 @pytest.mark.parametrize("as_moment", [False, True], ids=["from now", "at a moment"])
 def test_until_runs_what_is_due_until_then_and_nothing_later(consumes: Consumes, as_moment: bool) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     for hours in (1, 3):
         MessageFactory(payload=hours, delay=timedelta(hours=hours))
     hours = timedelta(hours=2)
@@ -228,91 +214,6 @@ def test_an_ordinary_consumers_rows_stay_when_it_fails_as_under_a_worker(consume
     assert Queue.objects.filter(name="effect").exists()
 
 
-def test_an_async_consumer_works_on_the_tests_own_connection(consumes: Consumes) -> None:
-    async def handle(message: Message) -> None:
-        assert await Message.objects.filter(pk=message.pk, status="run").aexists()
-        await Queue.objects.acreate(name="effect")
-        await Message.objects.aenqueue("next", queue="next")
-
-    consumes(handle)
-    MessageFactory()
-    assert len(run_consumers(QUEUE).done) == 1
-    assert Queue.objects.filter(name="effect").exists()
-    assert Message.objects.ready("next").count() == 1
-
-
-def test_an_async_consumer_that_takes_too_long_is_cancelled(consumes: Consumes) -> None:
-    async def handle(_message: Message) -> None:
-        await asyncio.sleep(60)
-
-    consumes(handle, timeout=0.05)
-    MessageFactory()
-    began = time.monotonic()
-    [handled] = run_consumers(QUEUE, on_error="collect")
-    assert time.monotonic() - began < 30
-    assert handled.outcome == "waiting"
-    assert (handled.message.error or "").startswith("TimedOut: ")
-    assert isinstance(handled.error, TimeoutError)
-
-
-def test_a_consumer_that_has_taken_too_long_has_timed_out_though_it_returned(consumes: Consumes) -> None:
-    def handle(_message: Message) -> None:
-        time.sleep(0.05)
-
-    consumes(handle, timeout=0.01)
-    message = MessageFactory()
-    with pytest.raises(TimeoutError, match=r"TimedOut: .* ran longer than its timeout of 0\.01 s"):
-        run_consumers(QUEUE)
-    message.refresh_from_db()
-    assert (message.status, message.read_count) == ("n", 1)
-
-
-def test_a_consumer_that_asks_for_a_retry_too_late_has_timed_out(consumes: Consumes) -> None:
-    def handle(_message: Message) -> None:
-        time.sleep(0.05)
-        raise Retry(after=0)
-
-    consumes(handle, timeout=0.01)
-    MessageFactory()
-    [handled] = run_consumers(QUEUE, on_error="collect")
-    assert isinstance(handled.error, TimeoutError)
-    assert (handled.message.error or "").startswith("TimedOut: ")
-
-
-def test_a_consumer_may_run_others(consumes: Consumes) -> None:
-    consumes(lambda _message: [MessageFactory(queue="second"), run_consumers("second")])
-    consumes(_succeed, queue="second")
-    MessageFactory()
-    assert len(run_consumers(QUEUE)) == 1
-    assert Message.objects.done("second").count() == 1
-
-
-def test_a_consumer_that_acks_before_it_takes_too_long_is_done(consumes: Consumes) -> None:
-    def handle(message: Message) -> None:
-        message.ack()
-        time.sleep(0.05)
-
-    consumes(handle, timeout=0.01)
-    MessageFactory()
-    [handled] = run_consumers(QUEUE)
-    assert (handled.outcome, handled.error) == ("done", None)
-
-
-def test_from_an_async_test_it_is_called_by_sync_to_async(consumes: Consumes) -> None:
-    async def handle(message: Message) -> None:
-        await Message.objects.filter(pk=message.pk).aexists()
-
-    consumes(handle)
-    consumes(_succeed, queue="plain")
-    MessageFactory()
-    MessageFactory(queue="plain")
-
-    async def test() -> int:
-        return len((await sync_to_async(run_consumers)()).done)
-
-    assert async_to_sync(test)() == 2
-
-
 def test_a_run_without_end_is_stopped_and_gives_back_what_it_has_claimed_last(consumes: Consumes) -> None:
     consumes(lambda message: Message.objects.enqueue(message.payload + 1, queue=QUEUE))
     MessageFactory(payload=0)
@@ -325,13 +226,13 @@ def test_a_run_without_end_is_stopped_and_gives_back_what_it_has_claimed_last(co
 
 
 def test_a_run_may_take_as_many_deliveries_as_its_limit_says(consumes: Consumes) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     MessageFactory.create_batch(3)
     assert len(run_consumers(QUEUE, limit=3)) == 3
 
 
 def test_from_a_paused_queue_nothing_is_run(consumes: Consumes) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     MessageFactory()
     MessageFactory(delay=60)
     Queue.objects.pause(QUEUE)
@@ -348,14 +249,14 @@ def test_a_consumer_that_pauses_its_queue_is_the_last_of_it(consumes: Consumes) 
 
 
 def test_a_message_whose_holder_is_gone_is_rescued_and_run(consumes: Consumes) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     factories.stuck()
     [handled] = run_consumers(QUEUE)
     assert (handled.outcome, handled.message.read_count) == ("done", 2)
 
 
 def test_a_message_that_cannot_be_decoded_is_dead_and_the_test_is_told(consumes: Consumes) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     message = factories.written_by_sql("{")
     with pytest.raises(UndecodableMessage):
         run_consumers(QUEUE)
@@ -364,7 +265,7 @@ def test_a_message_that_cannot_be_decoded_is_dead_and_the_test_is_told(consumes:
 
 
 def test_where_an_ack_removes_the_row_the_message_is_done_all_the_same(consumes: Consumes) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     MessageFactory(payload="gone")
     with override_settings(DBQUEUE={"QUEUES": {QUEUE: {"on_ack": "delete"}}}):
         drained = run_consumers(QUEUE)
@@ -372,84 +273,10 @@ def test_where_an_ack_removes_the_row_the_message_is_done_all_the_same(consumes:
     assert not Message.objects.exists()
 
 
-def _ack(message: Message) -> None:
-    with transaction.atomic():
-        Queue.objects.create(name="effect")
-        message.ack()
-
-
-def _ack_and_fail(message: Message) -> None:
-    _ack(message)
-    raise Trouble
-
-
-def _nack(message: Message) -> None:
-    message.nack(delay=60)
-
-
-def _ack_and_roll_back(message: Message) -> None:
-    with transaction.atomic():
-        message.ack()
-        transaction.set_rollback(True)
-
-
-def _release(message: Message) -> None:
-    Message.objects.filter(pk=message.pk).update(due_at=datetime(2060, 1, 1, tzinfo=UTC))
-    message.release()
-
-
-def _update(message: Message) -> None:
-    new = Message.objects.enqueue("new", queue=QUEUE, key=message.key, delay=60, on_conflict="update")
-    assert new.outcome == "updated"
-
-
-def _drop(message: Message) -> None:
-    assert Message.objects.drop(QUEUE, message.key or "")
-
-
-@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
-@pytest.mark.parametrize(
-    ("handler", "outcome"),
-    [(_ack, "done"), (_nack, "waiting"), (_release, "waiting"), (_ack_and_roll_back, "done")],
-)
-def test_what_a_handler_settles_itself_stays_as_it_said_and_what_it_rolls_back_does_not_count(
-    consumes: Consumes, handler: Any, outcome: str, transactional: bool
-) -> None:
-    consumes(handler, transactional=transactional)
-    MessageFactory()
-    drained = run_consumers(QUEUE)
-    assert [each.outcome for each in drained] == [outcome]
-    assert drained.errors == []
-    assert drained[0].message.read_count == (0 if handler is _release else 1)
-
-
-def test_a_message_that_the_handler_has_acked_stays_done_when_it_fails_after_that(consumes: Consumes) -> None:
-    consumes(_ack_and_fail)
-    MessageFactory()
-    [handled] = run_consumers(QUEUE, on_error="collect")
-    assert handled.outcome == "done"
-    assert Queue.objects.filter(name="effect").exists()
-
-
-@pytest.mark.parametrize("handler", [_update, _drop])
-def test_a_claim_that_ends_under_the_handler_is_lost_and_no_failure_of_it(consumes: Consumes, handler: Any) -> None:
-    lost = []
-    consumes(handler)
-    MessageFactory(key="k")
-    signals.lease_lost.connect(listener := lambda **told: lost.append(told["verb"]))
-    try:
-        drained = run_consumers(QUEUE)
-    finally:
-        signals.lease_lost.disconnect(listener)
-    assert [each.outcome for each in drained] == ["lost"]
-    assert lost == ["ack"]
-    assert drained.errors == []
-
-
 def test_signals_are_sent_as_by_a_worker(consumes: Consumes) -> None:
     told = []
-    consumes(_fail, max_reads=2, backoff=0)
-    consumes(_succeed, queue="good")
+    consumes(fail, max_reads=2, backoff=0)
+    consumes(succeed, queue="good")
     MessageFactory()
     MessageFactory(queue="good")
 
@@ -468,7 +295,7 @@ def test_signals_are_sent_as_by_a_worker(consumes: Consumes) -> None:
 
 
 def test_a_queue_without_a_consumer_is_refused_with_a_guess(consumes: Consumes) -> None:
-    consumes(_succeed, queue="emails")
+    consumes(succeed, queue="emails")
     with pytest.raises(
         ImproperlyConfigured, match="No consumer is registered for queue 'email': did you mean 'emails'"
     ):
@@ -480,7 +307,7 @@ def test_a_queue_without_a_consumer_is_refused_with_a_guess(consumes: Consumes) 
 
 
 def test_inside_atomic_it_is_refused_for_no_worker_sees_what_is_not_committed(consumes: Consumes) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     MessageFactory()
     with transaction.atomic(), pytest.raises(TransactionNotAllowed, match=r"run_consumers\(\) is a transaction of its"):
         run_consumers(QUEUE)
@@ -497,7 +324,7 @@ def test_inside_atomic_it_is_refused_for_no_worker_sees_what_is_not_committed(co
     ],
 )
 def test_what_makes_no_sense_is_refused_and_nothing_is_run(consumes: Consumes, wrong: Any, text: str) -> None:
-    consumes(_succeed)
+    consumes(succeed)
     MessageFactory()
     with pytest.raises(ValueError, match=text):
         run_consumers(QUEUE, **wrong)
