@@ -59,11 +59,11 @@ def pages_in(language: str, client: Client) -> dict[str, list[str]]:
 
 
 def is_ours(piece: str) -> bool:
-    """Whether there are two words or more beside what others wrote, and beside the names of other apps' models."""
+    """Whether there are two words or more beside what others wrote, queues' names, and other apps' models."""
     others = (model for model in apps.get_models() if model._meta.app_label != "django_dbqueue")
     if piece in {capfirst(str(model._meta.verbose_name_plural)) for model in others}:
         return False
-    words = re.findall(r"[^\W\d_]{3,}", piece.replace(DATUM, ""))
+    words = re.findall(r"[^\W\d_]{3,}", re.sub(r"queue-\d+", "", piece.replace(DATUM, "")))
     return len(words) > 1
 
 
