@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -44,8 +45,18 @@ every_command = pytest.mark.parametrize("name", COMMANDS)
 
 def start(env: dict[str, str], *arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "django", *arguments], env=env, text=True, start_new_session=True, **options
+        [sys.executable, "-m", "django", *arguments],
+        env=env,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed_interrupts,
+        **options,
     )
+
+
+def heed_interrupts() -> None:
+    """Begin as from a terminal: what a script has started in the background ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def one_of_each() -> None:
@@ -146,6 +157,8 @@ class Asked:
 
     def wait_for(self, words: str) -> None:
         while words not in self.seen:
+            readable, _, _ = select.select([self.terminal], [], [], 60)
+            assert readable, f"no {words!r} in {self.seen!r}"
             self.seen += os.read(self.terminal, 10_000).decode()
 
     def ended(self) -> tuple[int, str]:
