@@ -168,7 +168,9 @@ class Counter:
 
     def _forget(self) -> None:
         """Remove old minutes, but none of an hour that is still being summed."""
-        progress = StatisticProgress.objects.using(self._using).get(pk=_PROGRESS)
+        progress = StatisticProgress.objects.using(self._using).filter(pk=_PROGRESS).first()
+        if progress is None:  # somebody else is at the first count ever
+            return
         before = min(progress.fresh_to, floor(progress.settled_to, _HOUR)) - MINUTES_KEPT
         rows = QueueMinute.objects.using(self._using)
         old = list(rows.filter(minute__lt=before).order_by("minute").values_list("id", flat=True)[:_FORGOTTEN])

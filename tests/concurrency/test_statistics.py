@@ -50,6 +50,14 @@ def test_when_the_first_writer_is_rolled_back_the_next_counts_all() -> None:
     assert minutes(QUEUE)["messages"] == 1
 
 
+def test_who_finds_another_at_the_first_count_ever_passes_by() -> None:
+    Mutex.objects.create(name=counting.MUTEX)
+    done()
+    met = meet(turn, turn, waits=False)
+    assert (met.first, met.second) == (False, False)
+    assert StatisticProgress.objects.count() == 1
+
+
 def test_two_who_are_the_first_ever_make_one_beginning() -> None:
     assert not Mutex.objects.exists()
     done()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from pytest_django import DjangoDbBlocker
 
     from tests.spark.lakes import Lake
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session of two threads, whose tasks are tried three times."""
+def spark(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """A local session of two threads, whose tasks are tried three times; it ends before the database does."""
     from django_dbqueue.spark import build_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
@@ -31,6 +35,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+    with django_db_blocker.unblock():
+        wait_until_alone()
+
+
+def wait_until_alone() -> None:
+    """Wait for the sessions of Spark's Python processes to end: PostgreSQL drops no database that has any."""
+    if connection.vendor != "postgresql":
+        return
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    deadline = time.monotonic() + 60
+    with connection.cursor() as cursor:
+        while cursor.execute(others).fetchone() != (0,):
+            assert time.monotonic() < deadline, "Spark's sessions have not ended"
+            time.sleep(0.05)
 
 
 @pytest.fixture
