@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 from pyspark.errors import StreamingQueryException
 
 from django_dbqueue import Envelope
@@ -85,7 +85,13 @@ def batches_into(seen: list[list[int]], *, fail: Any = lambda _ids: False) -> An
 
 
 def each_batch(frame: DataFrame, path: Path, function: Any, **trigger: Any) -> StreamingQuery:
-    writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(path / "checkpoint"))
+    def work(frame: DataFrame, number: int) -> None:
+        try:
+            function(frame, number)
+        finally:
+            connections.close_all()  # of the thread that Spark calls from
+
+    writer = frame.writeStream.foreachBatch(work).option("checkpointLocation", str(path / "checkpoint"))
     return writer.trigger(**(trigger or {"availableNow": True})).start()
 
 
