@@ -23,6 +23,8 @@ DATUM = "xyzzy"
 """What stands wherever somebody else may write."""
 SAID = {"title", "aria-label", "placeholder", "alt", "label", "summary"}
 """Attributes that are read to people."""
+DJANGOS = {"- Select an option -"}
+"""What the newest Django itself says in English on its German pages."""
 NOT_SAID = {"script", "style", "code", "pre"}
 
 
@@ -61,7 +63,7 @@ def pages_in(language: str, client: Client) -> dict[str, list[str]]:
 def is_ours(piece: str) -> bool:
     """Whether there are two words or more beside what others wrote, queues' names, and other apps' models."""
     others = (model for model in apps.get_models() if model._meta.app_label != "django_dbqueue")
-    if piece in {capfirst(str(model._meta.verbose_name_plural)) for model in others}:
+    if piece in DJANGOS | {capfirst(str(model._meta.verbose_name_plural)) for model in others}:
         return False
     words = re.findall(r"[^\W\d_]{3,}", re.sub(r"queue-\d+", "", piece.replace(DATUM, "")))
     return len(words) > 1
