@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management import CommandError, call_command
+from django.db import connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -49,3 +55,30 @@ def run_alone(env: dict[str, str], *arguments: str, **options: Any) -> Ended:
         **options,
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def start(env: dict[str, str], *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "django", *arguments],
+        env=env,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed_interrupts,
+        **options,
+    )
+
+
+def heed_interrupts() -> None:
+    """Begin as from a terminal: what a script has started in the background ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def hidden(table: str) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO hidden")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE hidden RENAME TO {table}")

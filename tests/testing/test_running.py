@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,64 +128,6 @@ def test_retry_and_reject_are_answers_and_no_failures(consumes: Consumes) -> Non
     assert [message.payload for message in drained.waiting] == ["retry"]
     assert [(message.payload, message.error) for message in drained.dead] == [("reject", "unwanted")]
     assert [type(error) for error in drained.errors] == [Retry, Reject]
-
-
-def test_a_retry_that_is_due_later_stays_and_one_that_is_due_now_is_run(consumes: Consumes) -> None:
-    def handle(message: Message) -> None:
-        if message.read_count == 1:
-            raise Retry(after=message.payload)
-
-    consumes(handle)
-    MessageFactory(payload=3600)
-    MessageFactory(payload=0)
-    drained = run_consumers(QUEUE)
-    assert [(each.message.payload, each.outcome) for each in drained] == [
-        (3600, "waiting"),
-        (0, "waiting"),
-        (0, "done"),
-    ]
-
-
-def test_with_delayed_a_message_that_always_fails_is_dead_in_the_end(consumes: Consumes) -> None:
-    consumes(fail, max_reads=3, backoff=1000)
-    MessageFactory(delay=86_400)
-    assert run_consumers(QUEUE) == ()
-    drained = run_consumers(QUEUE, with_delayed=True, on_error="collect")
-    assert [each.outcome for each in drained] == ["waiting", "waiting", "dead"]
-    assert [each.message.read_count for each in drained] == [1, 2, 3]
-
-
-def test_later_messages_are_run_in_the_order_of_time_across_queues(consumes: Consumes) -> None:
-    heard = []
-    for queue in ("a", "b"):
-        consumes(lambda message: heard.append(message.payload), queue=queue)
-    for delay in (30, 10):
-        MessageFactory(payload=delay, delay=delay, queue="a")
-    MessageFactory(payload=20, delay=20, queue="b", priority=100)
-    run_consumers(with_delayed=True)
-    assert heard == [10, 20, 30]
-
-
-@pytest.mark.parametrize("as_moment", [False, True], ids=["from now", "at a moment"])
-def test_until_runs_what_is_due_until_then_and_nothing_later(consumes: Consumes, as_moment: bool) -> None:
-    consumes(succeed)
-    for hours in (1, 3):
-        MessageFactory(payload=hours, delay=timedelta(hours=hours))
-    hours = timedelta(hours=2)
-    drained = run_consumers(QUEUE, until=datetime.now(UTC) + hours if as_moment else hours)
-    assert [message.payload for message in drained.done] == [1]
-    [later] = Message.objects.delayed(QUEUE)
-    assert later.payload == 3
-    assert later.available_at == later.due_at
-
-
-def test_a_message_that_was_brought_forward_still_says_when_it_was_due(consumes: Consumes) -> None:
-    due = datetime(2060, 1, 2, 3, 4, 5, tzinfo=UTC)
-    seen = []
-    consumes(lambda message: seen.append(message.due_at))
-    MessageFactory(at=due)
-    run_consumers(QUEUE, with_delayed=True)
-    assert seen == [due]
 
 
 def test_a_transactional_consumers_rows_and_ack_are_one(consumes: Consumes) -> None:
