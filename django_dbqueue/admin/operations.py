@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from django_dbqueue import conf
+from django_dbqueue import conf, statuses
 from django_dbqueue.admin import display
 from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.ordering import Ordering, described, unserved
@@ -101,7 +101,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
     def _trouble(self, obj: BulkOperation) -> str:
         """Say why it doesn't go on, where that can be seen; '' else."""
         step = Message.objects.using(self.alias).filter(pk=obj.message_id or 0).first()
-        if step is None or step.status == "y":
+        if step is None or step.status == statuses.DONE:
             # As far as this is no step that has just ended
             obj.refresh_from_db(fields=["message_id", "state"])
             if obj.state != RUNNING or (step is not None and step.pk != obj.message_id):
