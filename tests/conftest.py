@@ -53,3 +53,12 @@ def other_connection(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
     other.inc_thread_sharing()
     yield other
     other.close()
+
+
+@pytest.fixture
+def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
+    """Django's connection, in a session that a test may spoil."""
+    connection.close()
+    connection.ensure_connection()
+    yield connection
+    connection.close()

@@ -5,13 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
-from django.db import connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 _OF = {
     "test_on_mysql.py": {"mariadb", "mysql"},
@@ -20,15 +17,6 @@ _OF = {
 }
 # What one server alone can be asked is no test of the others: left out there, not skipped.
 collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]
-
-
-@pytest.fixture
-def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
-    """Django's connection, in a session that a test may spoil."""
-    connection.close()
-    connection.ensure_connection()
-    yield connection
-    connection.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
 
 from django_dbqueue import consumers
 from django_dbqueue.doctor.examining import examine
@@ -17,9 +16,7 @@ from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
+    pass
 
 _OF = {
     "test_on_mysql.py": {"mariadb", "mysql"},
@@ -73,15 +70,6 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     register("tests")
     return register
-
-
-@pytest.fixture
-def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
-    """Django's connection, in a session that a test may spoil."""
-    connection.close()
-    connection.ensure_connection()
-    yield connection
-    connection.close()
 
 
 def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:

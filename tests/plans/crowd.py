@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from django.db import connection
@@ -13,6 +14,11 @@ from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.models import Model
+    from pytest_django import DjangoDbBlocker
+
     from django_dbqueue.databases import Dialect
 
 QUEUE = "hot"
@@ -46,18 +52,28 @@ def empty() -> None:
         cursor.execute(f"{verb} {Message._meta.db_table}")
 
 
-def gather_statistics() -> None:
-    """As the server's own housekeeping does after a while."""
-    table = Message._meta.db_table
-    sql = {
-        "mysql": f"ANALYZE TABLE {table}",
-        "postgresql": f"VACUUM ANALYZE {table}",
-        "sqlite": f"ANALYZE {table}",
-    }
+def gather_statistics(*models: type[Model]) -> None:
+    """As the server's own housekeeping does after a while; for messages, if no table is named."""
+    how = {"mysql": "ANALYZE TABLE {}", "postgresql": "VACUUM ANALYZE {}", "sqlite": "ANALYZE {}"}[connection.vendor]
     with connection.cursor() as cursor:
-        cursor.execute(sql[connection.vendor])
-        if cursor.description:
-            cursor.fetchall()
+        for model in models or (Message,):
+            cursor.execute(how.format(model._meta.db_table))
+            if cursor.description:
+                cursor.fetchall()
+
+
+@contextmanager
+def standing(blocker: DjangoDbBlocker, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Commit a crowd for all tests of a module, with statistics that are true; take it away after them."""
+    with blocker.unblock():
+        empty()
+        fill(**sizes)
+        gather_statistics()
+    yield sizes
+    with blocker.unblock():
+        empty()
+        forget_statistics()
+        connection.close()
 
 
 def forget_statistics() -> None:

@@ -39,15 +39,8 @@ EACH = {"mysql": 2, "postgresql": 12, "sqlite": 80}
 def rows(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[dict[str, int]]:
-    with django_db_blocker.unblock():
-        crowd.empty()
-        crowd.fill(**request.param)
-        crowd.gather_statistics()
-    yield request.param
-    with django_db_blocker.unblock():
-        crowd.empty()
-        crowd.forget_statistics()
-        connection.close()
+    with crowd.standing(django_db_blocker, request.param) as rows:
+        yield rows
 
 
 def names(rows: dict[str, int]) -> list[str]:
