@@ -45,14 +45,16 @@ def _tables(*, quick: bool) -> Iterator[None]:
     django.setup()
     from django.db import connection
 
+    from tests.plans import crowd
     from tests.scale import rows
+    from tests.scale.size import SMALL, TEN_MILLION
 
-    size = rows.SMALL if quick else rows.TEN_MILLION
+    size = SMALL if quick else TEN_MILLION
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     try:
         began = time.monotonic()
         rows.fill(size)
-        rows.gather_statistics()
+        crowd.gather_statistics(*rows.TABLES)
         print(f"{size.messages:,} messages in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         yield
     finally:

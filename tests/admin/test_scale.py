@@ -17,9 +17,11 @@ from django_dbqueue.models import BulkOperation, Message
 from tests.admin.conftest import url
 from tests.admin.test_verbs import form_of
 from tests.bulk.orders import next_step
+from tests.plans import crowd
 from tests.scale import rows
 from tests.scale.counters import Examined, examined
 from tests.scale.pages import paths
+from tests.scale.size import SMALL, TEN_MILLION, Size, hot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,27 +39,25 @@ FORBIDDEN = re.compile("_(add|delete)( |$)")
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(rows.SMALL, id="small"),
-        pytest.param(rows.TEN_MILLION, id="ten million", marks=pytest.mark.nightly),
+        pytest.param(SMALL, id="small"),
+        pytest.param(TEN_MILLION, id="ten million", marks=pytest.mark.nightly),
     ],
 )
-def table(
-    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
-) -> Iterator[rows.Size]:
+def table(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Size]:
     with django_db_blocker.unblock():
         rows.empty()
         rows.fill(request.param)
-        rows.gather_statistics()
+        crowd.gather_statistics(*rows.TABLES)
     yield request.param
     with django_db_blocker.unblock():
         rows.empty()
-        rows.forget_statistics()
+        crowd.forget_statistics()
         User.objects.all().delete()
         connection.close()
 
 
 @pytest.fixture
-def client(db: None, table: rows.Size) -> Client:
+def client(db: None, table: Size) -> Client:
     client = Client()
     client.force_login(User.objects.create_superuser("op"))
     return client
@@ -106,8 +106,8 @@ ACTIONS = [
 
 @pytest.mark.parametrize(("verb", "state"), ACTIONS)
 def test_no_statement_of_an_action_examines_more_rows_than_its_budget(client: Client, verb: str, state: str) -> None:
-    listed = f"{url('changelist')}?state={state}&queue={rows.hot(state)}"
-    ids = list(getattr(Message.objects, state)(rows.hot(state)).values_list("pk", flat=True)[:TICKED])
+    listed = f"{url('changelist')}?state={state}&queue={hot(state)}"
+    ids = list(getattr(Message.objects, state)(hot(state)).values_list("pk", flat=True)[:TICKED])
     data = {"action": verb.replace("-", "_"), "index": 0, "_selected_action": ids}
     with examined(connection) as found:
         page = client.post(listed, data)

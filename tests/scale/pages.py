@@ -29,7 +29,7 @@ from django_dbqueue.models import (
     Worker,
 )
 from django_dbqueue.stats.series import SPANS
-from tests.scale.rows import HOT, KEY, hot, name_of
+from tests.scale.size import HOT, KEY, hot, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

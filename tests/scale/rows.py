@@ -6,14 +6,12 @@ whole queue reads more than any page may; the others share the rest evenly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
-from django.db.models import AutoField, BooleanField
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import key_hash
@@ -36,8 +34,9 @@ from django_dbqueue.models import (
     StreamClaim,
     Worker,
 )
-from django_dbqueue.models.fields import clock, to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING
+from tests.scale.inserting import Inserting
+from tests.scale.size import HOT, KEY, Size, hot, name_of
 
 if TYPE_CHECKING:
     from django_dbqueue.databases import Dialect
@@ -60,85 +59,8 @@ TABLES: Final = (
     ExportBatch,
     LogEntry,
 )
-AT_ONCE: Final = 500_000
-"""Rows of one INSERT."""
 DAY: Final = 86_400
-KEY: Final = "same"
-"""Of every done message of the queue that most of them are in."""
 _ERROR: Final = 'Traceback (most recent call last):\n  File "app/mail.py", line 7, in send\nValueError: no such user'
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How many rows there are of each kind; ``share`` is the hot queues' part of each state."""
-
-    ready: int
-    delayed: int
-    running: int
-    stuck: int
-    dead: int
-    done: int
-    archived: int
-    queues: int
-    share: float
-    hours: int
-    minutes: int
-    failures: int
-    operations: int
-    workers: int
-    logged: int
-
-    @property
-    def messages(self) -> int:
-        """Rows of the hot table."""
-        return self.ready + self.delayed + self.running + self.stuck + self.dead + self.done
-
-
-SMALL: Final = Size(
-    ready=30_000,
-    delayed=30_000,
-    running=28_000,
-    stuck=28_000,
-    dead=28_000,
-    done=30_000,
-    archived=30_000,
-    queues=200,
-    share=0.75,
-    hours=200,
-    minutes=150,
-    failures=1_000,
-    operations=21_000,
-    workers=40,
-    logged=21_000,
-)
-"""Small enough for each run of the tests; each queue that is hot has more than 20,000 rows in one state."""
-TEN_MILLION: Final = Size(
-    ready=1_000_000,
-    delayed=1_000_000,
-    running=9_000,
-    stuck=1_000,
-    dead=100_000,
-    done=7_890_000,
-    archived=500_000,
-    queues=200,
-    share=0.25,
-    hours=24 * 60,
-    minutes=24 * 60,
-    failures=2_000,
-    operations=21_000,
-    workers=200,
-    logged=100_000,
-)
-HOT: Final = {"ready": 0, "delayed": 1, "running": 2, "stuck": 3, "dead": 4, "done": 5}
-"""The number of the queue that most rows of a state are in."""
-
-
-def name_of(number: int) -> str:
-    return f"queue-{1000 + number}"
-
-
-def hot(state: str) -> str:
-    return name_of(HOT[state])
 
 
 def fill(size: Size) -> None:
@@ -153,29 +75,12 @@ def empty() -> None:
             cursor.execute(f"{verb} {model._meta.db_table}")
 
 
-def gather_statistics() -> None:
-    """As the server's own housekeeping does after a while."""
-    how = {"mysql": "ANALYZE TABLE {}", "postgresql": "VACUUM ANALYZE {}", "sqlite": "ANALYZE {}"}[connection.vendor]
-    with connection.cursor() as cursor:
-        for model in TABLES:
-            cursor.execute(how.format(model._meta.db_table))
-            if cursor.description:
-                cursor.fetchall()
-
-
-def forget_statistics() -> None:
-    """SQLite keeps what ANALYZE found for ever, and others are to plan without it."""
-    if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute("DROP TABLE IF EXISTS sqlite_stat1")
-        connection.close()
-
-
-class Builder:
-    """Each method fills one table. ``n`` is the number of a row, from 0; a per cent sign is written twice."""
+class Builder(Inserting):
+    """Each method fills one table."""
 
     def __init__(self, dialect: Dialect, size: Size) -> None:
-        self.dialect, self.size = dialect, size
+        super().__init__(dialect)
+        self.size = size
 
     def run(self) -> None:
         for state in HOT:
@@ -364,7 +269,7 @@ class Builder:
         )
         self._insert(ExportBatch, self.size.operations, lake="'lake'", number="n", state="'purged'", purged_to="n")
 
-    # -- SQL ----------------------------------------------------------------------------------------------
+    # -- which queue --------------------------------------------------------------------------------------
 
     def _in_hot(self, count: int) -> int:
         return int(count * self.size.share)
@@ -374,51 +279,3 @@ class Builder:
 
     def _spread(self) -> str:
         return self._joined("'queue-'", f"(1000 + n %% {self.size.queues})")
-
-    def _joined(self, *parts: str) -> str:
-        return f"CONCAT({', '.join(parts)})" if connection.vendor == "mysql" else f"({' || '.join(parts)})"
-
-    def _at(self, seconds: str) -> str:
-        return self.dialect.plus(self.dialect.now, seconds)
-
-    def _back_from(self, beginning: dict[str, int], seconds: str) -> str:
-        moment = clock("default").replace(second=0, microsecond=0, **beginning)
-        return self.dialect.plus(f"'{to_column(moment, connection)}'", seconds)
-
-    def _insert(self, model: type[Any], count: int, **columns: str) -> None:
-        """Insert rows 0 to count - 1 of these columns, each SQL of n."""
-        quote = connection.ops.quote_name
-        columns = self._unsaid(model, columns) | columns
-        names = ", ".join(quote(name) for name in columns)
-        for first in range(0, count, AT_ONCE):
-            last = min(first + AT_ONCE, count) - 1
-            self._run(
-                f"INSERT INTO {quote(model._meta.db_table)} ({names}) "
-                "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
-                f"numbers (n) AS (SELECT {first} + a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b "
-                f"WHERE a.i <= {(last - first) // 1000}) "
-                f"SELECT {', '.join(columns.values())} FROM numbers WHERE n <= {last}"
-            )
-
-    def _unsaid(self, model: type[Any], said: dict[str, str]) -> dict[str, str]:
-        """What must stand in columns that nobody has said, and that have no default."""
-        found = {}
-        for field in model._meta.concrete_fields:
-            if field.column in said or field.null or field.has_db_default() or isinstance(field, AutoField):
-                continue
-            if field.unique:
-                found[field.column] = self._joined("'number-'", "n")
-                continue
-            found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.dialect.now}.get(
-                field.get_internal_type(), "FALSE" if isinstance(field, BooleanField) else "0"
-            )
-        return found
-
-    @staticmethod
-    def _run(sql: str) -> None:
-        with connection.cursor() as cursor:
-            if connection.vendor == "mysql":
-                cursor.execute("SET SESSION sql_log_bin = 0")
-            cursor.execute(sql, ())
-            if connection.vendor == "mysql":
-                cursor.execute("SET SESSION sql_log_bin = 1")
