@@ -129,13 +129,16 @@ def test_no_statement_of_an_action_examines_more_rows_than_its_budget(client: Cl
 
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "running", "stuck", "dead", "done"])
-def test_no_statement_of_an_order_for_all_queues_examines_more_rows_than_its_budget(client: Client, state: str) -> None:
+def test_no_statement_of_an_order_for_all_queues_examines_more_rows_than_its_budget(
+    client: Client, table: Size, state: str
+) -> None:
+    there = getattr(table, state)
     verb = {"ready": "reject", "delayed": "drop", "done": "send-again"}.get(state, "requeue")
     data = {"action": verb.replace("-", "_"), "index": 0, "select_across": "1"}
     data["_selected_action"] = Message.objects.order_by("pk").values_list("pk", flat=True)[0]
     with examined(connection) as found:
         page = client.post(f"{url('changelist')}?state={state}", data)
-    assert f"{COUNTED:,}+" in page.context["count"]
+    assert (f"{COUNTED:,}+" if there > COUNTED else f"{there:,} messages") in page.context["count"]
     too_much = over(f"{verb} of all {state} ones of all queues", found)
     assert not too_much, "\n".join(too_much)
 
