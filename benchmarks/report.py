@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.race import said
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -14,30 +16,39 @@ if TYPE_CHECKING:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    lines = [f"{'':<14}{'':<30}{'rows':>10}{'rows/s':>12}{'slowest':>12}{'fastest':>12}"]
+    lines = [f"{'':<20}{'':<34}{'rows':>10}{'median':>12}{'lowest':>12}{'highest':>12}"]
     for outcome in outcomes:
-        for rates in outcome.rates.values():
-            numbers = f"{rates.median:>12,.0f}{min(rates.rounds):>12,.0f}{max(rates.rounds):>12,.0f}"
-            lines.append(f"{outcome.contest:<14}{rates.contestant:<30}{rates.rows:>10,}{numbers}")
+        for figures in outcome.figures.values():
+            rows = f"{figures.rows:,}" if figures.rows else ""
+            numbers = (figures.median, min(figures.rounds), max(figures.rounds))
+            columns = "".join(f"{said(number):>12}" for number in numbers)
+            lines.append(f"{outcome.contest:<20}{figures.contestant:<34}{rows:>10}{columns}  {outcome.unit}")
     return "\n".join(lines)
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> str:
-    return "\n".join(f"{outcome.contest:<14}{_sentence(each)}" for outcome in outcomes for each in outcome.verdicts)
+    return "\n".join(
+        f"{outcome.contest:<20}{_sentence(each, outcome.unit)}" for outcome in outcomes for each in outcome.verdicts
+    )
 
 
-def _sentence(verdict: Verdict) -> str:
+def _sentence(verdict: Verdict, unit: str) -> str:
     target = verdict.target
-    wanted = f"at least {target.at_least}"
-    if target.or_per_second is not None:
-        wanted += f", or {target.or_per_second:,.0f} rows/s"
-        wanted += f" ({verdict.per_second:,.0f} here)"
+    unit_or_rival = unit if target.rival is None else f"x {target.rival}"
+    bounds = {"at least": target.at_least, "at most": target.at_most}
+    wanted = " and ".join(f"{name} {bound:,g}" for name, bound in bounds.items() if bound is not None)
+    if target.or_at_least is not None:
+        wanted += f", or {target.or_at_least:,.0f} {unit} ({verdict.figure:,.0f} here)"
     word = "met" if verdict.met else "NOT MET"
-    return f"{word:<9}{target.contestant} is {verdict.ratio:.2f} x {target.rival}; wanted: {wanted}"
+    return f"{word:<9}{target.contestant}: {_judged(verdict)} {unit_or_rival}; wanted: {wanted}"
+
+
+def _judged(verdict: Verdict) -> str:
+    return said(verdict.figure) if verdict.target.rival is None else f"{verdict.judged:.2f}"
 
 
 def write_json(path: Path, about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outcome]]]) -> None:
-    """One object: what was run, and for each database each round's rows per second and each verdict."""
+    """One object: what was run, and for each database each round's figure and each verdict."""
     found = {
         name: {"version": version, "contests": [_as_json(outcome) for outcome in outcomes]}
         for name, (version, outcomes) in databases.items()
@@ -48,6 +59,7 @@ def write_json(path: Path, about: dict[str, Any], databases: dict[str, tuple[str
 def _as_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "contest": outcome.contest,
-        "rates": [{**asdict(rates), "median": rates.median} for rates in outcome.rates.values()],
-        "verdicts": [{**asdict(each), "met": each.met} for each in outcome.verdicts],
+        "unit": outcome.unit,
+        "figures": [{**asdict(figures), "median": figures.median} for figures in outcome.figures.values()],
+        "verdicts": [{**asdict(each), "judged": each.judged, "met": each.met} for each in outcome.verdicts],
     }

@@ -26,12 +26,12 @@ def roomy_directory() -> Path:
 
 
 @contextmanager
-def own_directory(purpose: str) -> Iterator[Path]:
+def own_directory(purpose: str, parent: Path | None = None) -> Iterator[Path]:
     """A directory that is removed at the end; one that a killed run left behind is removed by the next.
 
     A lock says that the maker lives. It ends with the process, whatever ended that.
     """
-    parent = roomy_directory()
+    parent = parent or roomy_directory()
     _remove_abandoned(parent)
     path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}-", dir=parent))
     with (path / _LOCK).open("w") as lock:

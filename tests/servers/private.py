@@ -51,8 +51,9 @@ class PrivateServer(ABC):
 
     @classmethod
     @contextmanager
-    def running(cls) -> Iterator[PrivateServer]:
-        with own_directory(cls.name) as home:
+    def running(cls, parent: Path | None = None) -> Iterator[PrivateServer]:
+        """One whose data lies below `parent`; else in memory if there is room."""
+        with own_directory(cls.name, parent) as home:
             server = cls(home)
             try:
                 server._run_to_end(server.set_up_command())

@@ -1,10 +1,9 @@
-"""python -m benchmarks [...]: what `bin/bench` calls."""
+"""python -m benchmarks.spark [...]: what `bin/bench --spark` calls."""
 
 from __future__ import annotations
 
 import argparse
 import platform
-import signal
 import sys
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -12,7 +11,8 @@ from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import report
+from benchmarks import command, report
+from benchmarks.command import positive, tell
 from benchmarks.race import race
 from benchmarks.servers import prepared
 from tests.servers.directory import own_directory
@@ -29,8 +29,7 @@ DATABASES = ("mariadb", "mysql")
 
 
 def main() -> int:
-    # A stop signal unwinds the stack, and every server with it.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    command.unwind_when_stopped()
     options = _parser().parse_args()
     try:
         with prepared(options.database), own_directory("bench") as directory, _session(options.jar, directory) as spark:
@@ -38,41 +37,17 @@ def main() -> int:
     except ServerError as error:
         print(error, file=sys.stderr)
         return 1
-    for name, (server, outcomes) in found.items():
-        print(f"\n{name} {server}\n\n{report.table(outcomes)}\n\n{report.verdicts(outcomes)}")
-    if options.quick:
-        print("\nThis was --quick: too few rows and rounds to judge by.")
+    command.show(options, found)
     if options.json:
         report.write_json(options.json, _about(options), found)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bin/bench", allow_abbrev=False)
-    parser.add_argument("--spark", action="store_true", required=True, help="the pipeline on Spark")
-    parser.add_argument("--only", type=_names(CONTESTS), default=list(CONTESTS), metavar="CONTEST[,CONTEST]")
-    parser.add_argument("--database", type=_names(DATABASES), default=list(DATABASES), metavar="DB[,DB]")
-    parser.add_argument("--rounds", type=_positive, help="that count; default 5, quick 2")
-    parser.add_argument("--rows", type=_positive, help="in the table that is read; default 1,000,000, quick 100,000")
-    parser.add_argument("--quick", action="store_true", help="a look at whether it runs, in a few minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round there")
+    parser = command.parser("spark", contests=CONTESTS, databases=DATABASES)
+    parser.add_argument("--rows", type=positive, help="in the table that is read; default 1,000,000, quick 100,000")
     parser.add_argument("--jar", required=True, help=argparse.SUPPRESS)
     return parser
-
-
-def _names(known: tuple[str, ...]) -> Any:
-    def names(text: str) -> list[str]:
-        if unknown := set(text.split(",")) - set(known):
-            raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: there are {', '.join(known)}")
-        return text.split(",")
-
-    return names
-
-
-def _positive(text: str) -> int:
-    if not text.replace("_", "").isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
-    return int(text)
 
 
 @contextmanager
@@ -109,12 +84,11 @@ def _on(database: str, spark: Any, directory: Path, options: argparse.Namespace)
     home = directory / database
     home.mkdir()
     bench = Bench(spark, database, _sizes(options), home, credentials)
-    _tell(f"{database}: filling the tables")
+    tell(f"{database}: filling the tables")
     bench.fill_source()
     contests = {"read": reading, "parquet": reading_to_parquet, "write": writing, "stream": streaming}
-    rounds = options.rounds or (2 if options.quick else 5)
     outcomes = [
-        race(contests[name](bench), rounds=rounds, tell=lambda words: _tell(f"{database}: {words}"))
+        race(contests[name](bench), rounds=command.rounds(options), tell=lambda words: tell(f"{database}: {words}"))
         for name in CONTESTS
         if name in options.only
     ]
@@ -139,10 +113,6 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
         "pyspark": version("pyspark"),
         "driver": Path(options.jar).resolve().name,
     }
-
-
-def _tell(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

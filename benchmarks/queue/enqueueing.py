@@ -1,0 +1,111 @@
+"""Messages into an empty queue: one by one, each with a commit of its own, and ten thousand at once."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.queue.bench import PADDING, QUEUE, TABLE
+from benchmarks.queue.floors import floor
+from benchmarks.queue.processes import together
+from benchmarks.race import Contest, Contestant, Target
+from django_dbqueue import conf
+from django_dbqueue.codecs import encode
+from django_dbqueue.models import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.queue.bench import Bench
+
+FLOOR: Final = "raw insert"
+QUEUES_OWN: Final = "enqueue"
+MODEL: Final = "the model's save"
+_STATEMENT_ROWS: Final = 1_000
+
+
+def one_by_one(bench: Bench) -> list[Contest]:
+    """By one producer, and by four."""
+    return [_one_by_one(bench, producers) for producers in (1, 4)]
+
+
+def _one_by_one(bench: Bench, producers: int) -> Contest:
+    each = bench.sizes.one_by_one // producers
+
+    def contestant(name: str, produce: Callable[..., float]) -> Contestant:
+        def measure() -> float:
+            return each * producers / max(together(producers, produce, bench.url, each))
+
+        return Contestant(name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, each * producers))
+
+    return Contest(
+        f"enqueue, {producers}",
+        [contestant(FLOOR, _insert), contestant(QUEUES_OWN, _enqueue), contestant(MODEL, _save)],
+        [Target(QUEUES_OWN, FLOOR, at_least=0.6)],
+        unit="messages/s",
+    )
+
+
+def bulk(bench: Bench) -> Contest:
+    """All in one call, from a list of payloads."""
+    rows = bench.sizes.bulk
+    payloads = [_payload(number) for number in range(rows)]
+
+    def contestant(name: str, run: Callable[[], Any]) -> Contestant:
+        return Contestant(name, rows, run, prepare=bench.empty, check=lambda: _check(bench, rows))
+
+    def insert_many() -> None:
+        with floor(bench.url, QUEUE) as raw:
+            for first in range(0, rows, _STATEMENT_ROWS):
+                raw.insert_many(payloads[first : first + _STATEMENT_ROWS])
+
+    def bulk_create() -> None:
+        Message.objects.bulk_create(
+            [Message(queue=QUEUE, body=_encoded(each)) for each in payloads], batch_size=_STATEMENT_ROWS
+        )
+
+    contestants = [
+        contestant("raw multi-row insert", insert_many),
+        contestant("enqueue_many", lambda: Message.objects.enqueue_many(payloads, queue=QUEUE)),
+        contestant("the model's bulk_create", bulk_create),
+    ]
+    targets = [Target("enqueue_many", "raw multi-row insert", at_least=0.7)]
+    return Contest("bulk", contestants, targets, unit="messages/s")
+
+
+def _check(bench: Bench, rows: int) -> None:
+    stored = bench.number(f"SELECT COUNT(*) FROM {TABLE} WHERE queue = %s AND status = 'n'", (QUEUE,))
+    bench.expect(stored, rows, "what is stored")
+
+
+def _payload(number: int) -> dict[str, Any]:
+    return {"n": number, "padding": PADDING}
+
+
+def _encoded(payload: Any) -> str:
+    return encode(payload, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))[0]
+
+
+# What a producer does: a process of its own that is set up before it begins, and says how many seconds it took.
+
+
+def _insert(begin: Callable[[], Any], url: str, rows: int) -> float:
+    with floor(url, QUEUE) as raw:
+        return _timed(begin, rows, raw.insert)
+
+
+def _enqueue(begin: Callable[[], Any], _url: str, rows: int) -> float:
+    return _timed(begin, rows, lambda payload: Message.objects.enqueue(payload, queue=QUEUE))
+
+
+def _save(begin: Callable[[], Any], _url: str, rows: int) -> float:
+    return _timed(begin, rows, lambda payload: Message.objects.create(queue=QUEUE, body=_encoded(payload)))
+
+
+def _timed(begin: Callable[[], Any], rows: int, store: Callable[[Any], Any]) -> float:
+    payloads = [_payload(number) for number in range(rows)]
+    begin()
+    began = time.perf_counter()
+    for each in payloads:
+        store(each)
+    return time.perf_counter() - began

@@ -1,0 +1,41 @@
+"""Django on the one database of a run, in each of its processes.
+
+DBQUEUE_BENCH_DATABASE  mariadb, mysql, postgres or sqlite
+DBQUEUE_BENCH_URL       the database, as a URL
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import environ
+
+_MYSQL: Final = {
+    "charset": "utf8mb4",
+    "init_command": "SET sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
+}
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "mariadb": _MYSQL,
+    "mysql": _MYSQL,
+    "postgres": {},
+    "sqlite": {
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+    },
+}
+
+DATABASES = {
+    "default": environ.Env.db_url_config(os.environ["DBQUEUE_BENCH_URL"])
+    | {"OPTIONS": _OPTIONS[os.environ["DBQUEUE_BENCH_DATABASE"]]}
+}
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django_dbqueue",
+    "benchmarks.queue",  # its consumers
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+SECRET_KEY = "for benchmarks only"
+USE_TZ = True
