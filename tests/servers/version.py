@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import sqlite3
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -14,6 +16,8 @@ def server_version(url: str) -> str:
         return sqlite3.sqlite_version
     if parts.scheme in {"postgres", "postgresql"}:
         return _postgres_version(url.replace("postgres:", "postgresql:", 1))
+    if parts.scheme == "redis":
+        return _redis_version(parts)
     return _mysql_version(parts)
 
 
@@ -24,6 +28,15 @@ def _postgres_version(url: str) -> str:
         row = connection.execute("SHOW server_version").fetchone()
     assert row is not None
     return str(row[0])
+
+
+def _redis_version(parts: SplitResult) -> str:
+    with socket.create_connection((parts.hostname, parts.port or 6379), timeout=5) as connection:
+        connection.sendall(b"INFO server\r\n")
+        words = connection.recv(4096).decode()
+    found = re.search(r"redis_version:(\S+)", words)
+    assert found is not None, words
+    return found[1]
 
 
 def _mysql_version(parts: SplitResult) -> str:

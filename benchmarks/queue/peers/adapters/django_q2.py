@@ -1,0 +1,64 @@
+"""django-q2 with the broker in the database: a cluster of one guard, one pusher, one monitor and two workers.
+
+django-q2.readthedocs.io, Configuration: `bulk` takes many tasks at once from the broker; `queue_limit` holds more of
+them in memory; `save_limit` -1 keeps no successes, where each would cost an insert and a count; `recycle` starts
+workers afresh after so many tasks, which short ones feel; `scheduler` off, as nothing is scheduled. Two workers (its
+default is one for each core). `retry` above `timeout`, as it demands. There is no bulk interface.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management import call_command
+from django.utils import timezone
+
+from benchmarks.queue.peers.adapters import django_site
+from benchmarks.queue.peers.adapters.adapter import Adapter as Base
+from benchmarks.queue.peers.adapters.adapter import message
+from benchmarks.queue.peers.probe import hit
+
+django_site.configure(
+    "django_q",
+    Q_CLUSTER={
+        "name": "benchmarks",
+        "orm": "default",
+        "workers": 2,
+        "bulk": 100,
+        "queue_limit": 500,
+        "save_limit": -1,
+        "recycle": 1_000_000,
+        "timeout": 60,
+        "retry": 120,
+        "scheduler": False,
+        "log_level": "ERROR",
+    },
+)
+
+from django_q.models import OrmQ  # noqa: E402 -- needs the settings
+from django_q.tasks import async_task  # noqa: E402
+
+
+def noop(parcel: dict[str, Any]) -> None:
+    hit(parcel["sent"])
+
+
+class Adapter(Base):
+    def set_up(self) -> None:
+        django_site.migrate()
+
+    def enqueue_one(self, sent: float) -> None:
+        async_task(f"{__name__}.noop", message(sent))
+
+    def preload(self, messages: int) -> None:
+        """Copies one task: a signed parcel has nothing that must be its own."""
+        self.enqueue_one(0.0)
+        one = OrmQ.objects.get()
+        copies = (OrmQ(key=one.key, payload=one.payload, lock=timezone.now()) for _ in range(messages - 1))
+        OrmQ.objects.bulk_create(copies, batch_size=1000)
+
+    def remaining(self) -> int:
+        return int(OrmQ.objects.count())
+
+    def work(self) -> None:
+        call_command("qcluster", verbosity=0)

@@ -1,0 +1,66 @@
+"""huey with its queue in SQL: peewee's storage on MySQL and MariaDB, huey's own storage on PostgreSQL.
+
+huey.readthedocs.io, Consuming Tasks: workers are threads, which is the default; four of them. SqlHuey: a pooled peewee
+database, so that each thread keeps its connection. `results=False` stores no results. peewee takes mysqlclient where
+there is no PyMySQL; that is C, and faster. On PostgreSQL `PostgresHuey` waits by LISTEN. huey deletes a task before it
+runs it, and so promises at most once. There is no bulk interface.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.queue.peers.adapters.adapter import Adapter as Base
+from benchmarks.queue.peers.adapters.adapter import message, server
+from benchmarks.queue.peers.probe import hit
+
+_WORKERS = 4
+_BATCH = 1000
+
+
+class Adapter(Base):
+    def __init__(self) -> None:
+        self._huey = _on_postgres() if server().scheme == "postgres" else _on_mysql()
+        self._noop = self._huey.task(name="noop")(_noop)
+
+    def set_up(self) -> None:
+        """Making the storage has made its tables."""
+
+    def enqueue_one(self, sent: float) -> None:
+        self._noop(message(sent))
+
+    def preload(self, messages: int) -> None:
+        parcel = self._huey.serialize_task(self._noop.s(message(0.0)))
+        storage = self._huey.storage
+        if server().scheme == "postgres":
+            with storage.db(commit=True) as cursor:
+                sql = f"insert into {storage.table_task} (queue, data) select %s, %s from generate_series(1, %s)"
+                cursor.execute(sql, (storage.name, parcel, messages))
+            return
+        row = {"queue": storage.name, "data": parcel, "priority": 0}
+        for first in range(0, messages, _BATCH):
+            storage.Task.insert_many([row] * min(_BATCH, messages - first)).execute()
+
+    def remaining(self) -> int:
+        return int(self._huey.storage.queue_size())
+
+    def work(self) -> None:
+        self._huey.create_consumer(workers=_WORKERS, worker_type="thread", periodic=False).run()
+
+
+def _noop(parcel: dict[str, Any]) -> None:
+    hit(parcel["sent"])
+
+
+def _on_mysql() -> Any:
+    from huey.contrib.sql_huey import SqlHuey
+    from playhouse.db_url import connect
+
+    url = server()._replace(scheme="mysql+pool").geturl()
+    return SqlHuey("benchmarks", database=connect(url, max_connections=20), results=False)
+
+
+def _on_postgres() -> Any:
+    from huey import PostgresHuey
+
+    return PostgresHuey("benchmarks", dsn=server()._replace(scheme="postgresql").geturl(), results=False)
