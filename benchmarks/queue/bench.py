@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 TABLE: Final = Message._meta.db_table
 QUEUE: Final = "bench"
 """Where messages go, and what the consumer of `queue_consumers` consumes."""
+SLOW_QUEUE: Final = "bench-slow"
+"""The same, for the consumer that takes five milliseconds."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 PADDING: Final = "x" * 60
 _AT_ONCE: Final = 100_000
@@ -34,11 +36,13 @@ class Sizes:
     one_by_one: int
     bulk: int
     drain: int
+    drain_one: int
+    slow: int
     backlog: int
 
 
-FULL: Final = Sizes(one_by_one=4_000, bulk=10_000, drain=20_000, backlog=1_000_000)
-QUICK: Final = Sizes(one_by_one=200, bulk=1_000, drain=1_000, backlog=10_000)
+FULL: Final = Sizes(one_by_one=4_000, bulk=10_000, drain=20_000, drain_one=4_000, slow=600, backlog=1_000_000)
+QUICK: Final = Sizes(one_by_one=200, bulk=1_000, drain=4_000, drain_one=200, slow=100, backlog=10_000)
 
 
 @dataclass(frozen=True, slots=True)

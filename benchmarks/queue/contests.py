@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 CONTESTS: Final = {
     "enqueue": "enqueueing:one_by_one",
     "bulk": "enqueueing:bulk",
+    "drain": "draining:draining",
+    "drain-one": "draining:one_at_a_time",
+    "drain-slow": "draining:slow",
+    "backlog": "draining:backlog",
 }
 """By name: the module in this package, and its function that makes a contest, or several, of a Bench."""
 

@@ -1,8 +1,14 @@
-"""The raw floor: the same rows in the queue's own table by the driver alone. No Django, no objects, no promises."""
+"""The raw floor: the same rows in the queue's own table by the driver alone. No Django, no objects, no promises.
+
+The statements are the fewest that give each message a holder and then its end, fenced by the holder's token. What a
+row doesn't say is left to the server's defaults.
+"""
 
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -10,21 +16,33 @@ from urllib.parse import urlsplit
 from benchmarks.queue.sessions import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 TABLE: Final = "django_dbqueue_message"
+LEASE_SECONDS: Final = 30
+RESCAN_SECONDS: Final = 1.0
 _INSERT: Final = f"INSERT INTO {TABLE} (queue, body) VALUES "
 
 
 class Floor:
-    """A session, and the statements on it. What a row doesn't say is left to the server's defaults."""
+    """A session on MySQL or MariaDB, and the statements on it."""
 
     insert_one = f"{_INSERT}(%s, %s)"
+    begin = "BEGIN"
+    now = "UTC_TIMESTAMP(6)"
+    taken = (
+        "status = 'run', conn_id = CONNECTION_ID(), claim_token = %s, read_count = read_count + 1, "
+        f"claimed_at = UTC_TIMESTAMP(6), available_at = UTC_TIMESTAMP(6) + INTERVAL {LEASE_SECONDS} SECOND, "
+        f"lease_seconds = {LEASE_SECONDS}"
+    )
+    use_primary_key = " FORCE INDEX (PRIMARY)"
 
     def __init__(self, session: Any, queue: str) -> None:
         self.session = session
         self.cursor = session.cursor()
         self.queue = queue
+        self._mark: tuple[Any, int] | None = None
+        self._looked_at = 0.0
 
     def insert(self, payload: Any) -> None:
         """One message, and its commit."""
@@ -35,22 +53,111 @@ class Floor:
         values = ", ".join(["(%s, %s)"] * len(payloads))
         self.cursor.execute(_INSERT + values, [each for one in payloads for each in (self.queue, json.dumps(one))])
 
+    def claim(self, limit: int, token: int) -> Sequence[tuple[Any, ...]]:
+        """Take the first rows that are due, behind the last one taken; from the beginning once a second."""
+        rows: Sequence[tuple[Any, ...]] = ()
+        if self._mark and time.monotonic() - self._looked_at < RESCAN_SECONDS:
+            due, message_id = self._mark
+            behind = "(available_at = %s AND id > %s) OR (available_at > %s AND available_at <= UTC_TIMESTAMP(6))"
+            rows = self._lock(behind, (due, message_id, due), limit)
+        if not rows:
+            self._looked_at = time.monotonic()
+            rows = self._lock("available_at <= UTC_TIMESTAMP(6)", (), limit)
+        if rows:
+            self._mark = (rows[-1][2], rows[-1][0])
+            self.cursor.execute(f"UPDATE {TABLE} SET {self.taken} WHERE id IN ({ids_of(rows)})", (token,))
+        return rows
+
+    def _lock(self, due: str, params: tuple[Any, ...], limit: int) -> Sequence[tuple[Any, ...]]:
+        self.cursor.execute(
+            f"SELECT id, body, available_at FROM {TABLE} FORCE INDEX (dbqueue_claim) WHERE queue = %s AND status = 'n' "
+            f"AND priority = 0 AND ({due}) ORDER BY available_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED",
+            (self.queue, *params),
+        )
+        rows: Sequence[tuple[Any, ...]] = self.cursor.fetchall()
+        return rows
+
+    def ack(self, rows: Sequence[tuple[Any, ...]], token: int) -> None:
+        """What is held is done."""
+        self.cursor.execute(
+            f"UPDATE {TABLE}{self.use_primary_key} SET status = 'y', live = NULL, available_at = {self.now}, "
+            f"finished_at = {self.now} WHERE id IN ({ids_of(rows)}) AND status = 'run' AND claim_token = {token}"
+        )
+        if self.cursor.rowcount != len(rows):
+            raise AssertionError(f"{self.cursor.rowcount} of {len(rows)} were still held")
+
+    def drain(self, limit: int, *, together: bool, handle: Callable[[Any], Any]) -> None:
+        """Claim, handle and ack until nothing is due. `together`: an ack and the next claim have one commit."""
+        held: Sequence[tuple[Any, ...]] = ()
+        token = 0
+        while True:
+            self.cursor.execute(self.begin)
+            if held:
+                self.ack(held, token)
+            if held and not together:
+                self.cursor.execute("COMMIT")
+                self.cursor.execute(self.begin)
+            token = secrets.randbits(62)
+            held = self.claim(limit, token)
+            self.cursor.execute("COMMIT")
+            if not held:
+                return
+            for row in held:
+                handle(json.loads(row[1]))
+
 
 class PostgresFloor(Floor):
+    now = "statement_timestamp()"
+    use_primary_key = ""
+    take = f"""
+        WITH picked AS MATERIALIZED (
+            SELECT id FROM {TABLE} WHERE queue = %s AND status = 'n' AND priority = 0
+            AND available_at <= statement_timestamp() ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED
+        )
+        UPDATE {TABLE} AS m SET status = 'run', conn_id = pg_backend_pid(), claim_token = %s,
+            read_count = read_count + 1, claimed_at = statement_timestamp(), lease_seconds = {LEASE_SECONDS},
+            available_at = statement_timestamp() + interval '{LEASE_SECONDS} seconds'
+        FROM picked WHERE m.id = picked.id RETURNING m.id, m.body"""
+
     def insert_many(self, payloads: Sequence[Any]) -> None:
         self.cursor.execute(
             f"INSERT INTO {TABLE} (queue, body) SELECT %s, unnest(%s::text[])",
             (self.queue, [json.dumps(one) for one in payloads]),
         )
 
+    def claim(self, limit: int, token: int) -> Sequence[tuple[Any, ...]]:
+        self.cursor.execute(self.take, (self.queue, limit, token))
+        rows: Sequence[tuple[Any, ...]] = self.cursor.fetchall()
+        return rows
+
 
 class SQLiteFloor(Floor):
     insert_one = f"{_INSERT}(?, ?)"
+    begin = "BEGIN IMMEDIATE"
+    now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+    use_primary_key = ""
+    take = f"""
+        UPDATE {TABLE} SET status = 'run', conn_id = 1, claim_token = ?, read_count = read_count + 1,
+            claimed_at = {now}, available_at = strftime('%Y-%m-%d %H:%M:%f000', 'now', '+{LEASE_SECONDS} seconds'),
+            lease_seconds = {LEASE_SECONDS}
+        WHERE id IN (
+            SELECT id FROM {TABLE} WHERE queue = ? AND status = 'n' AND priority = 0 AND available_at <= {now}
+            ORDER BY available_at, id LIMIT ?
+        ) RETURNING id, body"""
 
     def insert_many(self, payloads: Sequence[Any]) -> None:
         self.cursor.execute("BEGIN IMMEDIATE")
         self.cursor.executemany(self.insert_one, ((self.queue, json.dumps(one)) for one in payloads))
         self.cursor.execute("COMMIT")
+
+    def claim(self, limit: int, token: int) -> Sequence[tuple[Any, ...]]:
+        self.cursor.execute(self.take, (token, self.queue, limit))
+        return self.cursor.fetchall()
+
+
+def ids_of(rows: Sequence[tuple[Any, ...]]) -> str:
+    """The ids as the inside of an IN list."""
+    return ", ".join(str(row[0]) for row in rows)
 
 
 @contextmanager

@@ -1,0 +1,171 @@
+"""How fast messages that are ready are done: by the queue's worker, and by a bare loop of the same statements."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.queue import probe, troubles
+from benchmarks.queue.bench import QUEUE, SLOW_QUEUE, TABLE
+from benchmarks.queue.floors import floor
+from benchmarks.queue.probe import Probe
+from benchmarks.queue.processes import together
+from benchmarks.queue.workers import worker
+from benchmarks.race import Contest, Contestant, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.queue.bench import Bench
+
+UNIT: Final = "messages/s"
+WORKER: Final = "worker"
+FLOOR: Final = "raw batch loop"
+_FLOOR_BATCH: Final = 200
+_AT_LEAST: Final = {"mariadb": 0.6, "mysql": 0.6, "postgres": 0.5, "sqlite": 0.3}
+
+
+def draining(bench: Bench) -> list[Contest]:
+    """No-op consumers, by one process and by four."""
+    return [_draining(bench, processes) for processes in (1, 4)]
+
+
+def _draining(bench: Bench, processes: int) -> Contest:
+    rows = bench.sizes.drain
+    contestants = [
+        _by_floor(bench, FLOOR, rows, processes, batch=_FLOOR_BATCH, shared=True),
+        _by_worker(bench, WORKER, rows, processes),
+    ]
+    return Contest(f"drain, {processes}", contestants, [Target(WORKER, FLOOR, _AT_LEAST[bench.database])], UNIT)
+
+
+def one_at_a_time(bench: Bench) -> Contest:
+    """No message is claimed before the last one is done and acked."""
+    rows = bench.sizes.drain_one
+    plain = "raw loop of one"
+    contestants = [
+        _by_floor(bench, plain, rows, 1, batch=1, shared=False),
+        _by_floor(bench, "raw loop of one, shared commit", rows, 1, batch=1, shared=True),
+        _by_worker(bench, WORKER, rows, 1, "--batch", "1"),
+    ]
+    return Contest("drain, batch of 1", contestants, [Target(WORKER, plain, 0.9)], UNIT)
+
+
+def slow(bench: Bench) -> list[Contest]:
+    """Each message takes 5 ms of waiting, so that 200 a second by each process is what can be."""
+    return [
+        Contest(
+            f"drain 5 ms, {processes}",
+            [
+                _by_floor(bench, FLOOR, bench.sizes.slow * processes, processes, 20, shared=True, queue=SLOW_QUEUE),
+                _by_worker(bench, WORKER, bench.sizes.slow * processes, processes, queue=SLOW_QUEUE),
+            ],
+            [Target(WORKER, FLOOR, 0.9)],
+            UNIT,
+        )
+        for processes in (1, 4)
+    ]
+
+
+def backlog(bench: Bench) -> Contest:
+    """The rate over the first messages, where many times as many are ready."""
+    few, many = f"{bench.sizes.drain:,} ready", f"{bench.sizes.backlog:,} ready"
+
+    def contestant(name: str, ready: int) -> Contestant:
+        return Contestant(name, prepare=lambda: _prepare(bench, ready), measure=lambda: _first(bench))
+
+    contestants = [contestant(few, bench.sizes.drain), contestant(many, bench.sizes.backlog)]
+    return Contest("drain a backlog", contestants, [Target(many, few, 0.9)], UNIT, rounds=3, warm_up=False)
+
+
+def _first(bench: Bench) -> float:
+    """Messages per second over nine tenths of what the smaller table holds, so that both are busy to the end."""
+    count = bench.sizes.drain * 9 // 10
+    seen = Probe(bench.directory / "probe")
+    with worker(bench, "--queues", QUEUE, **{probe.PATH: str(seen.path)}) as running:
+        seen.wait_for(count, running.still_alive)
+    hits = seen.hits()[:count]
+    return probe.rate(hits, hits[-1].at)
+
+
+def _by_worker(bench: Bench, name: str, rows: int, processes: int, *arguments: str, queue: str = QUEUE) -> Contestant:
+    seen = Probe(bench.directory / "probe")
+    said = ("--queues", queue, "--processes", str(processes), *arguments)
+
+    def measure() -> float:
+        seen.empty()
+        with troubles.told(bench, name), worker(bench, *said, **{probe.PATH: str(seen.path)}) as running:
+            seen.wait_for(rows, running.still_alive)
+            end = _acknowledged(bench, queue)
+        return probe.rate(seen.hits(), end)
+
+    return Contestant(
+        name,
+        rows,
+        prepare=lambda: _prepare(bench, rows, queue),
+        measure=measure,
+        check=lambda: _check(bench, seen, rows, queue),
+    )
+
+
+def _by_floor(
+    bench: Bench, name: str, rows: int, processes: int, batch: int, *, shared: bool, queue: str = QUEUE
+) -> Contestant:
+    seen = Probe(bench.directory / "probe")
+
+    def measure() -> float:
+        seen.empty()
+        with troubles.told(bench, name):
+            ends = together(processes, _drain, bench.url, str(seen.path), queue, batch, shared)
+        return probe.rate(seen.hits(), max(ends))
+
+    return Contestant(
+        name,
+        rows,
+        prepare=lambda: _prepare(bench, rows, queue),
+        measure=measure,
+        check=lambda: _check(bench, seen, rows, queue),
+    )
+
+
+def _drain(begin: Callable[[], Any], url: str, path: str, queue: str, batch: int, shared: bool) -> float:
+    """In a process of its own: returns when its last ack was committed."""
+    os.environ[probe.PATH] = path
+    pause = 0.005 if queue == SLOW_QUEUE else 0.0
+
+    def handle(payload: Any) -> None:
+        if pause:
+            time.sleep(pause)
+        probe.hit(payload["n"])
+
+    with floor(url, queue) as raw:
+        begin()
+        raw.drain(batch, together=shared, handle=handle)
+        return time.time()
+
+
+def _prepare(bench: Bench, rows: int, queue: str = QUEUE) -> None:
+    bench.empty()
+    bench.fill(rows, queue=queue)
+
+
+def _acknowledged(bench: Bench, queue: str) -> float:
+    """When nothing is left that isn't done, as it is seen from outside."""
+    end = time.monotonic() + probe.PATIENCE
+    with bench.raw() as session:
+        cursor = session.cursor()
+        while time.monotonic() < end:
+            cursor.execute(f"SELECT 1 FROM {TABLE} WHERE queue = '{queue}' AND status IN ('n', 'run') LIMIT 1")
+            if not cursor.fetchall():
+                return time.time()
+            time.sleep(0.002)
+    raise AssertionError(f"not all was acknowledged within {probe.PATIENCE:g} s after it was handled")
+
+
+def _check(bench: Bench, seen: Probe, rows: int, queue: str) -> None:
+    seen.check_each_once(rows)
+    done = bench.number(
+        f"SELECT COUNT(*) FROM {TABLE} WHERE queue = %s AND status = 'y' AND read_count = 1 AND error IS NULL", (queue,)
+    )
+    bench.expect(done, rows, "what was done at its first delivery")
