@@ -1,8 +1,8 @@
 """python -m benchmarks.queue.peers.child PEER OPERATION [NUMBER ...]: one operation, under the peer's own interpreter.
 
 It says `{"ready": true}` when it is connected and warm, waits for a line on its input, works, and answers in one line
-of JSON. `set_up` and `preload` don't wait; `work` runs one worker until a signal ends it, and says nothing. Where the
-server is and where handlers report stand in the environment.
+of JSON. `set_up`, `preload` and `remaining` don't wait; `work` runs one worker until a signal ends it, and says
+nothing. Where the server is and where handlers report stand in the environment.
 """
 
 from __future__ import annotations
@@ -33,40 +33,47 @@ class Operations:
         self._adapter.preload(int(messages))
         self._say(done=True)
 
+    def remaining(self) -> None:
+        self._say(remaining=self._adapter.remaining())
+
     def enqueue_one(self, messages: str) -> None:
-        self._adapter.enqueue_one(0.0)
-        self._wait_for_go()
-        began = time.time()
-        for _ in range(int(messages)):
-            self._adapter.enqueue_one(0.0)
-        self._say(began=began, ended=time.time())
+        """So many beside the one, of number 0, that warms it up."""
+        self._get_warm()
+        began = time.perf_counter()
+        for number in range(1, int(messages) + 1):
+            self._adapter.enqueue_one(number)
+        self._say(seconds=time.perf_counter() - began)
 
     def enqueue_bulk(self, messages: str) -> None:
-        self._adapter.enqueue_one(0.0)
-        self._wait_for_go()
-        began = time.time()
+        self._get_warm()
+        began = time.perf_counter()
         self._adapter.enqueue_bulk(int(messages))
-        self._say(began=began, ended=time.time())
+        self._say(seconds=time.perf_counter() - began)
 
     def pace(self, messages: str, gap: str) -> None:
-        """Sends the messages so many seconds apart. What it sends to get warm says no time, and counts for nothing."""
-        self._adapter.enqueue_one(0.0)
-        self._wait_for_go()
-        for _ in range(int(messages)):
-            self._adapter.enqueue_one(time.time())
+        """Messages from 1 on, so many seconds apart; it answers with when it sent each (seconds since the epoch)."""
+        self._get_warm()
+        sent = []
+        for number in range(1, int(messages) + 1):
+            sent.append(time.time())
+            self._adapter.enqueue_one(number)
             time.sleep(float(gap))
-        self._say(done=True)
+        self._say(sent=sent)
 
     def watch(self) -> None:
         """Told to go when the last handler has been called, it answers when all is acknowledged too."""
         self._adapter.remaining()
         self._wait_for_go()
         while self._adapter.remaining():
-            time.sleep(0.01)
+            time.sleep(0.02)
         self._say(empty=time.time())
 
     def work(self) -> None:
         self._adapter.work()
+
+    def _get_warm(self) -> None:
+        self._adapter.enqueue_one(0)
+        self._wait_for_go()
 
     def _wait_for_go(self) -> None:
         self._say(ready=True)

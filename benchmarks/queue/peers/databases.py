@@ -1,56 +1,43 @@
-"""A database of its own for each peer, empty, on the server of the contest."""
+"""A place of its own for each measurement of a peer, empty, on the server of the contest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from benchmarks.queue.peers.redis import Redis
+from benchmarks.queue.sessions import connect, execute
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from benchmarks.queue.peers.roster import Profile
 
 
-def recreated(server: str, name: str) -> str:
-    """The URL of the database `name`, which is new and empty. Redis has none: its peers empty all of it."""
-    if urlsplit(server).scheme == "redis":
-        return server
-    drop(server, name)
-    _run(server, [f"CREATE DATABASE {name}" + ("" if _is_postgres(server) else " CHARACTER SET utf8mb4")])
-    return urlsplit(server)._replace(path=f"/{name}").geturl()
-
-
-def drop(server: str, name: str) -> None:
-    if urlsplit(server).scheme != "redis":
-        _run(server, [f"DROP DATABASE IF EXISTS {name}" + (" WITH (FORCE)" if _is_postgres(server) else "")])
-
-
-def tidied(database: str) -> None:
-    """What the server's own upkeep would have done by the time that so many rows had come one by one."""
-    if _is_postgres(database):
-        _run(database, ["VACUUM ANALYZE"])
-
-
-def _is_postgres(url: str) -> bool:
-    return urlsplit(url).scheme == "postgres"
-
-
-def _run(url: str, statements: Sequence[str]) -> None:
-    if _is_postgres(url):
-        import psycopg
-
-        with psycopg.connect(url.replace("postgres:", "postgresql:", 1), autocommit=True) as connection:
-            for each in statements:
-                connection.execute(each)
+@contextmanager
+def own_place(profile: Profile, name: str, server: str, directory: Path) -> Iterator[str]:
+    """The URL of a database beside the contest's, which it is named after; or of a Redis whose data lies there."""
+    if profile.on_redis:
+        with Redis.running(directory) as redis:
+            yield redis.url
         return
-    import MySQLdb
+    parts = urlsplit(server)
+    postgres = parts.scheme == "postgres"
+    database = f"{parts.path.strip('/')}_{name}"
+    with closing(connect(server)) as session:
+        drop = f"DROP DATABASE IF EXISTS {database}{' WITH (FORCE)' if postgres else ''}"
+        execute(session, drop)
+        execute(session, f"CREATE DATABASE {database}{'' if postgres else ' CHARACTER SET utf8mb4'}")
+        try:
+            yield parts._replace(path=f"/{database}").geturl()
+        finally:
+            execute(session, drop)
 
-    connection = MySQLdb.connect(**_mysql_options(urlsplit(url)))
-    try:
-        for each in statements:
-            connection.cursor().execute(each)
-    finally:
-        connection.close()
 
-
-def _mysql_options(parts: SplitResult) -> dict[str, Any]:
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    return {"host": parts.hostname, "port": parts.port or 3306, "user": user, "password": password}
+def tidied(place: str) -> None:
+    """What the server's own upkeep would have done by the time that so many rows had come one by one."""
+    if urlsplit(place).scheme == "postgres":
+        with closing(connect(place)) as session:
+            execute(session, "VACUUM ANALYZE")

@@ -2,60 +2,77 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from benchmarks.queue.peers import databases
+from benchmarks.queue import probe
+from benchmarks.queue.peers.databases import own_place, tidied
 from benchmarks.queue.peers.environments import python_of
-from benchmarks.queue.peers.probe import VARIABLE, Drain, delays, drained, hits_so_far, read_hits
-from benchmarks.queue.peers.processes import Child, PeerFailed
+from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.roster import PEERS
+from benchmarks.queue.probe import Hit, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_LIMIT_SECONDS = 180.0
+_DJANGOS_OWN: Final = "DJANGO_SETTINGS_MODULE"
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """How a full queue was emptied, acknowledgements and all."""
+
+    rate: float
+    """Messages per second, counted as `probe.rate` does."""
+    duplicates: int
+    """Calls of the handler beyond one for each message."""
 
 
 class Peer:
-    """One of `PEERS` on the server at a URL, in a database of its own that each measurement makes anew.
+    """One of `PEERS`, in an empty place of its own for each measurement.
 
-    Raises ServerError when the peer can't be installed, PeerFailed when it doesn't do its work.
+    Raises ServerError when it or its server can't be had, ChildFailed or AssertionError when it doesn't do its work.
     """
 
-    def __init__(self, name: str, server: str) -> None:
+    def __init__(self, name: str, server: str, directory: Path) -> None:
+        """`server` is the URL of a database beside which its own may be, `directory` is where other data goes."""
         self.name = name
         self.profile = PEERS[name]
         self._server = server
-        self._database = f"bench_peer_{name}"
+        self._directory = directory
         self._python = python_of(name)
 
     def enqueue_one(self, messages: int, producers: int = 1) -> float:
-        """Messages per second, from the first producer's first to the last one's last; each sends its share."""
+        """Messages per second, from when all producers are warm until the last one is done; each sends its share."""
+        share = messages // producers
         with self._measurement() as run:
-            children = [run.start("enqueue_one", messages // producers) for _ in range(producers)]
-            return messages // producers * producers / _together(children)
+            seconds = _together([run.start("enqueue_one", share) for _ in range(producers)])
+            run.check_stored(share * producers + producers)
+            return share * producers / seconds
 
     def enqueue_bulk(self, messages: int) -> float:
         """Messages per second, by the peer's documented interface for many, if its profile says that it has one."""
         with self._measurement() as run:
-            return messages / _together([run.start("enqueue_bulk", messages)])
+            seconds = _together([run.start("enqueue_bulk", messages)])
+            run.check_stored(messages + 1)
+            return messages / seconds
 
     def drain(self, messages: int, workers: int = 1) -> Drain:
-        """How fast so many workers empty a queue that is full before they start, acknowledgements counted in."""
+        """How fast so many workers empty a queue that is full before they start."""
         with self._measurement() as run:
-            run.to_end("preload", messages)
-            databases.tidied(run.url)
+            run.ask("preload", messages)
+            tidied(run.place)
             watch = run.start("watch")
             watch.heard()
-            crew = [run.start("work") for _ in range(workers)]
-            run.wait_for(messages, crew)
+            run.wait_for(messages, [run.start("work") for _ in range(workers)])
             watch.go()
-            done = watch.heard()["empty"]
-            return drained(read_hits(run.probe), messages, done)
+            end = watch.heard()["empty"]
+            return _drain(run.probe.hits(), messages, end)
 
     def pick_up(self, messages: int, gap: float) -> list[float]:
         """Milliseconds from sending to start, of messages that come so many seconds apart to one idle worker."""
@@ -64,41 +81,44 @@ class Peer:
             sender = run.start("pace", messages, gap)
             sender.heard()
             run.wait_for(1, crew)
-            time.sleep(2 * gap)
+            time.sleep(gap)
             sender.go()
-            sender.heard()
+            sent = sender.heard()["sent"]
             run.wait_for(1 + messages, crew)
-            return delays(read_hits(run.probe))
+            came = {each.number: each.at for each in reversed(run.probe.hits())}
+            return [1000 * (came[number] - at) for number, at in enumerate(sent, 1)]
 
     @contextmanager
     def idle_worker(self) -> Iterator[Child]:
-        """A worker that has handled one message and finds no other."""
+        """A worker that has handled one message, and finds no other."""
         with self._measurement() as run:
-            run.to_end("preload", 1)
+            run.ask("preload", 1)
             worker = run.start("work")
             run.wait_for(1, [worker])
             yield worker
 
     @contextmanager
     def _measurement(self) -> Iterator[_Measurement]:
-        """Tables in an empty database, and at the end no process and no database."""
-        with tempfile.TemporaryDirectory(prefix="dbqueue-peer-") as home, ExitStack() as stack:
-            url = databases.recreated(self._server, self._database)
-            stack.callback(databases.drop, self._server, self._database)
-            run = stack.enter_context(_Measurement(self.name, self._python, url, Path(home)))
-            run.to_end("set_up")
+        """With its tables; at the end there is no process of it, and no table."""
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dbqueue-peer-")))
+            place = stack.enter_context(own_place(self.profile, self.name, self._server, self._directory))
+            run = stack.enter_context(_Measurement(self.name, self._python, place, home))
+            run.ask("set_up")
             yield run
 
 
 class _Measurement(ExitStack):
     """The processes of one measurement, which end with its block."""
 
-    def __init__(self, peer: str, python: Path, url: str, home: Path) -> None:
+    def __init__(self, peer: str, python: Path, place: str, home: Path) -> None:
         super().__init__()
-        self.url, self.probe = url, home / "probe"
+        self.place = place
+        self.probe = Probe(home / "probe")
         self._home = home
         self._command = [str(python), "-m", "benchmarks.queue.peers.child", peer]
-        self._environ = {"DBQUEUE_BENCH_URL": url, VARIABLE: str(self.probe)}
+        self._environ = {name: value for name, value in os.environ.items() if name != _DJANGOS_OWN}
+        self._environ |= {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
 
     def start(self, operation: str, *numbers: float) -> Child:
         command = [*self._command, operation, *map(str, numbers)]
@@ -106,25 +126,34 @@ class _Measurement(ExitStack):
         self.callback(child.end)
         return child
 
-    def to_end(self, operation: str, *numbers: float) -> None:
-        child = self.start(operation, *numbers)
-        child.heard()
+    def ask(self, operation: str, *numbers: float) -> dict[str, int]:
+        return self.start(operation, *numbers).heard()
+
+    def check_stored(self, messages: int) -> None:
+        found = self.ask("remaining")["remaining"]
+        if found != messages:
+            raise AssertionError(f"{found:,} messages are stored, not {messages:,}")
 
     def wait_for(self, calls: int, crew: Sequence[Child]) -> None:
-        end = time.monotonic() + _LIMIT_SECONDS
-        while (seen := hits_so_far(self.probe)) < calls:
-            if gone := [each for each in crew if not each.is_running()]:
-                raise PeerFailed(gone[0].last_words())
-            if time.monotonic() > end:
-                raise PeerFailed(f"{seen} of {calls} messages were handled in {_LIMIT_SECONDS:.0f} s")
-            time.sleep(0.01)
+        def still_alive() -> None:
+            for each in crew:
+                each.still_alive()
+
+        self.probe.wait_for(calls, still_alive)
 
 
 def _together(children: Sequence[Child]) -> float:
-    """Seconds from the first one's beginning to the last one's end, all sent off when all are ready."""
+    """Seconds that the slowest needs, all sent off when all are ready."""
     for each in children:
         each.heard()
     for each in children:
         each.go()
-    answers = [each.heard() for each in children]
-    return float(max(each["ended"] for each in answers) - min(each["began"] for each in answers))
+    return max(float(each.heard()["seconds"]) for each in children)
+
+
+def _drain(hits: Sequence[Hit], messages: int, end: float) -> Drain:
+    """A second call for a message is no work. AssertionError where a message had none."""
+    first = {each.number: each for each in reversed(hits)}
+    if lost := messages - len(first):
+        raise AssertionError(f"{lost:,} of {messages:,} messages were never handled")
+    return Drain(probe.rate(sorted(first.values(), key=lambda each: each.at), end), len(hits) - messages)

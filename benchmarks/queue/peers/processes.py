@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.queue.peers.environments import ROOT
+from benchmarks.queue.processes import ChildFailed
 from tests.servers.lifeline import ends_with_its_starter
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 3.0
 _TICK = os.sysconf("SC_CLK_TCK")
-
-
-class PeerFailed(Exception):
-    """A peer's process ended, or said nothing; the text has its last words."""
 
 
 class Child:
@@ -34,7 +31,7 @@ class Child:
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, **environ},
+                env=environ,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=words,
@@ -44,23 +41,25 @@ class Child:
             )
 
     def heard(self) -> dict[str, Any]:
-        """What it says next. Raises PeerFailed if it ends instead."""
+        """What it says next. Raises ChildFailed if it ends instead."""
         assert self._process.stdout is not None
         if line := self._process.stdout.readline():
             words: dict[str, Any] = json.loads(line)
             return words
         self.end()
-        raise PeerFailed(self.last_words())
+        raise ChildFailed(self._last_words())
 
     def go(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
-    def is_running(self) -> bool:
-        return self._process.poll() is None
+    def still_alive(self) -> None:
+        """Raises ChildFailed if it has ended."""
+        if self._process.poll() is not None:
+            raise ChildFailed(self._last_words())
 
-    def last_words(self) -> str:
+    def _last_words(self) -> str:
         return f"{' '.join(self._command)} ended ({self._process.poll()}):\n{self._log.read_text()[-3000:]}"
 
     def members(self) -> list[int]:

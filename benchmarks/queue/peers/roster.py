@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """`drain` is how many messages one worker gets: what takes it some seconds. Rates compare, counts needn't."""
 
-    servers: frozenset[str]
     drain: int
+    databases: frozenset[str] = frozenset({"mariadb", "mysql", "postgres"})
+    """In whose contests it takes part."""
+    on_redis: bool = False
+    """Its messages are in a Redis, whatever the contest's database is."""
     bulk: bool = False
+    """It documents an interface for many messages at once."""
     of_django: bool = False
     """It enqueues through Django's connection, so that a message commits with what the caller wrote beside it."""
 
 
-_EVERYWHERE = frozenset({"mariadb", "mysql", "postgres"})
-PEERS = {
-    "django_tasks_db": Profile(_EVERYWHERE, drain=2_000, of_django=True),
-    "django_q2": Profile(_EVERYWHERE, drain=4_000, of_django=True),
-    "huey": Profile(_EVERYWHERE, drain=3_000),
-    "procrastinate": Profile(frozenset({"postgres"}), drain=3_000, bulk=True),
-    "celery": Profile(frozenset({"redis"}), drain=5_000),
+PEERS: Final = {
+    "django_tasks_db": Profile(drain=2_000, of_django=True),
+    "django_q2": Profile(drain=4_000, of_django=True),
+    "huey": Profile(drain=3_000),
+    "procrastinate": Profile(drain=3_000, databases=frozenset({"postgres"}), bulk=True),
+    "celery": Profile(drain=5_000, on_redis=True),
 }

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-_PAD = "x" * 60
+_PADDING = "x" * 60
 
 
-def message(sent: float) -> dict[str, Any]:
-    """What is enqueued everywhere: when (seconds since the epoch, or 0 for one that is not timed), and some ballast."""
-    return {"sent": sent, "pad": _PAD}
+def payload(number: int) -> dict[str, Any]:
+    """What is enqueued everywhere; the number is what handlers report."""
+    return {"n": number, "padding": _PADDING}
 
 
 def server() -> SplitResult:
@@ -27,7 +27,7 @@ class Adapter(ABC):
     def set_up(self) -> None: ...
 
     @abstractmethod
-    def enqueue_one(self, sent: float) -> None:
+    def enqueue_one(self, number: int) -> None:
         """As a web request would: one message, committed when this returns."""
 
     def enqueue_bulk(self, messages: int) -> None:
@@ -36,7 +36,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def preload(self, messages: int) -> None:
-        """By whatever is fastest; the rows are as if `enqueue_one` had made them."""
+        """The numbers below that, by whatever is fastest; the rows are as if `enqueue_one` had made them."""
 
     @abstractmethod
     def remaining(self) -> int:

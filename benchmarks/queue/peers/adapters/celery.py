@@ -14,8 +14,8 @@ import redis
 from celery import Celery
 
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import message, server
-from benchmarks.queue.peers.probe import hit
+from benchmarks.queue.peers.adapters.adapter import payload, server
+from benchmarks.queue.probe import hit
 
 _QUEUE = "benchmarks"
 
@@ -30,8 +30,8 @@ app.conf.update(
 
 
 @app.task(name="noop")
-def noop(parcel: dict[str, Any]) -> None:
-    hit(parcel["sent"])
+def noop(payload: dict[str, Any]) -> None:
+    hit(payload["n"])
 
 
 class Adapter(Base):
@@ -39,15 +39,15 @@ class Adapter(Base):
         self._broker = redis.Redis.from_url(server().geturl())
 
     def set_up(self) -> None:
-        self._broker.flushall()
+        """A new Redis wants nothing."""
 
-    def enqueue_one(self, sent: float) -> None:
-        noop.delay(message(sent))
+    def enqueue_one(self, number: int) -> None:
+        noop.delay(payload(number))
 
     def preload(self, messages: int) -> None:
         with app.producer_pool.acquire(block=True) as producer:
-            for _ in range(messages):
-                noop.apply_async((message(0.0),), producer=producer)
+            for number in range(messages):
+                noop.apply_async((payload(number),), producer=producer)
 
     def remaining(self) -> int:
         return int(self._broker.llen(_QUEUE)) + int(self._broker.hlen("unacked"))

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from benchmarks.queue.peers.adapters import django_site
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import message
-from benchmarks.queue.peers.probe import hit
+from benchmarks.queue.peers.adapters.adapter import payload
+from benchmarks.queue.probe import hit
 
 django_site.configure(
     "django_q",
@@ -36,26 +36,29 @@ django_site.configure(
 )
 
 from django_q.models import OrmQ  # noqa: E402 -- needs the settings
+from django_q.signing import SignedPackage  # noqa: E402
 from django_q.tasks import async_task  # noqa: E402
 
 
-def noop(parcel: dict[str, Any]) -> None:
-    hit(parcel["sent"])
+def noop(payload: dict[str, Any]) -> None:
+    hit(payload["n"])
 
 
 class Adapter(Base):
     def set_up(self) -> None:
         django_site.migrate()
 
-    def enqueue_one(self, sent: float) -> None:
-        async_task(f"{__name__}.noop", message(sent))
+    def enqueue_one(self, number: int) -> None:
+        async_task(f"{__name__}.noop", payload(number))
 
     def preload(self, messages: int) -> None:
-        """Copies one task: a signed parcel has nothing that must be its own."""
-        self.enqueue_one(0.0)
-        one = OrmQ.objects.get()
-        copies = (OrmQ(key=one.key, payload=one.payload, lock=timezone.now()) for _ in range(messages - 1))
-        OrmQ.objects.bulk_create(copies, batch_size=1000)
+        """From the parcel of a real task: only its payload is another in each."""
+        self.enqueue_one(0)
+        first = OrmQ.objects.get()
+        task = SignedPackage.loads(first.payload)
+        parcels = (SignedPackage.dumps(task | {"args": (payload(number),)}) for number in range(1, messages))
+        rows = (OrmQ(key=first.key, payload=each, lock=timezone.now()) for each in parcels)
+        OrmQ.objects.bulk_create(rows, batch_size=1000)
 
     def remaining(self) -> int:
         return int(OrmQ.objects.count())

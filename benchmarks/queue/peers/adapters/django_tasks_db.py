@@ -13,8 +13,8 @@ from django.core.management import call_command
 
 from benchmarks.queue.peers.adapters import django_site
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import message
-from benchmarks.queue.peers.probe import hit
+from benchmarks.queue.peers.adapters.adapter import payload
+from benchmarks.queue.probe import hit
 
 django_site.configure(
     "django_tasks", "django_tasks_db", TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
@@ -25,25 +25,25 @@ from django_tasks_db.models import DBTaskResult, get_date_max  # noqa: E402
 
 
 @task()
-def noop(parcel: dict[str, Any]) -> None:
-    hit(parcel["sent"])
+def noop(payload: dict[str, Any]) -> None:
+    hit(payload["n"])
 
 
 class Adapter(Base):
     def set_up(self) -> None:
         django_site.migrate()
 
-    def enqueue_one(self, sent: float) -> None:
-        noop.enqueue(message(sent))
+    def enqueue_one(self, number: int) -> None:
+        noop.enqueue(payload(number))
 
     def preload(self, messages: int) -> None:
-        DBTaskResult.objects.bulk_create((self._row() for _ in range(messages)), batch_size=1000)
+        DBTaskResult.objects.bulk_create((self._row(number) for number in range(messages)), batch_size=1000)
 
     @staticmethod
-    def _row() -> DBTaskResult:
+    def _row(number: int) -> DBTaskResult:
         return DBTaskResult(
             id=uuid.uuid4(),
-            args_kwargs={"args": [message(0.0)], "kwargs": {}},
+            args_kwargs={"args": [payload(number)], "kwargs": {}},
             priority=noop.priority,
             task_path=noop.module_path,
             queue_name=noop.queue_name,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import message, server
-from benchmarks.queue.peers.probe import hit
+from benchmarks.queue.peers.adapters.adapter import payload, server
+from benchmarks.queue.probe import hit
 
 _WORKERS = 4
 _BATCH = 1000
@@ -26,20 +26,20 @@ class Adapter(Base):
     def set_up(self) -> None:
         """Making the storage has made its tables."""
 
-    def enqueue_one(self, sent: float) -> None:
-        self._noop(message(sent))
+    def enqueue_one(self, number: int) -> None:
+        self._noop(payload(number))
 
     def preload(self, messages: int) -> None:
-        parcel = self._huey.serialize_task(self._noop.s(message(0.0)))
         storage = self._huey.storage
+        parcels = [self._huey.serialize_task(self._noop.s(payload(number))) for number in range(messages)]
         if server().scheme == "postgres":
             with storage.db(commit=True) as cursor:
-                sql = f"insert into {storage.table_task} (queue, data) select %s, %s from generate_series(1, %s)"
-                cursor.execute(sql, (storage.name, parcel, messages))
+                sql = f"insert into {storage.table_task} (queue, data) select %s, unnest(%s::bytea[])"
+                cursor.execute(sql, (storage.name, parcels))
             return
-        row = {"queue": storage.name, "data": parcel, "priority": 0}
+        rows = [{"queue": storage.name, "data": each, "priority": 0} for each in parcels]
         for first in range(0, messages, _BATCH):
-            storage.Task.insert_many([row] * min(_BATCH, messages - first)).execute()
+            storage.Task.insert_many(rows[first : first + _BATCH]).execute()
 
     def remaining(self) -> int:
         return int(self._huey.storage.queue_size())
@@ -48,8 +48,8 @@ class Adapter(Base):
         self._huey.create_consumer(workers=_WORKERS, worker_type="thread", periodic=False).run()
 
 
-def _noop(parcel: dict[str, Any]) -> None:
-    hit(parcel["sent"])
+def _noop(payload: dict[str, Any]) -> None:
+    hit(payload["n"])
 
 
 def _on_mysql() -> Any:

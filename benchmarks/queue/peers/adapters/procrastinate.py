@@ -12,8 +12,8 @@ from typing import Any
 import procrastinate
 
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import message, server
-from benchmarks.queue.peers.probe import hit
+from benchmarks.queue.peers.adapters.adapter import payload, server
+from benchmarks.queue.probe import hit
 
 _CONCURRENCY = 20
 _BATCH = 1000
@@ -25,8 +25,8 @@ worker_app = procrastinate.App(
 
 
 @worker_app.task(name="noop", queue="benchmarks")
-async def noop(message: dict[str, Any]) -> None:
-    hit(message["sent"])
+async def noop(payload: dict[str, Any]) -> None:
+    hit(payload["n"])
 
 
 class Adapter(Base):
@@ -37,12 +37,13 @@ class Adapter(Base):
     def set_up(self) -> None:
         self._app.schema_manager.apply_schema()
 
-    def enqueue_one(self, sent: float) -> None:
-        self._noop.defer(message=message(sent))
+    def enqueue_one(self, number: int) -> None:
+        self._noop.defer(payload=payload(number))
 
     def enqueue_bulk(self, messages: int) -> None:
         for first in range(0, messages, _BATCH):
-            self._noop.batch_defer(*[{"message": message(0.0)}] * min(_BATCH, messages - first))
+            numbers = range(first, min(first + _BATCH, messages))
+            self._noop.batch_defer(*({"payload": payload(number)} for number in numbers))
 
     def preload(self, messages: int) -> None:
         self.enqueue_bulk(messages)
