@@ -32,6 +32,24 @@ MESSAGE_COLUMNS: Final = (
     "finished_at",
     "error",
 )
+CLAIMED_COLUMNS: Final = (
+    "id",
+    "key",
+    "key_hash",
+    "live",
+    "available_at",
+    "due_at",
+    "read_count",
+    "max_reads",
+    "crashes",
+    "lease_seconds",
+    "body",
+    "content_type",
+    "headers",
+    "created_at",
+    "error",
+)
+"""Columns that whoever takes a row must read; the others he asked for, or writes himself."""
 ARCHIVED_COLUMNS: Final = (
     "queue",
     "key",

@@ -20,14 +20,16 @@ from django.db import connections
 
 from django_dbqueue import signals
 from django_dbqueue.databases import Dialect, Statement, dialect_of
-from django_dbqueue.databases.words import MESSAGE_COLUMNS
+from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
+from django_dbqueue.lifecycle.hydration import hydrate_all
 from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import settle_claims
-from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
+from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 
 HIGHEST = 32_767
+_AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
@@ -151,7 +153,7 @@ def first_statement(
     """Return the statement that finds and locks what is due, and takes it at once where the server can do both."""
     if _takes_at_once(dialect):
         return dialect.claim(queue, priority, limit, mark, dialect.take(**how, session=None, now=None))
-    return dialect.due(MESSAGE_COLUMNS, queue, NEW, priority, limit, mark)
+    return dialect.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark)
 
 
 def _takes_at_once(dialect: Dialect) -> bool:
@@ -168,7 +170,7 @@ def _take_and_return(
 ) -> tuple[list[Any], tuple[Any, int] | None]:
     rows = fetch(claimer.using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
     rows.sort(key=lambda row: (row[-1], row[0]))
-    messages = [hydrate(claimer.model, claimer.using, row, held_token=how["token"]) for row in rows]
+    messages = hydrate_all(claimer.model, claimer.using, rows, MESSAGE_COLUMNS, held_token=how["token"])
     return messages, (rows[-1][-1], rows[-1][0]) if rows else None
 
 
@@ -190,8 +192,7 @@ def _lock_and_take(
     if taken != len(rows):  # can't be: the rows are locked
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
     conn_id = _session_of(using) if dialect.session_id else session
-    messages = [_as_taken(claimer, row, now, conn_id, how) for row in rows]
-    return messages, (rows[-1][MESSAGE_COLUMNS.index("available_at")], rows[-1][0])
+    return _as_taken(claimer, rows, now, priority, conn_id, how), (rows[-1][_AVAILABLE_AT], rows[-1][0])
 
 
 def _session_of(using: str) -> int:
@@ -199,19 +200,34 @@ def _session_of(using: str) -> int:
     return int(connections[using].connection.thread_id())
 
 
-def _as_taken(claimer: Claimer, row: tuple[Any, ...], now: Any, conn_id: int, how: dict[str, Any]) -> Any:
-    message = hydrate(claimer.model, claimer.using, row)
-    moment = datetime.fromisoformat(now) if isinstance(now, str) else now
-    message.status = RUNNING
-    message.conn_id = conn_id
-    message.worker_id = how["worker_id"]
-    message.claim_token = message.held_token = how["token"]
-    message.read_count += 1
-    message.finished_at = None
-    if message.lease_seconds is None:
-        message.lease_seconds = how["lease"]
-    if message.max_reads is None:
-        message.max_reads = how["max_reads"]
-    message.claimed_at = moment.replace(tzinfo=UTC)
-    message.available_at = message.claimed_at + timedelta(seconds=message.lease_seconds)
-    return message
+def _as_taken(
+    claimer: Claimer, rows: list[tuple[Any, ...]], now: Any, priority: int, conn_id: int, how: dict[str, Any]
+) -> list[Any]:
+    """Make messages of rows as they were before ``take`` changed them, as they are now."""
+    moment = (datetime.fromisoformat(now) if isinstance(now, str) else now).replace(tzinfo=UTC)
+    usual_end = moment + timedelta(seconds=how["lease"])
+    messages = hydrate_all(
+        claimer.model,
+        claimer.using,
+        rows,
+        CLAIMED_COLUMNS,
+        queue=claimer.queue,
+        status=RUNNING,
+        conn_id=conn_id,
+        worker_id=how["worker_id"],
+        claim_token=how["token"],
+        held_token=how["token"],
+        priority=priority,
+        claimed_at=moment,
+        finished_at=None,
+    )
+    for message in messages:
+        message.read_count += 1
+        if message.max_reads is None:
+            message.max_reads = how["max_reads"]
+        if message.lease_seconds is None:
+            message.lease_seconds = how["lease"]
+            message.available_at = usual_end
+        else:
+            message.available_at = moment + timedelta(seconds=message.lease_seconds)
+    return messages

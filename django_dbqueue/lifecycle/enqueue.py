@@ -17,7 +17,8 @@ from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
-from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, run, short_transaction
+from django_dbqueue.lifecycle.hydration import hydrate
+from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW
 

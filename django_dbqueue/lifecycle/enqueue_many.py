@@ -27,7 +27,8 @@ from django_dbqueue.lifecycle.enqueue import (
     row_of,
     seal_for,
 )
-from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, hydrate, run, short_transaction
+from django_dbqueue.lifecycle.hydration import hydrate
+from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 
 CHUNK_ROWS = 500

@@ -17,8 +17,9 @@ from django_dbqueue.databases import Change, Dialect, dialect_of
 from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle.errors import error_text
+from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.recording import move
-from django_dbqueue.lifecycle.statements import MessageType, fetch, hydrate, short_transaction
+from django_dbqueue.lifecycle.statements import MessageType, fetch, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from django.db import connections, models, transaction
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.exceptions import TransactionNotAllowed
 
 Item = TypeVar("Item")
@@ -92,27 +91,3 @@ def chunks(items: Any, size: int) -> Iterator[list[Any]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
-
-
-def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any) -> Any:
-    """Make a message of a row in the order of MESSAGE_COLUMNS, as the driver gave it."""
-    connection = connections[using]
-    names, values = [], []
-    for column, value in zip(MESSAGE_COLUMNS, row, strict=False):
-        field = _by_column(model)[column]
-        convert = getattr(field, "from_db_value", None)
-        names.append(field.attname)
-        values.append(value if convert is None else convert(value, None, connection))
-    message = model.from_db(using, names, values)
-    for name, value in instead.items():
-        setattr(message, name, value)
-    return message
-
-
-_columns: dict[MessageType, dict[str, Any]] = {}
-
-
-def _by_column(model: MessageType) -> dict[str, Any]:
-    if model not in _columns:
-        _columns[model] = {str(field.column): field for field in model._meta.concrete_fields}
-    return _columns[model]

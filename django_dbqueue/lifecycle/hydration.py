@@ -1,0 +1,74 @@
+"""Rows to messages: what a model's ``from_db`` makes, at a fifth of its cost.
+
+A claim makes a hundred messages at once, and Django's constructor asks for every field of each of them anew. Here that
+is asked once for a model and a list of columns, and a message is a filled ``__dict__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import connections, models
+from django.db.models.base import ModelState
+from django.db.models.signals import post_init, pre_init
+
+from django_dbqueue.databases.words import MESSAGE_COLUMNS
+
+MessageType = type[models.Model]
+
+
+class _Plan(NamedTuple):
+    """Which attributes the columns fill, and what some of them must go through."""
+
+    names: tuple[str, ...]
+    conversions: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...]
+
+
+@cache
+def _plan(model: MessageType, columns: tuple[str, ...]) -> _Plan:
+    by_column = {str(field.column): field for field in model._meta.concrete_fields}
+    fields = [by_column[column] for column in columns]
+    conversions = [(f.attname, f.from_db_value) for f in fields if hasattr(f, "from_db_value")]
+    return _Plan(tuple(field.attname for field in fields), tuple(conversions))
+
+
+def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any) -> Any:
+    """Make a message of a row in the order of MESSAGE_COLUMNS, as the driver gave it."""
+    return hydrate_all(model, using, [row], MESSAGE_COLUMNS, **instead)[0]
+
+
+def hydrate_all(
+    model: MessageType, using: str, rows: Iterable[Sequence[Any]], columns: tuple[str, ...], **same: Any
+) -> list[Any]:
+    """Make messages of rows in the order of these columns; ``same`` are attributes that all have alike.
+
+    Fields that are in neither are read when they are asked for, as after ``defer()``.
+    """
+    names, conversions = _plan(model, columns)
+    connection = connections[using]
+    is_plain = not (pre_init.has_listeners(model) or post_init.has_listeners(model) or _is_made_otherwise(model))
+    messages = []
+    for row in rows:
+        values = dict(zip(names, row, strict=False))
+        for name, convert in conversions:
+            if values[name] is not None:
+                values[name] = convert(values[name], None, connection)
+        if is_plain:
+            message: Any = model.__new__(model)
+            values["_state"] = state = ModelState()
+            state.db, state.adding = using, False
+            values.update(same)
+            message.__dict__ = values
+        else:
+            message = model.from_db(using, list(values), list(values.values()))
+            for name, value in same.items():
+                setattr(message, name, value)
+        messages.append(message)
+    return messages
+
+
+def _is_made_otherwise(model: MessageType) -> bool:
+    """Whether a project's proxy has a say in how its objects are made."""
+    return model.__init__ is not models.Model.__init__ or model.from_db.__func__ is not models.Model.from_db.__func__  # type: ignore[attr-defined]
