@@ -45,11 +45,11 @@ class Consumer:
     transactional: bool = False
     schedule: dict[str, Any] | None = None
     """What the decorator said of when to call it, as ``DBQUEUE["SCHEDULES"]`` would."""
+    is_async: bool = field(init=False)
+    """Whether the handler is a coroutine function."""
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the handler is a coroutine function."""
-        return inspect.iscoroutinefunction(self.handler)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.handler))
 
     @property
     def name(self) -> str:

@@ -35,10 +35,10 @@ class Event(Signal):
         return told
 
 
-message_done = Event()
-message_failed = Event()
-message_died = Event()
-message_rescued = Event()
-lease_lost = Event()
-ack_undecided = Event()
-operator_acted = Event()
+message_done = Event(use_caching=True)
+message_failed = Event(use_caching=True)
+message_died = Event(use_caching=True)
+message_rescued = Event(use_caching=True)
+lease_lost = Event(use_caching=True)
+ack_undecided = Event(use_caching=True)
+operator_acted = Event(use_caching=True)

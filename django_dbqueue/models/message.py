@@ -114,7 +114,15 @@ class Message(models.Model):
     @property
     def payload(self) -> Any:
         """The body, decoded on each access; UndecodableMessage where that fails."""
+        ahead = self.__dict__.pop("_ahead", None)
+        if ahead is not None and ahead[0] is self.body and ahead[1] is self.content_type:
+            return ahead[2]
         return codecs.decode(self.body or "", self.content_type)
+
+    def decode_ahead(self) -> None:
+        """Raise UndecodableMessage now where the payload or the headers would; the next look at the payload is free."""
+        self._ahead = (self.body, self.content_type, codecs.decode(self.body or "", self.content_type))
+        _ = self.headers
 
     @property
     def headers(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ supervisor knows what was on the table when a child dies, whatever killed it (pr
 from __future__ import annotations
 
 import mmap
-import threading
 from enum import IntEnum
 from typing import Final
 
@@ -23,23 +22,26 @@ class SlotState(IntEnum):
     TIMED_OUT = 3
 
 
+_EMPTY: Final = int(SlotState.EMPTY)
+_STARTED: Final = int(SlotState.STARTED)
 COUNTERS: Final = ("started", "done", "failed", "died", "given_back")
 
 
 class Board:
-    """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory."""
+    """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory.
+
+    It has no lock: in the child, slots are set and cleared under the lock of ``Holding``, and the main thread counts.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._base = len(COUNTERS) + 3
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + 3 * capacity))).cast("q")
         self._free = list(range(capacity))
-        self._lock = threading.Lock()
         self._capacity = capacity
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter (in the child)."""
-        with self._lock:
-            self._cells[COUNTERS.index(name)] += by
+        self._cells[COUNTERS.index(name)] += by
 
     def counter(self, name: str) -> int:
         """Read a counter."""
@@ -74,23 +76,21 @@ class Board:
 
     def occupy(self, claim: Claim) -> int:
         """Note that this message is about to start; return its slot."""
-        with self._lock:
-            slot = self._free.pop()
-            at = self._base + 3 * slot
-            self._cells[at + 1], self._cells[at + 2] = claim.id, claim.token or 0
-            self._cells[at] = SlotState.STARTED
-            self._cells[0] += 1
+        slot, cells = self._free.pop(), self._cells
+        at = self._base + 3 * slot
+        cells[at + 1], cells[at + 2] = claim.id, claim.token or 0
+        cells[at] = _STARTED
+        cells[0] += 1
         return slot
 
     def mark(self, slot: int, state: SlotState) -> None:
         """Note how far the message of a slot has come."""
-        self._cells[self._base + 3 * slot] = state
+        self._cells[self._base + 3 * slot] = int(state)
 
     def clear(self, slot: int) -> None:
         """Note that the settlement of this slot's message was committed."""
-        self.mark(slot, SlotState.EMPTY)
-        with self._lock:
-            self._free.append(slot)
+        self._cells[self._base + 3 * slot] = _EMPTY
+        self._free.append(slot)
 
     def standing(self) -> dict[SlotState, list[Claim]]:
         """Read what stands in the slots, by state (in the supervisor, after the child's death)."""

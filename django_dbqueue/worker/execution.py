@@ -47,7 +47,7 @@ def execute(delivery: Delivery) -> Verdict:
 
 def attempt(delivery: Delivery) -> Verdict:
     """Decode the message and run the handler; what ends it otherwise than by its return is raised."""
-    _ = (delivery.message.payload, delivery.message.headers)
+    delivery.message.decode_ahead()
     return _call(delivery)
 
 
@@ -112,7 +112,7 @@ def _call_async(delivery: Delivery) -> None:
 
 def _refuse_unawaited(consumer: Consumer, returned: Any) -> None:
     """Raise TypeError for a handler that returned what somebody would have to await: its work was not done."""
-    if not inspect.isawaitable(returned):
+    if returned is None or not inspect.isawaitable(returned):
         return
     if inspect.iscoroutine(returned):
         returned.close()

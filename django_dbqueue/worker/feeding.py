@@ -131,13 +131,11 @@ class Feeder:
             self._before_begin(len(messages))
         if self._left is not None:
             self._left -= len(messages)
-        for message in messages:
-            delivery = Delivery(message, consumer, options)
-            if message.crashes:
-                self._holding.keep(delivery)
-                self._suspects.append(delivery)
-            else:
-                self._holding.offer(delivery)
+        deliveries = [Delivery(message, consumer, options) for message in messages]
+        for suspect in (each for each in deliveries if each.message.crashes):
+            self._holding.keep(suspect)
+            self._suspects.append(suspect)
+        self._holding.offer(*(each for each in deliveries if not each.message.crashes))
         return len(messages)
 
     def _suspects_are_alone(self) -> bool:

@@ -5,41 +5,54 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Any
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer
+from django_dbqueue.databases import Claim
 from django_dbqueue.worker.board import Board, SlotState
 
 
-@dataclass(slots=True, eq=False)
 class Delivery:
     """A claimed message on its way through this child. Times are of the monotonic clock."""
 
-    message: Any
-    consumer: Consumer
-    options: QueueOptions
-    claimed_at: float = field(default_factory=time.monotonic)
-    slot: int | None = None
-    started_at: float | None = None
-    finished: bool = False
-    timed_out: bool = False
-    ack_sent: bool = False
-    """An ack went to the database; as long as it stands here unsettled, the reply to it was lost."""
-    extended_at: float = 0.0
-    lease: float = field(init=False)
-    """The length of the message's lease in seconds."""
-    reads: int = field(init=False)
-    """How many deliveries were charged, this one included."""
-    is_last: bool = field(init=False)
-    """Whether the reads are spent with this delivery."""
+    __slots__ = (
+        "ack_sent",
+        "claim",
+        "claimed_at",
+        "consumer",
+        "extended_at",
+        "finished",
+        "is_last",
+        "lease",
+        "message",
+        "options",
+        "reads",
+        "slot",
+        "started_at",
+        "timed_out",
+    )
 
-    def __post_init__(self) -> None:
+    def __init__(self, message: Any, consumer: Consumer, options: QueueOptions) -> None:
+        self.message = message
+        self.consumer = consumer
+        self.options = options
+        self.claim: Claim = message.claim
+        self.claimed_at = time.monotonic()
+        self.slot: int | None = None
+        self.started_at: float | None = None
+        self.finished = False
+        self.timed_out = False
+        self.ack_sent = False
+        """An ack went to the database; as long as it stands here unsettled, the reply to it was lost."""
+        self.extended_at = 0.0
         # Noted now, because a settlement drops these from the message, and to read them anew may fail
-        self.lease = float(self.message.lease_seconds or 0.0)
-        self.reads = self.message.read_count
-        self.is_last = 0 < (self.message.max_reads or 0) <= self.reads
+        self.lease = float(message.lease_seconds or 0.0)
+        """The length of the message's lease in seconds."""
+        self.reads: int = message.read_count
+        """How many deliveries were charged, this one included."""
+        self.is_last = 0 < (message.max_reads or 0) <= self.reads
+        """Whether the reads are spent with this delivery."""
 
     @property
     def extend_at(self) -> float:
@@ -68,14 +81,15 @@ class Holding:
     def keep(self, delivery: Delivery) -> None:
         """Hold a delivery without offering it to the threads (a suspect that waits for its turn)."""
         with self._changed:
-            self._all[delivery.message.pk] = delivery
+            self._all[delivery.claim.id] = delivery
 
-    def offer(self, delivery: Delivery) -> None:
-        """Hold a delivery and let a thread take it."""
+    def offer(self, *deliveries: Delivery) -> None:
+        """Hold deliveries and let threads take them."""
         with self._changed:
-            self._all[delivery.message.pk] = delivery
-            self._shelf.append(delivery)
-            self._changed.notify()
+            for delivery in deliveries:
+                self._all[delivery.claim.id] = delivery
+            self._shelf.extend(deliveries)
+            self._changed.notify(len(deliveries))
 
     def take(self) -> Delivery | None:
         """Wait for a delivery and start it: its slot is set before anything else is done. None: no more come."""
@@ -87,9 +101,9 @@ class Holding:
                     self._changed.wait()
                 delivery = self._shelf.popleft()
                 if delivery.message.lease_lost:
-                    self._all.pop(delivery.message.pk, None)
+                    self._all.pop(delivery.claim.id, None)
                     continue
-                delivery.slot = self._board.occupy(delivery.message.claim)
+                delivery.slot = self._board.occupy(delivery.claim)
                 delivery.started_at = time.monotonic()
                 return delivery
 
@@ -100,14 +114,15 @@ class Holding:
             self._shelf.clear()
             return waiting
 
-    def drop(self, delivery: Delivery) -> None:
-        """Hold it no more: its settlement was committed, or its lease lost."""
+    def drop(self, *deliveries: Delivery) -> None:
+        """Hold them no more: their settlement was committed, or their lease lost."""
         with self._changed:
-            if self._all.get(delivery.message.pk) is delivery:
-                del self._all[delivery.message.pk]
-            if delivery.slot is not None:
-                self._board.clear(delivery.slot)
-                delivery.slot = None
+            for delivery in deliveries:
+                if self._all.get(delivery.claim.id) is delivery:
+                    del self._all[delivery.claim.id]
+                if delivery.slot is not None:
+                    self._board.clear(delivery.slot)
+                    delivery.slot = None
 
     def succeeded(self, delivery: Delivery) -> None:
         """Note that the handler returned, so that a death before the ack is none of its fault."""

@@ -7,8 +7,11 @@ import os
 import queue
 import signal
 import socket
+import sys
 import threading
 import time
+from collections import deque
+from contextlib import suppress
 from typing import Any, Final
 
 from django.db import Error, connections
@@ -39,7 +42,7 @@ MARGIN: Final = 0.05
 """Seconds by which the server's clock may be behind in calling a retry due."""
 PROOF_WAIT: Final = 1.0
 """Seconds that a child waits at its start for the proof of its session."""
-WAKE: Final = None
+NEVER: Final = sys.maxsize
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -76,7 +79,9 @@ class Runner:
         self._feeder = Feeder(
             Message, options, consumers, self._holding, worker_id, share, before_begin=self._presence.begin_holding
         )
-        self._inbox: queue.SimpleQueue[tuple[Delivery, Verdict, float] | None] = queue.SimpleQueue()
+        self._finished: deque[tuple[Delivery, Verdict, float]] = deque()
+        self._wake_at = NEVER
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
         self._orphan_deadline: float | None = None
@@ -89,12 +94,12 @@ class Runner:
     def stop(self, *_: Any) -> None:
         """Claim no more, give back what has not started, let running handlers finish (a signal handler too)."""
         self._stopping = True
-        self._inbox.put(WAKE)  # SimpleQueue.put is reentrant, so a signal can't deadlock on it
+        self._bell.put(None)  # SimpleQueue.put is reentrant, so a signal can't deadlock on it
 
     def wake(self) -> None:
         """Look for messages now."""
         self._feeder.hurry()
-        self._inbox.put(WAKE)
+        self._bell.put(None)
 
     def _orphaned(self) -> None:
         if self._orphan_deadline is None:
@@ -160,7 +165,7 @@ class Runner:
             return True
         if self._replace_deadline is not None:
             return all(each.timed_out for each in self._holding.running()) and not self._unsettled()
-        if len(self._holding) or len(self._settler) or not self._inbox.empty():
+        if len(self._holding) or len(self._settler) or self._finished:
             return False
         if self._stopping or self._feeder.is_spent:
             return True
@@ -170,20 +175,25 @@ class Runner:
         return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
     def _unsettled(self) -> bool:
-        return bool(len(self._settler)) or not self._inbox.empty()
+        return bool(len(self._settler)) or bool(self._finished)
 
     # -- threads ------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
         """Run deliveries one after the other (a thread's whole life)."""
         while (delivery := self._holding.take()) is not None:
-            began = time.monotonic()
             verdict = execute(delivery)
             if verdict.verb == "ack" and not delivery.timed_out:
                 self._holding.succeeded(delivery)
             delivery.finished = True
-            self._inbox.put((delivery, verdict, time.monotonic() - began))
+            self._post(delivery, verdict)
         discard_all()
+
+    def _post(self, delivery: Delivery, verdict: Verdict) -> None:
+        """Hand over what has finished; wake the main thread only where it waits, and for enough."""
+        self._finished.append((delivery, verdict, time.monotonic() - (delivery.started_at or 0.0)))
+        if self._wake_at != NEVER and (len(self._finished) >= self._wake_at or not self._holding.waiting):
+            self._bell.put(None)
 
     def _find_timeouts(self, now: float) -> None:
         """A thread can't be ended: the child stops claiming, and its supervisor settles what hangs after its end."""
@@ -211,20 +221,28 @@ class Runner:
 
     def _wait(self, seconds: float) -> None:
         """Take in what the threads finished; while they are busy, wait a moment for more to settle at once."""
-        try:
-            self._take_in(self._inbox.get(timeout=seconds) if seconds else self._inbox.get_nowait())
-            until = time.monotonic() + GATHER
-            while self._holding.waiting:
-                self._take_in(self._inbox.get(timeout=max(0.0, until - time.monotonic())))
-            while True:
-                self._take_in(self._inbox.get_nowait())
-        except queue.Empty:
-            pass
+        if not self._finished:
+            self._sleep(seconds, 1)
+        if self._finished and self._holding.waiting:
+            self._sleep(GATHER, max(1, len(self._holding) // 2))
+        while self._finished:
+            self._take_in(*self._finished.popleft())
 
-    def _take_in(self, item: tuple[Delivery, Verdict, float] | None) -> None:
-        if item is None:
-            return
-        delivery, verdict, seconds = item
+    def _sleep(self, seconds: float, enough: int) -> None:
+        """Sleep until so many have finished, or the shelf is empty, or somebody rings.
+
+        Whoever finishes one meanwhile sees that it is waited for, or is seen here before the sleep begins.
+        """
+        self._wake_at = enough
+        if len(self._finished) < enough:
+            with suppress(queue.Empty):
+                self._bell.get(timeout=seconds)
+        self._wake_at = NEVER
+        with suppress(queue.Empty):
+            while True:  # once is enough for all who rang
+                self._bell.get_nowait()
+
+    def _take_in(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
             delay = backoff(delivery.options, delivery.reads)
             verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
@@ -252,7 +270,7 @@ class Runner:
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
         self._raw = connections[self._using].connection
-        known = {delivery.message.claim for delivery in self._holding.snapshot()}
+        known = {delivery.claim for delivery in self._holding.snapshot()}
         owned = {Claim(*row) for row in fetch(self._using, dialect.owned(self._queues, self._worker.pk))}
         settle_claims(self._using, dialect.release(), sorted(owned - known))
         self._connected = True

@@ -67,7 +67,7 @@ class Settler:
                 self._flush_acks(ack_of(self.using, acks[0][0].message.queue), acks)
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
-            settle_claims(self.using, dialect.release(), [delivery.message.claim for delivery in unstarted])
+            settle_claims(self.using, dialect.release(), [delivery.claim for delivery in unstarted])
             del self._unstarted[: len(unstarted)]
             for delivery in unstarted:
                 self._holding.drop(delivery)
@@ -79,7 +79,7 @@ class Settler:
                 if verdict.verb == "reject"
                 else dialect.nack(verdict.delay, verdict.error)
             )
-            claim = delivery.message.claim
+            claim = delivery.claim
             held = bool(settle_claims(self.using, blamed(self.using, change, [delivery.message.queue]), [claim]))
             settled, gone = self._settled_before([] if held else [claim])
             del self._others[0]
@@ -92,19 +92,21 @@ class Settler:
 
     def _flush_acks(self, change: Change, acks: list[tuple[Delivery, float]]) -> None:
         part = acks[:MAX_IDS]
-        sent_before = {delivery.message.pk for delivery, _ in part if delivery.ack_sent}
+        sent_before = {delivery.claim.id for delivery, _ in part if delivery.ack_sent}
         for delivery, _ in part:
             delivery.ack_sent = True
-        claims = [delivery.message.claim for delivery, _ in part]
+        claims = [delivery.claim for delivery, _ in part]
         done = settle_claims(self.using, change, claims)
         settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
         del acks[: len(part)]
-        for delivery, seconds in part:
-            message_id = delivery.message.pk
-            if change.removes and message_id in gone & sent_before:
+        done |= settled
+        self._finish_acks([(delivery, seconds) for delivery, seconds in part if delivery.claim.id in done])
+        for delivery in (each for each, _ in part if each.claim.id not in done):
+            if change.removes and delivery.claim.id in gone & sent_before:
                 self._finish_undecided(delivery)
             else:
-                self._finish_ack(delivery, seconds, held=message_id in done | settled)
+                self._holding.drop(delivery)
+                self._lost(delivery, "ack")
 
     def _settled_before(self, claims: list[Claim]) -> tuple[set[int], set[int]]:
         """Return those that are done under our own token (the handler acked them, or a reply was lost); the absent."""
@@ -119,13 +121,11 @@ class Settler:
             done |= {id_ for id_, token in history.values_list("message_id", "claim_token") if token == tokens[id_]}
         return done, gone - done
 
-    def _finish_ack(self, delivery: Delivery, seconds: float, *, held: bool) -> None:
-        self._holding.drop(delivery)
-        if held:
-            self._board.count("done")
+    def _finish_acks(self, acked: list[tuple[Delivery, float]]) -> None:
+        self._holding.drop(*(delivery for delivery, _ in acked))
+        self._board.count("done", len(acked))
+        for delivery, seconds in acked:
             self._tell_done(delivery, seconds)
-        else:
-            self._lost(delivery, "ack")
 
     def _tell_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
