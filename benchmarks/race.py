@@ -38,7 +38,8 @@ class Target:
     """What a contestant's median is to be: so many times a rival's, or, without a rival, so much in its unit."""
 
     contestant: str
-    rival: str | None = None
+    rival: str | tuple[str, ...] | None = None
+    """Of several, the one whose median is the highest."""
     at_least: float | None = None
     at_most: float | None = None
     or_at_least: float | None = None
@@ -76,6 +77,7 @@ class Verdict:
     figure: float
     """The contestant's median."""
     rival_figure: float | None = None
+    rival: str | None = None
 
     @property
     def judged(self) -> float:
@@ -136,4 +138,8 @@ def _rows_per_second(contestant: Contestant) -> float:
 
 def _verdict(target: Target, figures: dict[str, Figures]) -> Verdict:
     own = figures[target.contestant].median
-    return Verdict(target, own, None if target.rival is None else figures[target.rival].median)
+    if target.rival is None:
+        return Verdict(target, own)
+    rivals = (target.rival,) if isinstance(target.rival, str) else target.rival
+    best = max((figures[name] for name in rivals), key=lambda each: each.median)
+    return Verdict(target, own, best.median, best.contestant)

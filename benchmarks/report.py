@@ -34,7 +34,7 @@ def verdicts(outcomes: Sequence[Outcome]) -> str:
 
 def _sentence(verdict: Verdict, unit: str) -> str:
     target = verdict.target
-    unit_or_rival = unit if target.rival is None else f"x {target.rival}"
+    unit_or_rival = unit if target.rival is None else f"x {verdict.rival}"
     bounds = {"at least": target.at_least, "at most": target.at_most}
     wanted = " and ".join(f"{name} {bound:,g}" for name, bound in bounds.items() if bound is not None)
     if target.or_at_least is not None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import command, report
 from benchmarks.queue import contests, servers
+from benchmarks.queue.contests import Order
 from benchmarks.queue.processes import ChildFailed, together
 from tests.servers.directory import own_directory
 from tests.servers.private import ServerError
 
 if TYPE_CHECKING:
+    from benchmarks.queue.contests import Results
     from benchmarks.race import Outcome
 
 
@@ -27,12 +29,12 @@ def main() -> int:
     failures: list[str] = []
     for database in options.database:
         try:
-            server, outcomes, failed = _on(database, options)
+            results = _on(database, options)
         except (ServerError, ChildFailed) as error:
             failures.append(f"{database}: {error}")
             continue
-        found[database] = (server, outcomes)
-        failures += [f"{database}: {name}" for name in failed]
+        found[database] = (results.server, results.outcomes)
+        failures += [f"{database}: {name}" for name in results.failed]
         if options.json:  # after each database: a later failure must not lose an earlier one's hour
             report.write_json(options.json, _about(options), found)
     command.show(options, found)
@@ -44,19 +46,22 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = command.parser("queue", contests=list(contests.CONTESTS), databases=servers.DATABASES)
     parser.add_argument("--tmpfs", action="store_true", help="data in memory, where a sync costs nothing")
+    parser.add_argument("--no-peers", action="store_true", help="without other queues, which must be installed first")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page for the docs there")
     return parser
 
 
-def _on(database: str, options: argparse.Namespace) -> tuple[str, list[Outcome], list[str]]:
+def _on(database: str, options: argparse.Namespace) -> Results:
     command.tell(f"{database}: starting")
     with (
         servers.database(database, tmpfs=options.tmpfs) as url,
         own_directory("bench", servers.parent(tmpfs=options.tmpfs)) as directory,
     ):
-        rounds = command.rounds(options)
-        [done] = together(1, contests.run, database, url, options.only, rounds, options.quick, directory)
-    return done
+        order = Order(
+            database, url, options.only, command.rounds(options), options.quick, not options.no_peers, directory
+        )
+        [results] = together(1, contests.run, order)
+    return results
 
 
 def _about(options: argparse.Namespace) -> dict[str, Any]:

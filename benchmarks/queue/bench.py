@@ -17,7 +17,9 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from benchmarks.queue.peers.peer import Peer
 
 TABLE: Final = Message._meta.db_table
 QUEUE: Final = "bench"
@@ -55,6 +57,8 @@ class Bench:
     directory: Path
     """For this run's files; on the same file system as the data."""
     tell: Callable[[str], None]
+    peers: Sequence[Peer] = ()
+    """Who else runs here."""
 
     def environment(self, **more: str) -> dict[str, str]:
         """Of child processes: Django on this database."""

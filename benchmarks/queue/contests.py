@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.command import tell
+from benchmarks import command
 from benchmarks.race import Contest, race
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from benchmarks.race import Outcome
 
@@ -28,15 +30,60 @@ CONTESTS: Final = {
 """By name: the module in this package, and its function that makes a contest, or several, of a Bench."""
 
 
-def run(
-    begin: Callable[[], Any], database: str, url: str, names: Iterable[str], rounds: int, quick: bool, directory: Path
-) -> tuple[str, list[Outcome], list[str]]:
-    """In a process of its own, since Django has one default database: the server's version, the outcomes, and which
-    contests failed."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be run on one database, which is there and empty."""
+
+    database: str
+    url: str
+    contests: Sequence[str]
+    rounds: int
+    quick: bool
+    peers: bool
+    """Whether other queues race too."""
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What came of it."""
+
+    server: str
+    """Its version."""
+    outcomes: list[Outcome]
+    failed: list[str]
+    """The contests that broke off."""
+
+
+def run(begin: Callable[[], Any], order: Order) -> Results:
+    """In a process of its own, since Django has one default database."""
     begin()
+    _set_up_django(order)
+    from benchmarks.queue import rivals
+    from benchmarks.queue.bench import FULL, QUICK, Bench
+
+    def tell(words: str) -> None:
+        command.tell(f"{order.database}: {words}")
+
+    outcomes: list[Outcome] = []
+    failed = []
+    with ExitStack() as stack:
+        peers = rivals.available(order.database, order.url, stack, tell) if order.peers else []
+        sizes = QUICK if order.quick else FULL
+        bench = Bench(order.database, order.url, sizes, order.quick, order.directory, tell, peers)
+        for name in order.contests:
+            try:
+                outcomes += [race(each, rounds=order.rounds, tell=tell) for each in _made(name, bench)]
+            except Exception:  # the other contests are worth their hours
+                tell(f"{name} FAILED\n{traceback.format_exc()}")
+                failed.append(name)
+    return Results(server_version(order.url), outcomes, failed)
+
+
+def _set_up_django(order: Order) -> None:
     os.environ |= {
-        "DBQUEUE_BENCH_DATABASE": database,
-        "DBQUEUE_BENCH_URL": url,
+        "DBQUEUE_BENCH_DATABASE": order.database,
+        "DBQUEUE_BENCH_URL": order.url,
         "DJANGO_SETTINGS_MODULE": "benchmarks.queue.settings",
     }
     import django
@@ -44,17 +91,6 @@ def run(
 
     django.setup()
     call_command("migrate", verbosity=0)
-    from benchmarks.queue.bench import FULL, QUICK, Bench
-
-    bench = Bench(database, url, QUICK if quick else FULL, quick, directory, lambda words: tell(f"{database}: {words}"))
-    outcomes, failed = [], []
-    for name in names:
-        try:
-            outcomes += [race(each, rounds=rounds, tell=bench.tell) for each in _made(name, bench)]
-        except Exception:
-            bench.tell(f"{name} FAILED\n{traceback.format_exc()}")
-            failed.append(name)
-    return server_version(url), outcomes, failed
 
 
 def _made(name: str, bench: Any) -> list[Contest]:

@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.queue import probe, troubles
+from benchmarks.queue import probe, rivals, troubles
 from benchmarks.queue.bench import QUEUE, SLOW_QUEUE, TABLE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.probe import Probe
@@ -36,8 +36,13 @@ def _draining(bench: Bench, processes: int) -> Contest:
     contestants = [
         _by_floor(bench, FLOOR, rows, processes, batch=_FLOOR_BATCH, shared=True),
         _by_worker(bench, WORKER, rows, processes),
+        *rivals.draining(bench, processes),
     ]
-    return Contest(f"drain, {processes}", contestants, [Target(WORKER, FLOOR, _AT_LEAST[bench.database])], UNIT)
+    targets = [
+        Target(WORKER, FLOOR, _AT_LEAST[bench.database]),
+        *rivals.beats(bench, WORKER, 9 if processes == 1 else 15),
+    ]
+    return Contest(f"drain, {processes}", contestants, targets, UNIT)
 
 
 def one_at_a_time(bench: Bench) -> Contest:

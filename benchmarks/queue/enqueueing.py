@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.queue import rivals
 from benchmarks.queue.bench import PADDING, QUEUE, TABLE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.processes import together
@@ -16,7 +17,8 @@ from django_dbqueue.models import Message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.queue.bench import Bench
+    from benchmarks.queue import rivals
+from benchmarks.queue.bench import Bench
 
 FLOOR: Final = "raw insert"
 QUEUES_OWN: Final = "enqueue"
@@ -36,12 +38,19 @@ def _one_by_one(bench: Bench, producers: int) -> Contest:
         def measure() -> float:
             return each * producers / max(together(producers, produce, bench.url, each))
 
-        return Contestant(name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, each * producers))
+        return Contestant(
+            name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, (each + 1) * producers)
+        )
 
     return Contest(
         f"enqueue, {producers}",
-        [contestant(FLOOR, _insert), contestant(QUEUES_OWN, _enqueue), contestant(MODEL, _save)],
-        [Target(QUEUES_OWN, FLOOR, at_least=0.6)],
+        [
+            contestant(FLOOR, _insert),
+            contestant(QUEUES_OWN, _enqueue),
+            contestant(MODEL, _save),
+            *rivals.enqueueing(bench, each * producers, producers),
+        ],
+        [Target(QUEUES_OWN, FLOOR, at_least=0.6), *rivals.beats(bench, QUEUES_OWN, 1.3)],
         unit="messages/s",
     )
 
@@ -68,6 +77,7 @@ def bulk(bench: Bench) -> Contest:
         contestant("raw multi-row insert", insert_many),
         contestant("enqueue_many", lambda: Message.objects.enqueue_many(payloads, queue=QUEUE)),
         contestant("the model's bulk_create", bulk_create),
+        *rivals.enqueueing_in_bulk(bench, rows),
     ]
     targets = [Target("enqueue_many", "raw multi-row insert", at_least=0.7)]
     return Contest("bulk", contestants, targets, unit="messages/s")
@@ -104,6 +114,7 @@ def _save(begin: Callable[[], Any], _url: str, rows: int) -> float:
 
 def _timed(begin: Callable[[], Any], rows: int, store: Callable[[Any], Any]) -> float:
     payloads = [_payload(number) for number in range(rows)]
+    store(payloads[0])  # connects, and imports what is imported at the first call
     begin()
     began = time.perf_counter()
     for each in payloads:

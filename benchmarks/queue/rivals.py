@@ -1,0 +1,71 @@
+"""The peers that can run beside the queue on one database, as contestants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.queue.peers.peer import Peer
+from benchmarks.queue.peers.redis import Redis
+from benchmarks.queue.peers.roster import PEERS
+from benchmarks.race import Contestant, Target
+from tests.servers.private import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import ExitStack
+
+    from benchmarks.queue.bench import Bench
+
+
+def available(database: str, url: str, stack: ExitStack, tell: Callable[[str], None]) -> list[Peer]:
+    """Those that keep their messages in this server, and those of Redis, which is started; who can't be had is told."""
+    found = []
+    for name, profile in PEERS.items():
+        try:
+            if database in profile.servers:
+                found.append(Peer(name, url))
+            elif "redis" in profile.servers and database != "sqlite":
+                found.append(Peer(name, stack.enter_context(Redis.running()).url))
+        except ServerError as error:
+            tell(f"{name} is left out: {error}")
+    return found
+
+
+def enqueueing(bench: Bench, messages: int, producers: int) -> list[Contestant]:
+    """One by one."""
+    return [
+        Contestant(peer.name, messages, measure=lambda peer=peer: peer.enqueue_one(messages, producers))
+        for peer in bench.peers
+    ]
+
+
+def enqueueing_in_bulk(bench: Bench, messages: int) -> list[Contestant]:
+    """By those that have an interface for many."""
+    return [
+        Contestant(peer.name, messages, measure=lambda peer=peer: peer.enqueue_bulk(messages))
+        for peer in bench.peers
+        if peer.profile.bulk
+    ]
+
+
+def draining(bench: Bench, workers: int) -> list[Contestant]:
+    """Each of as many messages as take it some seconds: rates compare, counts needn't."""
+    return [_draining(bench, peer, workers) for peer in bench.peers]
+
+
+def _draining(bench: Bench, peer: Peer, workers: int) -> Contestant:
+    messages = peer.profile.drain * (2 if workers > 1 else 1) // (10 if bench.quick else 1)
+
+    def measure() -> float:
+        drain = peer.drain(messages, workers)
+        if drain.duplicates:
+            bench.tell(f"{peer.name}: {drain.duplicates} messages were handled twice")
+        return drain.rate
+
+    return Contestant(peer.name, messages, measure=measure)
+
+
+def beats(bench: Bench, contestant: str, at_least: float) -> Sequence[Target]:
+    """The target against the best of those that are made for Django."""
+    names = tuple(peer.name for peer in bench.peers if peer.profile.of_django)
+    return [Target(contestant, names, at_least)] if names else []
