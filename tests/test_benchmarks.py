@@ -67,7 +67,8 @@ def test_a_target_that_names_a_rate_too_is_met_by_either() -> None:
 
 def test_of_several_rivals_the_best_one_counts() -> None:
     contestants = [
-        Contestant(name, measure=lambda figure=figure: figure) for name, figure in (("own", 90.0), ("b", 10.0), ("c", 9))
+        Contestant(name, measure=lambda figure=figure: figure)
+        for name, figure in (("own", 90.0), ("b", 10.0), ("c", 9))
     ]
     outcome = race(Contest("trial", contestants, [Target("own", ("c", "b"), 9)]), rounds=1, tell=print)
     assert outcome.verdicts == [Verdict(Target("own", ("c", "b"), 9), 90.0, 10.0, "b")]
