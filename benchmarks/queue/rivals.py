@@ -5,29 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.queue.peers.peer import Peer
-from benchmarks.queue.peers.redis import Redis
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.race import Contestant, Target
 from tests.servers.private import ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import ExitStack
+    from pathlib import Path
 
     from benchmarks.queue.bench import Bench
 
 
-def available(database: str, url: str, stack: ExitStack, tell: Callable[[str], None]) -> list[Peer]:
-    """Those that keep their messages in this server, and those of Redis, which is started; who can't be had is told."""
+def available(database: str, url: str, directory: Path, tell: Callable[[str], None]) -> list[Peer]:
+    """Those that take part on this database; who can't be had is told."""
     found = []
     for name, profile in PEERS.items():
-        try:
-            if database in profile.servers:
-                found.append(Peer(name, url))
-            elif "redis" in profile.servers and database != "sqlite":
-                found.append(Peer(name, stack.enter_context(Redis.running()).url))
-        except ServerError as error:
-            tell(f"{name} is left out: {error}")
+        if database in profile.databases:
+            try:
+                found.append(Peer(name, url, directory))
+            except ServerError as error:
+                tell(f"{name} is left out: {error}")
     return found
 
 
