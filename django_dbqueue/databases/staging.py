@@ -6,9 +6,12 @@ speculation leave behind is never published.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
+from django_dbqueue.databases.inlining import literal
 from django_dbqueue.databases.words import Statement, Words
 from django_dbqueue.statuses import NEW
 
@@ -26,7 +29,8 @@ STAGED: Final = (
     "due_at",
 )
 """What a row to be written says, in this order."""
-_KEY_HASH, _DELAY, _DUE = STAGED.index("key_hash"), STAGED.index("delay_seconds"), STAGED.index("due_at")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
+"""Text that stands in SQL as it is, whatever the server and its mode."""
 
 
 class Staging(Words):
@@ -41,31 +45,33 @@ class Staging(Words):
 
     def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
         """Insert rows of STAGED from this place on; columns that none of them says are left out."""
-        names, values = _said(rows)
-        whose, said = f"({run:d}, {attempt:d}, ", f", %s, {self.now}, {self.holes(len(names))})"
+        said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
+        names, row, params = _row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))))
+        values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
         return Statement(
-            f"INSERT INTO {self.staged} (run, attempt, place, job, staged_at, {self.columns(names)}) "
-            f"VALUES {', '.join([f'{whose}{number:d}{said}' for number in range(place, place + len(rows))])}",
-            tuple([value for each in values for value in (job, *each)]),
+            f"INSERT INTO {self.staged} (place, {self.columns(names)}) VALUES {', '.join(values)}",
+            tuple(chain.from_iterable(params)),
         )
 
     def insert_directly(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
-        """Insert rows of STAGED into the queue; one whose key is taken is left out, and not counted."""
-        dues = [self.due_from_now(row[_DELAY], row[_DUE]) for row in rows]
-        names, values = _said([(*row[:_DELAY], None, None) for row in rows])
-        keyed = "key_hash" in names
-        columns = (*names, *(("live",) if keyed else ()), "available_at", "due_at", "created_at", "status")
-        columns = (*columns, "read_count", "crashes")
-        place, holes = names.index("key_hash") if keyed else 0, self.holes(len(names))
-        parts, params = [], []
-        for said, (due, due_params) in zip(values, dues, strict=True):
-            live = ("1, " if said[place] is not None else "NULL, ") if keyed else ""
-            parts.append(f"({holes}, {live}{due}, {due}, {self.now}, '{NEW}', 0, 0)")
-            params += [*said, *due_params, *due_params]
+        """Insert rows of STAGED into the queue; one whose key is taken is left out, and not counted.
+
+        What none of them says is left to the table's defaults.
+        """
+        *said, delays, moments = zip(*rows, strict=True)
+        columns: dict[str, Sequence[Any]] = dict(zip(STAGED[: len(said)], said, strict=True))
+        columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
+        names, row, params = _row(columns)
+        values = [f"({row})"] * len(rows)
+        if any(delays) or any(moments):
+            dues = [self.due_from_now(*each) for each in zip(delays, moments, strict=True)]
+            names += ["available_at", "due_at"]
+            values = [f"({row}, {due}, {due})" for due, _ in dues]
+            params = [(*own, *more, *more) for own, (_, more) in zip(params, dues, strict=True)]
         return Statement(
-            f"INSERT INTO {self.message} ({self.columns(columns)}) VALUES {', '.join(parts)}"
-            f"{self.keep_standing if keyed else ''}",
-            tuple(params),
+            f"INSERT INTO {self.message} ({self.columns(names)}) VALUES {', '.join(values)}"
+            f"{self.keep_standing if 'key_hash' in names else ''}",
+            tuple(chain.from_iterable(params)),
         )
 
     def name_job(self, name: str, run: int, created: int) -> Statement:
@@ -134,11 +140,21 @@ class Staging(Words):
         )
 
 
-def _said(rows: Sequence[tuple[Any, ...]]) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the names of the columns that some row says, and the rows cut down to them."""
-    columns = {
-        name: values
-        for name, values in zip(STAGED, zip(*rows, strict=True), strict=True)
-        if any(value is not None for value in values)
-    }
-    return list(columns), list(zip(*columns.values(), strict=True))
+def _row(columns: Mapping[str, Sequence[Any]]) -> tuple[list[str], str, list[tuple[Any, ...]]]:
+    """Return the names of the columns that some row says, one row of them as SQL, and the parameters of each row.
+
+    What all rows say alike stands in the SQL, where it can: a parameter costs the driver more than making the row does.
+    """
+    names, texts, varying, count = [], [], [], 0
+    for name, values in columns.items():
+        first, count = values[0], len(values)
+        alike = values.count(first) == count
+        if alike and first is None:
+            continue
+        names.append(name)
+        if alike and (isinstance(first, int | float) or (isinstance(first, str) and _PLAIN.match(first))):
+            texts.append(literal(first))
+        else:
+            texts.append("%s")
+            varying.append(values)
+    return names, ", ".join(texts), list(zip(*varying, strict=True)) if varying else [()] * count

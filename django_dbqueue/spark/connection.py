@@ -76,9 +76,15 @@ class Connection:
         cursor = self.raw.cursor()
         if self.vendor == "sqlite":  # its placeholder is ?, and %% stands for one %
             cursor.execute(statement.sql % (("?",) * len(statement.params)), statement.params)
+        elif self.vendor == "mysql":
+            cursor.execute(statement.sql.encode() % tuple(map(self._literal, statement.params)))
         else:
             cursor.execute(statement.sql, statement.params)
         return cursor
+
+    def _literal(self, value: Any) -> Any:
+        """Return a parameter as mysqlclient writes it; its own way there takes thrice as long for a text."""
+        return self.raw.string_literal(value) if type(value) is str else self.raw.literal(value)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
