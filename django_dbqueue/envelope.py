@@ -64,8 +64,7 @@ class Sealed(NamedTuple):
 
 def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Sealed:
     """Check an envelope; InvalidMessage names what was wrong. ``priority`` is the one to use if none is said."""
-    if envelope.delay is not None and envelope.at is not None:
-        raise InvalidMessage("Give delay or at, not both: each says when the message is due.")
+    check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
     key = check_key(envelope.key)
     return Sealed(
@@ -74,16 +73,12 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
         key_hash=None if key is None else key_hash(queue, key),
         body=body,
         content_type=content_type,
-        headers=_headers(envelope.headers),
-        priority=check_whole(
-            "priority", priority if envelope.priority is None else envelope.priority, low=-100, high=100
-        ),
-        max_reads=None
-        if envelope.max_reads is None
-        else check_whole("max_reads", envelope.max_reads, low=0, high=MAX_READS_LIMIT),
+        headers=check_headers(envelope.headers),
+        priority=check_priority(priority if envelope.priority is None else envelope.priority),
+        max_reads=None if envelope.max_reads is None else check_max_reads(envelope.max_reads),
         lease_seconds=None if envelope.lease is None else check_seconds("lease", envelope.lease),
         delay=0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
-        at=None if envelope.at is None else _moment(envelope.at),
+        at=None if envelope.at is None else check_moment(envelope.at),
     )
 
 
@@ -150,6 +145,22 @@ def check_whole(name: str, value: object, *, low: int, high: int) -> int:
     return int(value)
 
 
+def check_priority(value: object) -> int:
+    """Return a priority, or refuse it by InvalidMessage."""
+    return check_whole("priority", value, low=-100, high=100)
+
+
+def check_max_reads(value: object) -> int:
+    """Return how many reads a message has, 0 for any number, or refuse it by InvalidMessage."""
+    return check_whole("max_reads", value, low=0, high=MAX_READS_LIMIT)
+
+
+def check_due(delay: object, at: object) -> None:
+    """Refuse, by InvalidMessage, two words on when a message is due."""
+    if delay is not None and at is not None:
+        raise InvalidMessage("Give delay or at, not both: each says when the message is due.")
+
+
 def check_seconds(name: str, value: object) -> float:
     """Return a duration in seconds, 0 or more, or refuse it by InvalidMessage."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -160,7 +171,8 @@ def check_seconds(name: str, value: object) -> float:
     return float(seconds)
 
 
-def _moment(at: object) -> datetime:
+def check_moment(at: object) -> datetime:
+    """Return a moment in UTC, or refuse it by InvalidMessage."""
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise InvalidMessage(f"at must be an aware datetime (use django.utils.timezone), not {at!r}.")
     try:
@@ -172,7 +184,8 @@ def _moment(at: object) -> datetime:
     return moment
 
 
-def _headers(headers: object) -> str | None:
+def check_headers(headers: object) -> str | None:
+    """Return headers as JSON text, None for none; or refuse them by InvalidMessage."""
     if headers is None or headers == {}:
         return None
     if not isinstance(headers, dict):

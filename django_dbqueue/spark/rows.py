@@ -1,16 +1,26 @@
-"""A frame's rows as the queue's: every row passes ``envelope.seal``, and one that doesn't is named."""
+"""A frame's rows as the queue's: every row passes the checks of ``envelope.seal``, and one that doesn't is named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
-from django_dbqueue.databases.staging import STAGED
-from django_dbqueue.envelope import Envelope, Sealed, seal
+from django_dbqueue.envelope import (
+    Sealed,
+    check_due,
+    check_headers,
+    check_key,
+    check_max_reads,
+    check_moment,
+    check_priority,
+    check_queue,
+    check_seconds,
+    key_hash,
+)
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
 from django_dbqueue.spark.connection import to_column
@@ -19,10 +29,8 @@ if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
     from pyspark.sql.types import StructField, StructType
 
-_AS_STAGED: Final = attrgetter(*STAGED[:-2], "delay", "at")
 _SHOWN: Final = 120
 """Characters of a bad row's payload in its error."""
-_SAID: Final = ("content_type", "queue", "key", "delay", "at", "priority", "max_reads", "lease", "headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +52,59 @@ class Sealing:
         [how] = [name for name in BODIES if name in fields]
         number = 0
         for batch in batches:
-            said = [_values(batch, *fields[name]) if name in fields else repeat(None) for name in (how, *_SAID)]
-            for content, *others in zip(*said, strict=False):
-                number += 1
-                try:
-                    yield self._seal(how, content, *others)
-                except (InvalidMessage, UndecodableMessage) as error:
-                    raise _refusal(error, number, partition, content, key=others[_SAID.index("key")]) from None
+            columns = {name: _values(batch, *field) for name, field in fields.items()}
+            before = number
+            try:
+                for item in self._sealed(how, columns):
+                    number += 1
+                    yield item
+            except (InvalidMessage, UndecodableMessage) as error:
+                content, key = (columns[name][number - before] if name in columns else None for name in (how, "key"))
+                raise _refusal(error, number + 1, partition, content, key=key) from None
 
-    def _seal(
-        self, how: str, content: Any, kind: Any, queue: Any, key: Any, delay: Any, at: Any, *others: Any
-    ) -> Sealed:
-        priority, max_reads, lease, headers = others
-        name: Any = self.queue if queue is None else queue
-        if isinstance(headers, str):
-            headers = codecs.decode_headers(headers)
-        stands = how == "body"
-        payload = content if how == "payload" or stands else _payload(content)
-        item = seal(
-            Envelope(payload, key, delay, at, priority, max_reads, lease, headers),
-            queue=name,
-            priority=self.priority,
-            max_bytes=self.max_bytes,
-        )
-        return item._replace(body=content, content_type=_content_type(content, kind)) if stands else item
+    def _sealed(self, how: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[Sealed]:
+        """Check, column by column, what ``seal`` checks; no row before the one in front of it is taken."""
+
+        def said(name: str, check: Callable[[Any], Any], unsaid: Any = None) -> Iterable[Any]:
+            if name not in columns:
+                return repeat(unsaid)
+            return (unsaid if value is None else check(value) for value in columns[name])
+
+        for (body, kind), queue, key, headers, priority, max_reads, lease, delay, at, _ in zip(
+            self._bodies(how, columns),
+            self._queues(columns),
+            said("key", check_key),
+            said("headers", _headers),
+            said("priority", check_priority, self.priority),
+            said("max_reads", check_max_reads),
+            said("lease", partial(check_seconds, "lease")),
+            said("delay", partial(check_seconds, "delay"), 0.0),
+            said("at", check_moment),
+            map(check_due, columns.get("delay", repeat(None)), columns.get("at", repeat(None))),
+            strict=False,
+        ):
+            named = None if key is None else key_hash(queue, key)
+            yield Sealed(queue, key, named, body, kind, headers, priority, max_reads, lease, delay, at)
+
+    def _bodies(self, how: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
+        encode = partial(codecs.encode, max_bytes=self.max_bytes)
+        if how == "payload":
+            return map(encode, columns[how])
+        if how == "json":
+            return (encode(_payload(text)) for text in columns[how])
+        return map(self._standing, columns[how], columns["content_type"])
+
+    def _standing(self, body: str | None, kind: str | None) -> tuple[str, str]:
+        """Take a body as it stands, of the size that any text may have."""
+        if body is None:
+            raise InvalidMessage("The column 'body' is NULL: only a body that stood in the queue can go there again.")
+        codecs.encode(body, max_bytes=self.max_bytes)
+        return body, _content_type(kind)
+
+    def _queues(self, columns: Mapping[str, Sequence[Any]]) -> Iterable[Any]:
+        if "queue" not in columns:
+            return repeat(self.queue)
+        return (check_queue(self.queue if name is None else name) for name in columns["queue"])
 
 
 def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
@@ -91,10 +128,12 @@ def _payload(text: str | None) -> Any:
     return codecs.decode_json(text)
 
 
-def _content_type(body: str | None, kind: str | None) -> str:
+def _headers(said: Any) -> str | None:
+    return check_headers(codecs.decode_headers(said) if isinstance(said, str) else said)
+
+
+def _content_type(kind: str | None) -> str:
     """Return the content type of a body that is taken as it stands: it isn't decoded, and so needn't be readable."""
-    if body is None:
-        raise InvalidMessage("The column 'body' is NULL: only a body that stood in the queue can go there again.")
     if kind is None or not (kind.isascii() and kind.isprintable() and len(kind) <= 16):
         raise InvalidMessage(f"{kind!r} is no content type: it must be 1 to 16 ASCII characters, such as json.")
     return kind
@@ -109,5 +148,4 @@ def _refusal(error: Exception, number: int, partition: int, content: Any, *, key
 
 def row_of(item: Sealed, vendor: str) -> tuple[Any, ...]:
     """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
-    values: tuple[Any, ...] = _AS_STAGED(item)
-    return values if item.at is None else (*values[:-1], to_column(item.at, vendor))
+    return item if item.at is None else item._replace(at=to_column(item.at, vendor))
