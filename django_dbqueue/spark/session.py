@@ -17,7 +17,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 _LOCAL_SETTINGS = {
-    # Looks up no host name, opens no port to others, keeps no Hive metastore
+    # Opens no port to others, keeps no Hive metastore
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -39,7 +39,11 @@ def build_session(app: str, *, master: str | None = None, settings: dict[str, st
     builder = SparkSession.builder.appName(app)
     if chosen is not None:
         builder = builder.master(chosen)
-    local = _LOCAL_SETTINGS if (chosen or "").startswith("local") else {}
+    local = {}
+    if (chosen or "").startswith("local"):
+        local = _LOCAL_SETTINGS
+        # Else the JVM looks its own host name up before it reads any setting, and dies where that has no address
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in {**_SETTINGS, **local, **(settings or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
