@@ -47,13 +47,17 @@ def _judged(verdict: Verdict) -> str:
     return said(verdict.figure) if verdict.target.rival is None else f"{verdict.judged:.2f}"
 
 
-def write_json(path: Path, about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outcome]]]) -> None:
+def as_json(about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outcome]]]) -> dict[str, Any]:
     """One object: what was run, and for each database each round's figure and each verdict."""
     found = {
         name: {"version": version, "contests": [_as_json(outcome) for outcome in outcomes]}
         for name, (version, outcomes) in databases.items()
     }
-    path.write_text(json.dumps({**about, "databases": found}, indent=2) + "\n")
+    return {**about, "databases": found}
+
+
+def write_json(path: Path, about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outcome]]]) -> None:
+    path.write_text(json.dumps(as_json(about, databases), indent=2) + "\n")
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:

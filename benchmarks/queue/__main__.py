@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import command, report
 from benchmarks.queue import contests, servers
 from benchmarks.queue.contests import Order
+from benchmarks.queue.page import Page
 from benchmarks.queue.processes import ChildFailed, together
 from tests.servers.directory import own_directory
 from tests.servers.private import ServerError
@@ -38,6 +39,8 @@ def main() -> int:
         if options.json:  # after each database: a later failure must not lose an earlier one's hour
             report.write_json(options.json, _about(options), found)
     command.show(options, found)
+    if options.page and found:
+        Page([report.as_json(_about(options), found)]).write(options.page)
     for each in failures:
         print(f"FAILED: {each}", file=sys.stderr)
     return 1 if failures else 0
@@ -47,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = command.parser("queue", contests=list(contests.CONTESTS), databases=servers.DATABASES)
     parser.add_argument("--tmpfs", action="store_true", help="data in memory, where a sync costs nothing")
     parser.add_argument("--no-peers", action="store_true", help="without other queues, which must be installed first")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the page for the docs there")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the page for the docs there, and charts")
     return parser
 
 
