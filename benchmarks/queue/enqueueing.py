@@ -17,8 +17,7 @@ from django_dbqueue.models import Message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.queue import rivals
-from benchmarks.queue.bench import Bench
+    from benchmarks.queue.bench import Bench
 
 FLOOR: Final = "raw insert"
 QUEUES_OWN: Final = "enqueue"

@@ -14,8 +14,10 @@ from benchmarks.queue import probe
 from benchmarks.queue.peers.databases import own_place, tidied
 from benchmarks.queue.peers.environments import python_of
 from benchmarks.queue.peers.processes import Child
+from benchmarks.queue.peers.redis import Redis
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.queue.probe import Hit, Probe
+from tests.servers.private import needed_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +48,8 @@ class Peer:
         self._server = server
         self._directory = directory
         self._python = python_of(name)
+        if self.profile.on_redis:
+            needed_program("redis-server", package=Redis.package)
 
     def enqueue_one(self, messages: int, producers: int = 1) -> float:
         """Messages per second, from when all producers are warm until the last one is done; each sends its share."""
