@@ -28,7 +28,8 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 million quotes would keep a worker busy for hours."""
 _STRING: Final = frozenset({str})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+"""Cycles are refused before it: they nest too deep."""
 
 
 def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:

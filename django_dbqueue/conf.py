@@ -90,10 +90,21 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
     """Return the options of a queue; what a consumer says goes before the settings."""
-    merged = {
-        **PER_QUEUE,
-        **get("DEFAULTS"),
-        **get("QUEUES").get(queue, {}),
-        **(consumer_options or {}),
-    }
-    return QueueOptions(**{name: merged[name] for name in PER_QUEUE})
+    places = (consumer_options or {}, *_said_of(queue))
+    return QueueOptions(**{name: _first(name, places) for name in PER_QUEUE})
+
+
+def default_priority(queue: str) -> int:
+    """Return the priority of a queue's messages that say none: of its options the one that every enqueue asks for."""
+    priority: int = _first("priority", _said_of(queue))
+    return priority
+
+
+def _said_of(queue: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the places that say options of a queue, the one that goes before the others first."""
+    said = getattr(settings, NAME, {})
+    return said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {}), PER_QUEUE
+
+
+def _first(name: str, places: tuple[Mapping[str, Any], ...]) -> Any:
+    return next(place[name] for place in places if name in place)

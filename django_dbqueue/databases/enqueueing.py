@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from django_dbqueue.databases.words import (
-    MESSAGE_COLUMNS,
-    Statement,
-    Words,
-)
+from django_dbqueue.databases.inserting import Inserting
+from django_dbqueue.databases.words import MESSAGE_COLUMNS, Statement
 from django_dbqueue.statuses import NEW, RUNNING
 
 
-class Enqueueing(Words):
+class Enqueueing(Inserting):
     """INSERTs, and what meets a key that stands already."""
 
-    inserted = (
-        "queue",
-        "key",
-        "key_hash",
-        "live",
-        "body",
-        "content_type",
-        "headers",
-        "priority",
-        "max_reads",
-        "lease_seconds",
-        "available_at",
-        "due_at",
-        "created_at",
-        "status",
-        "read_count",
-        "crashes",
-    )
-
     def insert(
-        self, rows: Sequence[tuple[tuple[Any, ...], float, Any]], *, returning: str = "", ignore: bool = False
+        self, row: Mapping[str, Any], delay: float, at: Any, *, returning: str = "", ignore: bool = False
     ) -> Statement:
-        """Insert rows of (the first ten columns, delay, at); a taken key raises, or writes nothing (ignore)."""
-        values, params = [], []
-        for row, delay, at in rows:
-            due, due_params = self.due_from_now(delay, at)
-            values.append(f"({self.holes(len(row))}, {due}, {due}, {self.now}, '{NEW}', 0, 0)")
-            params += [*row, *due_params, *due_params]
-        tail = self.ignore_duplicate if ignore else ""
-        if returning:
-            tail += f" RETURNING {returning}"
-        return Statement(
-            f"INSERT INTO {self.message} ({self.columns(self.inserted)}) VALUES {', '.join(values)}{tail}",
-            tuple(params),
-        )
+        """Insert a row of these columns; a taken key raises, or writes nothing (ignore)."""
+        due, due_params = self.due_from_now(delay, at) if delay or at is not None else ("", ())
+        names = tuple([name for name, value in row.items() if value is not None])
+        params = [value for value in row.values() if value is not None]
+        return Statement(_insert_one(self, names, due, returning, ignore), (*params, *due_params, *due_params))
+
+    def insert_many(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        delays: Sequence[float],
+        moments: Sequence[Any],
+        *,
+        returning: str = "",
+        ignore: bool = False,
+    ) -> Statement:
+        """Insert rows, given as columns of one length; taken keys are met as by ``insert``."""
+        return self.insert_values(columns, delays, moments, self.ending(returning, ignore=ignore))
+
+    def ending(self, returning: str, *, ignore: bool) -> str:
+        """How an INSERT ends."""
+        return (self.ignore_duplicate if ignore else "") + (f" RETURNING {returning}" if returning else "")
 
     def notify(self, queue: str) -> Statement:
         """Wake listening workers when the transaction commits (PostgreSQL)."""
@@ -74,3 +61,11 @@ class Enqueueing(Words):
             f"WHERE id = %s AND live = 1 AND status IN ('{NEW}', '{RUNNING}')",
             (*row, *due_params, *due_params, message_id),
         )
+
+
+@cache
+def _insert_one(dialect: Enqueueing, names: tuple[str, ...], due: str, returning: str, ignore: bool) -> str:
+    """Few texts, since a call says few of the columns, and always the same ones."""
+    dues = ("available_at", "due_at") if due else ()
+    values = ", ".join([*["%s"] * len(names), *[due for _ in dues]])
+    return f"{dialect.insert_into((*names, *dues))} VALUES ({values}){dialect.ending(returning, ignore=ignore)}"

@@ -153,7 +153,7 @@ def _moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
     return {
         "next_priority_waiting": dialect.next_priority(queue, NEW, priority),
         "next_priority_running": dialect.next_priority(queue, RUNNING, priority),
-        "insert": dialect.insert([_row(words)], returning="id" if dialect.updates_return_rows else ""),
+        "insert": dialect.insert(_row(words), 0.0, None, returning="id" if dialect.updates_return_rows else ""),
         "delete": dialect.move(dialect.ack(), by_id),
         "remove": _remove(dialect, words, held, "_id"),
         "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
@@ -186,21 +186,16 @@ def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Stat
     )
 
 
-def _row(words: Words) -> tuple[tuple[Any, ...], float, Any]:
+def _row(words: Words) -> dict[str, Any]:
     """Return what an INSERT takes: a message without key and headers, due now."""
-    columns = (
-        raw("_queue_name"),
-        None,
-        None,
-        None,
-        raw("_payload"),
-        raw("dbqueue_content_type(_payload)"),
-        None,
-        raw(_by_queue(words.priority)),
-        raw("_max_read_cnt"),
-        raw("_invisibility_time"),
-    )
-    return columns, 0.0, None
+    return {
+        "queue": raw("_queue_name"),
+        "body": raw("_payload"),
+        "content_type": raw("dbqueue_content_type(_payload)"),
+        "priority": raw(_by_queue(words.priority)),
+        "max_reads": raw("_max_read_cnt"),
+        "lease_seconds": raw("_invisibility_time"),
+    }
 
 
 def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:

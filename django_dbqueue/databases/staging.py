@@ -6,13 +6,12 @@ speculation leave behind is never published.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final
 
-from django_dbqueue.databases.inlining import literal
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.inserting import Inserting, one_row
+from django_dbqueue.databases.words import Statement
 from django_dbqueue.statuses import NEW
 
 STAGED: Final = (
@@ -29,11 +28,9 @@ STAGED: Final = (
     "due_at",
 )
 """What a row to be written says, in this order."""
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
-"""Text that stands in SQL as it is, whatever the server and its mode."""
 
 
-class Staging(Words):
+class Staging(Inserting):
     """Stage, publish, drop; and the INSERT that stages nothing."""
 
     staged = "django_dbqueue_stagedmessage"
@@ -46,7 +43,7 @@ class Staging(Words):
     def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
         """Insert rows of STAGED from this place on; columns that none of them says are left out."""
         said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
-        names, row, params = _row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))))
+        names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))))
         values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
         return Statement(
             f"INSERT INTO {self.staged} (place, {self.columns(names)}) VALUES {', '.join(values)}",
@@ -61,18 +58,7 @@ class Staging(Words):
         *said, delays, moments = zip(*rows, strict=True)
         columns: dict[str, Sequence[Any]] = dict(zip(STAGED[: len(said)], said, strict=True))
         columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
-        names, row, params = _row(columns)
-        values = [f"({row})"] * len(rows)
-        if any(delays) or any(moments):
-            dues = [self.due_from_now(*each) for each in zip(delays, moments, strict=True)]
-            names += ["available_at", "due_at"]
-            values = [f"({row}, {due}, {due})" for due, _ in dues]
-            params = [(*own, *more, *more) for own, (_, more) in zip(params, dues, strict=True)]
-        return Statement(
-            f"INSERT INTO {self.message} ({self.columns(names)}) VALUES {', '.join(values)}"
-            f"{self.keep_standing if 'key_hash' in names else ''}",
-            tuple(chain.from_iterable(params)),
-        )
+        return self.insert_values(columns, delays, moments, self.keep_standing if any(columns["live"]) else "")
 
     def name_job(self, name: str, run: int, created: int) -> Statement:
         """Write the name of a job that is being published, unless it is there; waits for another who writes it."""
@@ -138,23 +124,3 @@ class Staging(Words):
             "WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",
             (-seconds, run, attempt),
         )
-
-
-def _row(columns: Mapping[str, Sequence[Any]]) -> tuple[list[str], str, list[tuple[Any, ...]]]:
-    """Return the names of the columns that some row says, one row of them as SQL, and the parameters of each row.
-
-    What all rows say alike stands in the SQL, where it can: a parameter costs the driver more than making the row does.
-    """
-    names, texts, varying, count = [], [], [], 0
-    for name, values in columns.items():
-        first, count = values[0], len(values)
-        alike = values.count(first) == count
-        if alike and first is None:
-            continue
-        names.append(name)
-        if alike and (isinstance(first, int | float) or (isinstance(first, str) and _PLAIN.match(first))):
-            texts.append(literal(first))
-        else:
-            texts.append("%s")
-            varying.append(values)
-    return names, ", ".join(texts), list(zip(*varying, strict=True)) if varying else [()] * count

@@ -43,24 +43,24 @@ def check_on_conflict(on_conflict: str) -> None:
 
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
-    priority = conf.queue_options(queue).priority if isinstance(queue, str) else 0
+    priority = conf.default_priority(queue) if isinstance(queue, str) else 0
     return seal(envelope, queue=queue, priority=priority, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
 
 
-def row_of(item: Sealed) -> tuple[Any, ...]:
-    """Return what an INSERT takes, in the order of its columns."""
-    return (
-        item.queue,
-        item.key,
-        item.key_hash,
-        None if item.key_hash is None else 1,
-        item.body,
-        item.content_type,
-        item.headers,
-        item.priority,
-        item.max_reads,
-        item.lease_seconds,
-    )
+def row_of(item: Sealed) -> dict[str, Any]:
+    """Return what an INSERT says, by columns."""
+    return {
+        "queue": item.queue,
+        "key": item.key,
+        "key_hash": item.key_hash,
+        "live": None if item.key_hash is None else 1,
+        "body": item.body,
+        "content_type": item.content_type,
+        "headers": item.headers,
+        "priority": item.priority,
+        "max_reads": item.max_reads,
+        "lease_seconds": item.lease_seconds,
+    }
 
 
 def _enqueue_one(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict) -> Any:
@@ -79,11 +79,11 @@ def _insert(using: str, item: Sealed) -> int | None:
     """Insert and return the id; None where a live message has the key."""
     connection = connections[using]
     dialect = dialect_of(connection)
-    row = (row_of(item), item.delay, due_moment(using, item))
+    row, at = row_of(item), due_moment(using, item)
     if dialect.ignore_duplicate:
-        rows = fetch(using, dialect.insert([row], returning="id", ignore=item.key is not None))
+        rows = fetch(using, dialect.insert(row, item.delay, at, returning="id", ignore=item.key is not None))
         return int(rows[0][0]) if rows else None
-    statement = dialect.insert([row])
+    statement = dialect.insert(row, item.delay, at)
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement.sql, statement.params)

@@ -6,15 +6,16 @@ where a key is taken between our look and our INSERT, the look is repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, connections
 
+from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
-from django_dbqueue.envelope import Envelope, Sealed, in_inserts
+from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.enqueue import (
     TRIES,
@@ -24,8 +25,6 @@ from django_dbqueue.lifecycle.enqueue import (
     is_duplicate,
     notify,
     overwrite,
-    row_of,
-    seal_for,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, run, short_transaction
@@ -74,13 +73,15 @@ def enqueue_many(
 
 
 def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
+    priority, max_bytes = conf.default_priority(queue), conf.get("MAX_PAYLOAD_BYTES")
     for index, item in enumerate(items):
         envelope = item if isinstance(item, Envelope) else Envelope(item)
         try:
-            yield seal_for(envelope, queue)
+            sealed = seal(envelope, queue=queue, priority=priority, max_bytes=max_bytes)
         except InvalidMessage as error:
             key = "" if envelope.key is None else f" (key {envelope.key!r})"
             raise InvalidMessage(f"Item {index}{key}: {error} Nothing was enqueued.") from error
+        yield sealed
 
 
 def _store_chunk(
@@ -135,16 +136,20 @@ def _overwrite_standing(model: MessageType, using: str, item: Sealed) -> bool:
 def _insert_rows(using: str, items: list[Sealed]) -> list[Sealed]:
     """Insert by one statement; return the items that were not, because their key was taken meanwhile."""
     dialect = dialect_of(connections[using])
-    rows = [(row_of(item), item.delay, due_moment(using, item)) for item in items]
+    *told, delays, _ = zip(*items, strict=True)
+    columns: dict[str, Sequence[Any]] = dict(zip(Sealed._fields, told, strict=False))
+    columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
+    moments = [due_moment(using, item) for item in items]
     if dialect.ignore_duplicate:
         keyed = [item for item in items if item.key_hash is not None]
         if not keyed:
-            run(using, dialect.insert(rows))
+            run(using, dialect.insert_many(columns, delays, moments))
             return []
-        stored = {row[0] for row in fetch(using, dialect.insert(rows, returning="key_hash", ignore=True))}
+        insert = dialect.insert_many(columns, delays, moments, returning="key_hash", ignore=True)
+        stored = {row[0] for row in fetch(using, insert)}
         return [item for item in keyed if item.key_hash not in stored]
     try:
-        run(using, dialect.insert(rows))
+        run(using, dialect.insert_many(columns, delays, moments))
     except IntegrityError as error:
         if not is_duplicate(error):
             raise

@@ -1,0 +1,64 @@
+"""Rows of one INSERT by their columns: what nobody says is left out, what all say alike stands in the SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from django_dbqueue.databases.inlining import literal
+from django_dbqueue.databases.words import Statement, Words
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
+"""Text that stands in SQL as it is, whatever the server and its mode."""
+
+
+class Inserting(Words):
+    """INSERTs of messages. What a row doesn't say is left to the table's defaults: so is that it is due now."""
+
+    def insert_into(self, names: Iterable[str]) -> str:
+        """How an INSERT of these columns begins."""
+        return f"INSERT INTO {self.message} ({self.columns([*names])})"
+
+    def insert_values(
+        self, columns: Mapping[str, Sequence[Any]], delays: Sequence[float | None], moments: Sequence[Any], ending: str
+    ) -> Statement:
+        """Insert rows, given as columns of one length, by a VALUES list."""
+        names, row, params = one_row(columns)
+        values = [f"({row})"] * len(params)
+        if any(delays) or any(moments):
+            dues = [self.due_from_now(delay or 0.0, at) for delay, at in zip(delays, moments, strict=True)]
+            names += ["available_at", "due_at"]
+            values = [f"({row}, {due}, {due})" for due, _ in dues]
+            params = [(*own, *more, *more) for own, (_, more) in zip(params, dues, strict=True)]
+        return Statement(
+            f"{self.insert_into(names)} VALUES {', '.join(values)}{ending}", tuple(chain.from_iterable(params))
+        )
+
+
+def one_row(columns: Mapping[str, Sequence[Any]]) -> tuple[list[str], str, list[tuple[Any, ...]]]:
+    """Return the names of the columns that some row says, one row of them as SQL, and the parameters of each row."""
+    words, varying = said(columns)
+    count = max(map(len, columns.values()))
+    return list(words), ", ".join(words.values()), list(zip(*varying, strict=True)) if varying else [()] * count
+
+
+def said(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, str], list[Sequence[Any]]]:
+    """Return SQL for each column that some row says, and the columns of values that its %s stand for.
+
+    What all rows say alike stands in the SQL, where it can: a parameter costs the driver more than making the row does.
+    """
+    words: dict[str, str] = {}
+    varying: list[Sequence[Any]] = []
+    for name, values in columns.items():
+        first = values[0]
+        alike = values.count(first) == len(values)
+        if alike and first is None:
+            continue
+        if alike and (isinstance(first, int | float) or (isinstance(first, str) and _PLAIN.match(first))):
+            words[name] = literal(first)
+        else:
+            words[name] = "%s"
+            varying.append(values)
+    return words, varying
