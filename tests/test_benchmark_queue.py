@@ -8,14 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
 
 from benchmarks.queue import probe
+from benchmarks.queue.bench import QUEUE, QUICK, Bench
 from benchmarks.queue.charts import chart
+from benchmarks.queue.floors import floor
 from benchmarks.queue.page import Page
 from benchmarks.queue.probe import Hit, Probe, hit, rate
 from benchmarks.queue.processes import ChildFailed, together
+from django_dbqueue.models import Message
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,6 +69,49 @@ def _double(begin: Any, number: int) -> int:
 def _fail(begin: Any) -> float:
     begin()
     return 1 / 0
+
+
+@pytest.fixture
+def bench(transactional_db: None, database: str, tmp_path: Path) -> Bench:
+    settings = connection.settings_dict
+    if database == "sqlite":
+        url = f"sqlite:///{settings['NAME']}"
+    else:
+        url = urlsplit(os.environ["DBQUEUE_TEST_URL"])._replace(path=f"/{settings['NAME']}").geturl()
+    return Bench(database, url, QUICK, True, tmp_path, print)
+
+
+@pytest.mark.parametrize("batch", [1, 40])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_bare_loop_does_each_message_once_and_in_order(bench: Bench, batch: int, shared: bool) -> None:
+    bench.fill(100)
+    handled: list[int] = []
+    with floor(bench.url, QUEUE) as raw:
+        raw.drain(batch, together=shared, handle=lambda payload: handled.append(payload["n"]))
+    assert handled == list(range(100))
+    done = Message.objects.done(QUEUE).values_list("read_count", "live", "error")
+    assert list(done) == [(1, None, None)] * 100
+
+
+def test_the_bare_inserts_store_what_enqueue_stores(bench: Bench) -> None:
+    payloads = [{"n": number} for number in range(5)]
+    with floor(bench.url, QUEUE) as raw:
+        raw.insert(payloads[0])
+        raw.insert_many(payloads[1:])
+    Message.objects.enqueue_many(payloads, queue="ours")
+    columns = ("status", "key", "priority", "read_count", "content_type", "headers_text", "max_reads", "lease_seconds")
+    [bare, ours] = [Message.objects.ready(queue).order_by("id") for queue in (QUEUE, "ours")]
+    assert [each.payload for each in bare] == payloads
+    assert list(bare.values_list(*columns)) == list(ours.values_list(*columns))
+
+
+def test_a_table_is_emptied_and_filled_anew(bench: Bench) -> None:
+    bench.fill(2_345)
+    bench.empty()
+    assert not Message.objects.exists()
+    bench.fill(1_234)
+    numbers = [each.payload["n"] for each in Message.objects.ready(QUEUE).order_by("id")]
+    assert numbers == list(range(1_234))
 
 
 def _run(figure: float, *, quick: bool = False) -> dict[str, Any]:
