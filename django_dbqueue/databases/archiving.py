@@ -29,12 +29,12 @@ class Archiving(Words):
         """Make a mutex, if nobody else did."""
         return Statement(f"INSERT INTO {self.mutex} (name) VALUES (%s){self.ignore_same_name}", (name,))
 
-    def finished(self, queue: str, priority: int, age: float, limit: int) -> Statement:
-        """Lock done rows that finished that many seconds ago or earlier, oldest first."""
+    def finished(self, queue: str, priority: int, age: float, limit: int, *, lock: bool = True) -> Statement:
+        """Lock done rows that finished that many seconds ago or earlier, oldest first; or only read them."""
         return Statement(
             f"SELECT id FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
             f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')} "
-            f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",
+            f"ORDER BY available_at, id LIMIT %s{self.skip_locked if lock else ''}",
             (queue, priority, -age, limit),
         )
 

@@ -9,14 +9,13 @@ from django_dbqueue.databases.enqueueing import Enqueueing
 from django_dbqueue.databases.failing import Failing
 from django_dbqueue.databases.history import History
 from django_dbqueue.databases.listing import Listing
-from django_dbqueue.databases.liveness import Liveness
+from django_dbqueue.databases.looking import Looking
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.recording import Recording
 from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.skipping import Skipping
 from django_dbqueue.databases.staging import Staging
 from django_dbqueue.databases.statistics import Statistics
-from django_dbqueue.databases.streaming import Streaming
 from django_dbqueue.databases.watching import Watching
 
 
@@ -33,8 +32,7 @@ class Dialect(
     Skipping,
     Listing,
     History,
-    Liveness,
-    Streaming,
+    Looking,
     Statistics,
     Watching,
 ):

@@ -10,7 +10,7 @@ from django_dbqueue.databases.failing import Failing
 from django_dbqueue.databases.scanning import Scanning
 from django_dbqueue.databases.streaming import PARKED
 from django_dbqueue.databases.words import Statement
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.statuses import NEW
 
 _SINCE: Final = {
     "ready": "available_at <= %s",
@@ -133,13 +133,4 @@ class Bulk(Failing, Scanning, Depths):
             f"(SELECT id, failure_id FROM {self.event} ORDER BY id DESC LIMIT %s) AS newest "
             "WHERE newest.failure_id IS NOT NULL GROUP BY newest.failure_id",
             (limit,),
-        )
-
-    def paused_and_at_work(self, operations: str) -> Statement:
-        """Read the names of the paused queues, and '' if there are operations to go on with: in one statement."""
-        return Statement(
-            "SELECT name FROM django_dbqueue_queue WHERE is_paused UNION ALL SELECT name FROM "
-            f"(SELECT '' AS name FROM {self.message}{self.use_claim_index} WHERE queue = %s "
-            f"AND status IN ('{NEW}', '{RUNNING}') AND available_at IS NOT NULL LIMIT 1) AS work",
-            (operations,),
         )

@@ -88,11 +88,11 @@ class Recording(Words):
         )
         return sql, (storable(event.actor, ACTOR_LENGTH), head_of(event.text), *blamed)
 
-    def old_events(self, age: float, limit: int) -> Statement:
-        """Lock records that are that many seconds old, oldest first; others lock others."""
+    def old_events(self, age: float, limit: int, *, lock: bool = True) -> Statement:
+        """Lock records that are that many seconds old, oldest first, while others lock others; or only read them."""
         return Statement(
             f"SELECT id FROM {self.event}{self.use_event_age} WHERE at <= {self.plus(self.now, '%s')} "
-            f"ORDER BY at LIMIT %s{self.skip_locked}",
+            f"ORDER BY at LIMIT %s{self.skip_locked if lock else ''}",
             (-age, limit),
         )
 

@@ -34,6 +34,8 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None, wai
     dialect = dialect_of(connections[using])
     moved = 0
     for priority in priorities_in_use(using, queue, DONE):
+        if not fetch(using, dialect.finished(queue, priority, age, 1, lock=False)):
+            continue  # most often, and then nobody's turn was taken
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
             batch = _move(using, dialect.finished(queue, priority, age, wanted), wait=wait)
             if batch is None:

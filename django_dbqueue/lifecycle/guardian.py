@@ -94,11 +94,11 @@ class Guardian:
 
     def look(self) -> int:
         """Judge who is gone; return how many messages were rescued. Call it often."""
-        dialect = dialect_of(connections[self._using])
-        if not dialect.session_id:
+        server = self.server()
+        if not server:
             return 0
-        self._follow_session(dialect)
-        late = [Late(*row) for row in fetch(self._using, dialect.late_workers(self._server, AT_ONCE))]
+        dialect = dialect_of(connections[self._using])
+        late = [Late(*row) for row in fetch(self._using, dialect.late_workers(server, AT_ONCE))]
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -112,14 +112,21 @@ class Guardian:
                 rescued += self._judge(worker)
         return rescued
 
-    def _follow_session(self, dialect: Dialect) -> None:
-        """Forget what an earlier session has seen: another may be on another server, or after a restart."""
+    def server(self) -> str:
+        """Return the server whose workers can be judged from here, '' where there are no sessions (SQLite).
+
+        It forgets what an earlier session has seen: another may be on another server, or after a restart.
+        """
         connection = connections[self._using]
+        dialect = dialect_of(connection)
+        if not dialect.session_id:
+            return ""
         connection.ensure_connection()
         if connection.connection is not self._raw:
             self._gone_since.clear()
             [(_, server)] = fetch(self._using, dialect.me())
             self._server, self._raw = str(server), connection.connection
+        return self._server
 
     def _gone(self, late: list[Late]) -> set[Late]:
         """Those whose session is gone, as far as this server, and this account, can tell."""

@@ -14,7 +14,7 @@ from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle import archive, recording, requeue, streams
 from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.requeue import Changed
-from django_dbqueue.lifecycle.statements import fetch, short_transaction
+from django_dbqueue.lifecycle.statements import short_transaction
 from django_dbqueue.lifecycle.streams import PARKED
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
@@ -219,14 +219,6 @@ class QueueQuerySet(models.QuerySet[Any]):
     def paused_names(self) -> set[str]:
         """Return the names of the paused queues."""
         return set(self.filter(is_paused=True).values_list("name", flat=True))
-
-    def closed_names(self, operations: str) -> set[str]:
-        """Return the names of the queues to claim nothing from: paused ones, and that of operations if it rests.
-
-        One statement looks for both, so that a queue that rests costs an idle worker nothing.
-        """
-        names = {str(row[0]) for row in fetch(self.db, dialect_of(connections[self.db]).paused_and_at_work(operations))}
-        return names - {""} if "" in names else names | {operations}
 
 
 _QueueManager = models.Manager.from_queryset(QueueQuerySet)

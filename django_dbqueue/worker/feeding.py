@@ -10,8 +10,9 @@ from typing import Any, Final
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.lookout import Lookout
 from django_dbqueue.worker.options import WorkerOptions
-from django_dbqueue.worker.polling import Backoff
+from django_dbqueue.worker.polling import Pace
 
 AHEAD: Final = 0.5
 """Seconds of work that a child fetches ahead, going by what its handlers took lately."""
@@ -33,6 +34,7 @@ class Feeder:
         worker_id: int,
         share: int | None,
         *,
+        lookout: Lookout,
         before_begin: Callable[[int], None],
     ) -> None:
         self._options = options
@@ -42,8 +44,10 @@ class Feeder:
         self._left = share
         self._claimers = deque(Claimer(model, options.database, name, worker_id) for name in consumers)
         self._suspects: deque[Delivery] = deque()
-        self._backoff = Backoff()
+        self._lookout = lookout
+        self._pace = Pace()
         self._poll_at = 0.0
+        self._is_hurried = False
         self._usual_seconds = AHEAD
         self.empty_at: float | None = None
         """When (monotonic clock) the last look found nothing, with nothing held that might send more."""
@@ -60,8 +64,7 @@ class Feeder:
 
     def hurry(self) -> None:
         """Look at the queues at the next turn."""
-        self._poll_at = 0.0
-        self._backoff.reset()
+        self._is_hurried = True
 
     def learn(self, seconds: float) -> None:
         """Take into account how long a handler took."""
@@ -73,24 +76,41 @@ class Feeder:
             if self._suspects_are_alone():
                 self._holding.offer(self._suspects.popleft())
             return []
-        want = self._want(now)
-        if want <= 0:
+        want = self._want()
+        if want <= 0 or not self._is_time(now):
             return []
+        began = time.monotonic()
+        queues = self._in_question() - paused
+        got = self._claim_some(queues, want)
+        self._lookout.awaits_work = got < want
+        if got:
+            self._pace.worked()
+        elif not len(self._holding) and all(each.saw_all for each in self._claimers if each.queue in queues):
+            self.empty_at = now
+        if got < want:
+            self._poll_at = time.monotonic() + self._pace.next(time.monotonic() - began)
+        return self._give_way() if self._suspects else []
+
+    def _is_time(self, now: float) -> bool:
+        return self._is_hurried or now >= self._poll_at or self._lookout.has_news
+
+    def _in_question(self) -> set[str]:
+        """The queues to claim from: all, or, after a claim that left nothing, those that show something since."""
+        asks = self._lookout.awaits_work and not self._is_hurried
+        self._is_hurried = False  # before the look: what comes in meanwhile is looked at once more
+        return self._lookout.ready() if asks else set(self._consumers)
+
+    def _claim_some(self, queues: set[str], want: int) -> int:
+        """Claim from these in turn, each beginning where the last time ended; return how many."""
         got = 0
         for _ in range(len(self._claimers)):
             claimer = self._claimers[0]
             self._claimers.rotate(-1)
-            if claimer.queue not in paused:
+            if claimer.queue in queues:
                 got += self._claim(claimer, want - got)
             if self._suspects or got >= want:
                 break
-        if got:
-            self._backoff.reset()
-        elif not len(self._holding) and all(each.saw_all for each in self._claimers if each.queue not in paused):
-            self.empty_at = now
-        if got < want:
-            self._poll_at = time.monotonic() + self._backoff.next()
-        return self._give_way() if self._suspects else []
+        return got
 
     def until_next(self, now: float) -> float:
         """How many seconds nothing will be due here, if nothing comes in."""
@@ -113,14 +133,14 @@ class Feeder:
             self._left += len(unstarted)
         return unstarted
 
-    def _want(self, now: float) -> int:
+    def _want(self) -> int:
         ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
         target = max(self._options.threads, min(self._options.batch, ahead))
         want = min(target - self._holding.waiting, self._options.batch - len(self._holding))
         if self._left is not None:
             want = min(want, self._left)
         soon_enough = self._holding.waiting and want < target // 2
-        return 0 if now < self._poll_at or soon_enough else want
+        return 0 if soon_enough else want
 
     def _claim(self, claimer: Claimer, limit: int) -> int:
         consumer = self._consumers[claimer.queue]

@@ -75,7 +75,7 @@ class Heartbeat(threading.Thread):
 
     def _nap(self) -> float:
         waits = [delivery.extend_at for delivery in self._holding.snapshot() if delivery.lease]
-        soonest = min(self._beaten_at + self._every, *waits, float("inf"))
+        soonest = min(self._beaten_at + self._due_after, *waits, float("inf"))
         return min(_LONGEST_NAP, max(0.02, soonest - time.monotonic()))
 
     @property
@@ -83,10 +83,15 @@ class Heartbeat(threading.Thread):
         """Quickly while messages are held, and for a while after, so that a pause doesn't change the rhythm."""
         return BEAT_HOLDING if time.monotonic() - self._held_at < BEAT_IDLE else BEAT_IDLE
 
+    @property
+    def _due_after(self) -> int:
+        """What the row has promised is kept, before another beat promises to come more slowly."""
+        return min(self._every, self._presence.promised or self._every)
+
     def _beat_if_due(self) -> None:
         now, held = time.monotonic(), len(self._holding)
         self._held_at = now if held else self._held_at
-        if now - self._beaten_at >= self._every:
+        if now - self._beaten_at >= self._due_after:
             self._presence.beat(held=held, every=self._every)
             self._beaten_at = now
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import archive, failures, recording, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
-from django_dbqueue.models import Queue, Schedule
+from django_dbqueue.models import Schedule
 from django_dbqueue.stats.counting import Counter
+from django_dbqueue.worker.lookout import Lookout
 
-RESCUE_EVERY: Final = 1.0
-LOOK_EVERY: Final = 0.5
-PAUSES_EVERY: Final = 1.0
+LOOK_EVERY: Final = 0.9
+"""The one question whether there is anything to do; what came in starts within a second."""
+LOOK_SOONER: Final = 0.5
+"""The same while the beat of a worker would be late before that, if it doesn't come: the dead are to be found soon."""
 TIDY_EVERY: Final = 60.0
 ARCHIVE_AT_ONCE: Final = 5_000
 """Rows of a queue that are moved in one turn, and dead ones that are looked at."""
@@ -32,23 +35,20 @@ WORKER_ROWS_KEPT: Final = 86_400.0
 class Maintenance:
     """Runs what is due on the worker's own connection. Times are of the monotonic clock, in seconds.
 
-    The next time of each is set before it is tried, so that one that fails for long keeps nothing else from its turn.
+    What is due is crossed off before it is tried, so that one that fails for long keeps nothing else from its turn.
     """
 
     def __init__(self, model: Any, using: str, queues: tuple[str, ...]) -> None:
         self._model = model
         self._using = using
         self._queues = queues
-        self._rescue_at = 0.0
         self._guardian = Guardian(model, using)
+        self.lookout = Lookout(using, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
-        self._pauses_at = 0.0
+        self._to_do: list[Callable[[], Any]] = []
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
         self._failures_after = 0
-        self._operations = conf.get("OPERATIONS_QUEUE")
-        self.paused: set[str] = set()
-        """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
         self._counter = Counter(using)
         self._count_at: float | None = None
         self._count_soon_at = 0.0
@@ -57,17 +57,12 @@ class Maintenance:
 
     def run(self, now: float) -> None:
         """Do what is due."""
-        if now >= self._pauses_at:
-            self.paused = self._closed()
-            self._pauses_at = now + PAUSES_EVERY
-        if now >= self._rescue_at:
-            self._rescue_at = now + RESCUE_EVERY
-            rescue.rescue(self._model, self._using, self._stirring())
-            streams.requeue_expired(self._model, self._using)
         if now >= self._look_at:
-            self._look_at = now + LOOK_EVERY
-            self._guardian.look()
-            self._look_at = now + (LOOK_AGAIN if self._guardian.suspects else LOOK_EVERY)
+            self._look_at = now + self._look()  # where it fails, nothing is claimed before it is known what is paused
+        while self._to_do:
+            self._to_do.pop(0)()
+        if self._guardian.suspects:
+            self._look_at = min(self._look_at, now + LOOK_AGAIN)
         self._count(now)
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
@@ -81,13 +76,28 @@ class Maintenance:
         """How many seconds nothing urgent will be due: the dead are to be found soon."""
         return max(0.0, self._look_at - now)
 
-    def _closed(self) -> set[str]:
-        queues = Queue.objects.using(self._using)
-        return queues.closed_names(self._operations) if self._operations in self._queues else queues.paused_names()
+    @property
+    def paused(self) -> set[str]:
+        """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
+        return self.lookout.closed
 
-    def _stirring(self) -> list[str]:
-        """The queues in which leases may end: of operations only while there are some, which nobody pauses unseen."""
-        return [queue for queue in self._queues if queue != self._operations or queue not in self.paused]
+    def _look(self) -> float:
+        """Ask what there is to do, and note it; return for how many seconds that is enough."""
+        lookout = self.lookout
+        lookout.look(self._guardian.server(), soon=LOOK_EVERY)
+        found = {
+            self._rescue: lookout.expired,
+            self._requeue: lookout.saw_claims_given_up,
+            self._guardian.look: lookout.saw_late_workers or self._guardian.suspects,
+        }
+        self._to_do += [act for act, wanted in found.items() if wanted and act not in self._to_do]
+        return LOOK_SOONER if lookout.expects_late_workers else LOOK_EVERY
+
+    def _rescue(self) -> None:
+        rescue.rescue(self._model, self._using, self.lookout.expired)
+
+    def _requeue(self) -> None:
+        streams.requeue_expired(self._model, self._using)
 
     def _count(self, now: float) -> None:
         """Count what has ended, if it is time: soon while there is something, and once a minute for others."""

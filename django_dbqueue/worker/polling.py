@@ -1,11 +1,14 @@
-"""How long to wait for work: from 10 ms to a second, doubled while nothing comes, with jitter; or until NOTIFY."""
+"""How long to wait for work: a share of the time for which none has come; or until NOTIFY."""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
+import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import Any, Final
 
 from django.db import connections
@@ -15,15 +18,39 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.worker.sessions import discard, discard_all
 
 FASTEST: Final = 0.01
-SLOWEST: Final = 1.0
+SHARE: Final = 20
+"""The next look comes after one part in so many of the time without work: that is how much later work may start."""
+LATELY: Final = 10.0
+"""Seconds without work after which the worker's look at everything, once a second, is enough."""
+ENOUGH: Final = 2.0
+COST_SHARE: Final = 10
+"""A look that is dear takes at most one part in so many of the time."""
 
 logger = logging.getLogger(__name__)
+
+
+class Pace:
+    """When to look for work again, in seconds: soon after some has come, and later the longer none has."""
+
+    def __init__(self) -> None:
+        self._worked_at = time.monotonic()
+
+    def worked(self) -> None:
+        """There was work."""
+        self._worked_at = time.monotonic()
+
+    def next(self, cost: float) -> float:
+        """Return the delay after a look that took ``cost`` seconds, less up to a quarter at random."""
+        silence = time.monotonic() - self._worked_at
+        if silence > LATELY:
+            return ENOUGH
+        return max(FASTEST, silence / SHARE, cost * COST_SHARE) * random.uniform(0.75, 1.0)
 
 
 class Backoff:
     """A delay in seconds that doubles from ``first`` to ``last`` until it is reset."""
 
-    def __init__(self, first: float = FASTEST, last: float = SLOWEST) -> None:
+    def __init__(self, first: float, last: float) -> None:
         self._first = first
         self._last = last
         self._next = first
@@ -47,6 +74,7 @@ class Listener(threading.Thread):
         self._queues = frozenset(queues)
         self._wake = wake
         self._over = threading.Event()
+        self._reader, self._writer = os.pipe()
 
     @classmethod
     def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
@@ -58,8 +86,9 @@ class Listener(threading.Thread):
         return listener
 
     def stop(self) -> None:
-        """Let the thread end within half a second."""
+        """Let the thread end."""
         self._over.set()
+        os.write(self._writer, b".")
 
     def run(self) -> None:
         """Listen; after a failure, again a little later (polling goes on meanwhile)."""
@@ -78,7 +107,8 @@ class Listener(threading.Thread):
         discard_all()
 
     def _listen(self, raw: Any) -> None:
+        """Sleep until the server, or ``stop``, says something: it costs nothing while nothing is said."""
         while not self._over.is_set():
-            for notify in raw.notifies(timeout=0.5, stop_after=1):
-                if notify.payload in self._queues:
-                    self._wake()
+            if any(notify.payload in self._queues for notify in raw.notifies(timeout=0)):
+                self._wake()
+            wait([raw.fileno(), self._reader])

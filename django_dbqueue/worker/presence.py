@@ -53,14 +53,15 @@ class Presence:
         self._proven: Session | None = None
         self._failures = 0
         self._warned = False
-        self._promised = 0
+        self.promised = 0
+        """Seconds from the last write in which the row promises a beat; 0 before the first."""
         self.judged = threading.Event()
         """Set when the heartbeat has proven the session, or has found that it can't."""
 
     @property
     def beats_too_slowly(self) -> bool:
         """Whether the row promises the beats of an idle worker."""
-        return self._promised != BEAT_HOLDING
+        return self.promised != BEAT_HOLDING
 
     # -- the main thread ----------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Presence:
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
         rows = Worker.objects.using(self._using).filter(pk=self._worker.pk)
         mine = rows if of is None else rows.filter(conn_id=of.conn_id)
-        self._promised = every
+        self.promised = every
         if mine.update(**fields) or (of is not None and of is not self._session):
             return
         try:

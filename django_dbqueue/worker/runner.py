@@ -77,7 +77,14 @@ class Runner:
         self._maintenance = Maintenance(Message, self._using, self._queues)
         self._timetable = Timetable(self._using, options.plans, options.declared_at)
         self._feeder = Feeder(
-            Message, options, consumers, self._holding, worker_id, share, before_begin=self._presence.begin_holding
+            Message,
+            options,
+            consumers,
+            self._holding,
+            worker_id,
+            share,
+            lookout=self._maintenance.lookout,
+            before_begin=self._presence.begin_holding,
         )
         self._finished: deque[tuple[Delivery, Verdict, float]] = deque()
         self._wake_at = NEVER

@@ -81,8 +81,8 @@ def test_what_still_matches_is_locked_row_by_row() -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_looking_for_operations_beside_pauses_costs_next_to_nothing() -> None:
-    assert cost_of(connection, dialect_of(connection).paused_and_at_work("dbqueue.operations")) <= 60
+def test_looking_for_operations_costs_next_to_nothing() -> None:
+    assert cost_of(connection, dialect_of(connection).at_work_fact("dbqueue.operations")) <= 60
 
 
 @pytest.fixture

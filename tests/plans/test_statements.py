@@ -16,6 +16,7 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from django_dbqueue.databases import Claim, Statement, dialect_of
+from django_dbqueue.databases.looking import EXPIRED, READY
 from django_dbqueue.databases.statistics import Stretch
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import key_hash
@@ -158,6 +159,8 @@ PROBES: dict[str, Build] = {
     "highest priority that runs": lambda d, _: d.next_priority(crowd.QUEUE, RUNNING, 32_767),
     "highest priority that is done": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 32_767),
     "no lower priority": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 0),
+    "is something ready at a priority that is new": lambda d, _: d.together([*d.due_facts(READY, crowd.QUEUE, [])]),
+    "does a lease end at a priority that is new": lambda d, _: d.together([*d.due_facts(EXPIRED, crowd.QUEUE, [])]),
     "first queue": lambda d, _: d.next_queue(""),
     "next queue": lambda d, _: d.next_queue(crowd.QUEUE),
 }
@@ -263,6 +266,22 @@ def test_a_probe_reads_an_entry_or_two(table: Table, name: str) -> None:
     assert plan.indexes == (CLAIM,), plan.text
     assert not plan.sorts, plan.text
     assert cost_of(connection, statement) <= MOST[connection.vendor] / 10
+
+
+@pytest.mark.usefixtures("shy_of_scans")
+@pytest.mark.parametrize("known", [[9, 0], [0], [20, 9, 5, 0, -7]])
+@pytest.mark.parametrize("fact", [READY, EXPIRED])
+def test_the_question_of_an_idle_worker_reads_an_entry_or_two_for_each_stretch(
+    table: Table, fact: str, known: list[int]
+) -> None:
+    dialect = dialect_of(connection)
+    facts = list(dialect.due_facts(fact, crowd.QUEUE, known))
+    assert len(facts) == 2 * len(known) + 1
+    statement = dialect.together(facts)
+    plan = plan_of(connection, statement)
+    assert set(plan.indexes) == {CLAIM}, plan.text
+    assert not plan.sorts, plan.text
+    assert cost_of(connection, statement) <= len(facts) * MOST[connection.vendor] / 10
 
 
 @pytest.mark.usefixtures("shy_of_scans")

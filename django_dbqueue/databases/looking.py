@@ -1,0 +1,92 @@
+"""Whether there is anything to do: facts, as many as one likes in one statement, which locks nothing and reads no more
+than one index entry for each.
+
+A fact is a row (fact, name, priority) where it is so, and no row where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from django_dbqueue.databases.liveness import Liveness
+from django_dbqueue.databases.streaming import Streaming
+from django_dbqueue.databases.words import Statement
+from django_dbqueue.statuses import NEW, RUNNING
+
+READY: Final = "ready"
+EXPIRED: Final = "expired"
+PAUSED: Final = "paused"
+AT_WORK: Final = "at work"
+GIVEN_UP: Final = "given up"
+LATE: Final = "late"
+LATE_SOON: Final = "late soon"
+_DUE: Final = {READY: NEW, EXPIRED: RUNNING}
+
+
+class Looking(Streaming, Liveness):
+    """Build facts, and put them together."""
+
+    @staticmethod
+    def together(parts: Sequence[Statement]) -> Statement:
+        """Ask all at once."""
+        return Statement(
+            " UNION ALL ".join(part.sql for part in parts), tuple(value for part in parts for value in part.params)
+        )
+
+    def due_facts(self, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
+        """READY or EXPIRED: a row is due at a priority that is known, or there is one, due or not, at another.
+
+        ``known`` goes from high to low. So each stretch of the claim index is bounded, whatever else the queue holds;
+        and who hears of a priority that he didn't know has only to remember it.
+        """
+        above: int | None = None
+        for priority in known:
+            yield self._between(fact, queue, priority, above)
+            yield self._stretch(
+                fact, queue, f"priority = %s AND available_at <= {self.now} ORDER BY available_at", (priority,)
+            )
+            above = priority
+        yield self._between(fact, queue, None, above)
+
+    def _between(self, fact: str, queue: str, low: int | None, high: int | None) -> Statement:
+        bounds = [("priority > %s AND ", low), ("priority < %s AND ", high)]
+        params = tuple(value for _, value in bounds if value is not None)
+        where = "".join(sql for sql, value in bounds if value is not None).removesuffix(" AND ") or "priority <= 32767"
+        return self._stretch(fact, queue, f"{where} ORDER BY priority DESC", params)
+
+    def _stretch(self, fact: str, queue: str, where: str, params: tuple[int, ...]) -> Statement:
+        return Statement(
+            f"SELECT * FROM (SELECT '{fact}' AS fact, queue AS name, priority "
+            f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{_DUE[fact]}' "
+            f"AND {where} LIMIT 1) AS stretch",
+            (queue, *params),
+        )
+
+    def paused_fact(self) -> Statement:
+        """PAUSED, for each queue that is."""
+        return Statement(f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {self.queue_table} WHERE is_paused", ())
+
+    def at_work_fact(self, queue: str) -> Statement:
+        """AT_WORK: the queue holds messages that wait or run."""
+        return Statement(
+            f"SELECT * FROM (SELECT '{AT_WORK}' AS fact, queue AS name, priority "
+            f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
+            "AND available_at IS NOT NULL LIMIT 1) AS work",
+            (queue,),
+        )
+
+    def given_up_fact(self) -> Statement:
+        """GIVEN_UP: a claim of a stream is to be given back."""
+        given = self.given_up(1)
+        return Statement(
+            f"SELECT '{GIVEN_UP}' AS fact, stream AS name, 0 AS priority FROM ({given.sql}) AS given", given.params
+        )
+
+    def late_fact(self, fact: str, server: str, seconds: float) -> Statement:
+        """LATE or LATE_SOON: the beat of a worker of this server is late so many seconds from now, unless it comes."""
+        return Statement(
+            f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {self.worker} "
+            f"WHERE server = %s AND late_at < {self.plus(self.now, '%s')} LIMIT 1) AS tardy",
+            (server, seconds),
+        )

@@ -1,0 +1,108 @@
+"""What a worker asks while it has nothing to do: one statement for all, which locks nothing.
+
+It says what there is to do; whoever does it looks again for himself, under his own locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from django.db import connections
+
+from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases.looking import AT_WORK, EXPIRED, GIVEN_UP, LATE, LATE_SOON, PAUSED, READY
+from django_dbqueue.lifecycle.statements import chunks, fetch
+
+_TOGETHER: Final = 100
+"""Facts in one statement: SQLite puts no more than 500 queries together."""
+_KNOWN: Final = 30
+"""Priorities of a queue that are remembered; then it begins anew: each is learnt again as it is met."""
+
+
+class Lookout:
+    """Asks for one worker, on the caller's connection; remembers which priorities its queues have shown."""
+
+    def __init__(self, using: str, queues: tuple[str, ...], operations: str) -> None:
+        self._using = using
+        self._queues = queues
+        self._operations = operations
+        self._known: dict[tuple[str, str], list[int]] = {}
+        self._seen: dict[str, set[str]] = {}
+        self._news: set[str] | None = None
+        self.awaits_work = False
+        """Set by who claims: the last claim has left nothing, so that a look asks for what is ready too."""
+
+    def look(self, server: str, *, soon: float) -> None:
+        """Ask for everything: of late workers on this server ('': none), and who is late ``soon`` seconds from now."""
+        dialect = dialect_of(connections[self._using])
+        parts = [*self._due(EXPIRED), dialect.paused_fact(), dialect.given_up_fact()]
+        if self.awaits_work:
+            parts += self._due(READY)
+        if self._operations in self._queues:
+            parts.append(dialect.at_work_fact(self._operations))
+        if server:
+            parts += [dialect.late_fact(LATE, server, 0.0), dialect.late_fact(LATE_SOON, server, soon)]
+        self._seen = self._ask(parts)
+        self._news = self._seen.get(READY, set()) if self.awaits_work else None
+
+    def ready(self) -> set[str]:
+        """Return the queues in which something may be due: as the last look at everything saw it, or ask now."""
+        ready = self._ask(self._due(READY)).get(READY, set()) if self._news is None else self._news
+        self._news = None
+        return ready
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a look at everything saw which queues are ready, and nobody has heard of it."""
+        return self._news is not None
+
+    @property
+    def closed(self) -> set[str]:
+        """The queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
+        rests = self._operations in self._queues and not self._saw(AT_WORK)
+        return self._seen.get(PAUSED, set()) | ({self._operations} if rests else set())
+
+    @property
+    def expired(self) -> list[str]:
+        """The queues in which leases may be over."""
+        return sorted(self._seen.get(EXPIRED, ()))
+
+    @property
+    def saw_claims_given_up(self) -> bool:
+        """Whether claims of streams are to be given back."""
+        return self._saw(GIVEN_UP)
+
+    @property
+    def saw_late_workers(self) -> bool:
+        """Whether the beat of a worker is late."""
+        return self._saw(LATE)
+
+    @property
+    def expects_late_workers(self) -> bool:
+        """Whether the beat of a worker will be late soon, unless it comes."""
+        return self._saw(LATE_SOON)
+
+    def _saw(self, fact: str) -> bool:
+        return fact in self._seen
+
+    def _due(self, fact: str) -> Iterable[Statement]:
+        dialect = dialect_of(connections[self._using])
+        for queue in self._queues:
+            yield from dialect.due_facts(fact, queue, self._known.get((fact, queue), []))
+
+    def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
+        """Return the names by fact, of what is so."""
+        dialect = dialect_of(connections[self._using])
+        seen: dict[str, set[str]] = {}
+        for some in chunks(parts, _TOGETHER):
+            for fact, name, priority in fetch(self._using, dialect.together(some)):
+                seen.setdefault(fact, set()).add(name)
+                if fact in (READY, EXPIRED):
+                    self._learn((fact, name), int(priority))
+        return seen
+
+    def _learn(self, place: tuple[str, str], priority: int) -> None:
+        known = self._known.get(place, [])
+        if priority not in known:
+            self._known[place] = sorted([*known, priority], reverse=True) if len(known) < _KNOWN else [priority]

@@ -1,0 +1,80 @@
+"""A clock that a test turns, and a worker's turns by it: what a child's main thread does when nothing wakes it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.models import Message
+from django_dbqueue.worker import feeding, heartbeat, polling
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.feeding import Feeder
+from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.maintenance import Maintenance
+from django_dbqueue.worker.options import WorkerOptions
+from tests.factories import QUEUE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pytest
+
+_TRANSACTION = ("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET ")
+
+
+class Clock:
+    """Stands in for ``time`` in the modules that decide when."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        for module in (feeding, polling, heartbeat):
+            monkeypatch.setattr(module, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Turns:
+    """Maintenance and feeding of a worker with one queue, whose handlers never begin."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        consumer = Consumer(QUEUE, lambda _message: None)
+        options = WorkerOptions("default", (QUEUE,), datetime.now(UTC))
+        self.holding = Holding(Board(options.batch + options.threads))
+        self.maintenance = Maintenance(Message, "default", (QUEUE,))
+        self.feeder = Feeder(
+            Message,
+            options,
+            {QUEUE: consumer},
+            self.holding,
+            1,
+            None,
+            lookout=self.maintenance.lookout,
+            before_begin=lambda _number: None,
+        )
+
+    def go_on(self, seconds: float, until: Callable[[], Any] = lambda: False) -> float:
+        """Turn for so long, or until it is so; return for how long."""
+        began = self.clock.now
+        while (now := self.clock.now) < began + seconds:
+            self.maintenance.run(now)
+            self.feeder.feed(now, self.maintenance.paused)
+            if until():
+                break
+            self.clock.now += max(0.001, min(self.feeder.until_next(now), self.maintenance.until_next(now)))
+        return self.clock.now - began
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """The statements that are run meanwhile, but for the control of transactions."""
+    found: list[str] = []
+    with CaptureQueriesContext(connection) as queries:
+        yield found
+    found += [query["sql"] for query in queries if not query["sql"].startswith(_TRANSACTION)]

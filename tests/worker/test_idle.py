@@ -1,0 +1,201 @@
+"""An idle worker asks one question; what it hears of it does at once. By a simulated clock: nobody waits here."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import DatabaseError, connection
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle import rescue, streams
+from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
+from django_dbqueue.models import Message, Queue, Worker
+from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.stats.counting import Counter
+from django_dbqueue.worker import maintenance as maintenance_module
+from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, Maintenance
+from django_dbqueue.worker.polling import FASTEST, LATELY, SHARE
+from tests.factories import QUEUE, done, held, stuck, waiting
+from tests.worker.clock import Clock, Turns, statements
+
+pytestmark = pytest.mark.django_db(transaction=True)
+NOTICED = 1.0
+"""Seconds within which an idle worker acts on what it can see."""
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    return Turns(Clock(monkeypatch))
+
+
+@pytest.fixture
+def idle(turns: Turns) -> Turns:
+    """Ten seconds without work have passed."""
+    turns.go_on(LATELY + 1)
+    return turns
+
+
+@pytest.mark.parametrize("beside", ["nothing", "delayed", "running", "finished", "others"])
+def test_an_idle_worker_asks_at_most_three_statements_in_two_seconds_and_only_reads(idle: Turns, beside: str) -> None:
+    {
+        "nothing": lambda: None,
+        "delayed": lambda: [waiting(delay=3_600, priority=each) for each in (-3, 0, 7)],
+        "running": lambda: [held(lease=3_600, priority=each) for each in (0, 7)],
+        "finished": done,
+        "others": lambda: waiting(queue="another"),
+    }[beside]()
+    while Counter("default").turn():  # what has ended is counted, which is work
+        pass
+    idle.go_on(5 * LOOK_EVERY)  # it hears of priorities, one at a look
+    with statements() as asked:
+        idle.go_on(62)
+    assert len(asked) <= 1.5 * 62
+    assert not [sql for sql in asked if not sql.startswith(("SELECT", "WITH RECURSIVE"))]
+    assert not [sql for sql in asked if "FOR UPDATE" in sql]
+
+
+def test_what_comes_to_an_idle_worker_is_claimed_within_a_second(idle: Turns) -> None:
+    for priority in (0, 5, -5):
+        message = waiting(priority=priority)
+        assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
+        [delivery] = idle.holding.take_back()
+        idle.holding.drop(delivery)
+        assert delivery.message.pk == message.pk
+        delivery.message.ack()
+        idle.go_on(LATELY + 1)
+
+
+def test_what_comes_soon_after_the_last_is_claimed_after_a_small_part_of_the_time_between(turns: Turns) -> None:
+    waiting()
+    turns.go_on(1, lambda: len(turns.holding))
+    for silence in (0.05, 0.2, 1.0, 5.0):
+        [delivery] = turns.holding.take_back()
+        turns.holding.drop(delivery)
+        delivery.message.ack()
+        turns.go_on(silence)
+        waiting()
+        assert turns.go_on(60, lambda: len(turns.holding)) <= max(FASTEST, 1.1 * silence / SHARE) + 0.01
+
+
+def test_a_notice_makes_it_look_at_once(idle: Turns) -> None:
+    waiting()
+    idle.feeder.hurry()
+    idle.feeder.feed(idle.clock.now, set())
+    assert len(idle.holding) == 1
+
+
+def test_a_message_that_is_due_later_is_claimed_within_a_second_of_its_time(idle: Turns) -> None:
+    message = waiting(delay=3_600)
+    idle.go_on(10)
+    assert len(idle.holding) == 0
+    Message.objects.filter(pk=message.pk).update(available_at=DbNow())
+    assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
+
+
+def test_a_pause_and_its_end_are_noticed_within_a_second(idle: Turns) -> None:
+    Queue.objects.pause(QUEUE)
+    assert idle.go_on(60, lambda: idle.maintenance.paused) <= NOTICED
+    waiting()
+    idle.go_on(30)
+    assert len(idle.holding) == 0
+    Queue.objects.resume(QUEUE)
+    assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
+
+
+def test_an_expired_lease_is_rescued_within_a_second_at_whatever_priority(idle: Turns) -> None:
+    for priority in (0, 9, -9, 3):
+        message = stuck(priority=priority, max_reads=1)
+        assert idle.go_on(60, lambda: not Message.objects.stuck().exists()) <= NOTICED
+        assert Message.objects.dead().filter(pk=message.pk).exists()
+
+
+def test_more_priorities_than_are_remembered_hide_no_message(idle: Turns) -> None:
+    for priority in range(40):
+        waiting(delay=3_600, priority=priority)
+    idle.go_on(60)
+    assert len(idle.holding) == 0
+    waiting(priority=50)
+    assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
+
+
+def test_what_fails_for_long_keeps_nothing_else_from_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def fail(*_: object) -> int:
+        raise DatabaseError("no")
+
+    stuck()
+    monkeypatch.setattr(rescue, "rescue", fail)
+    monkeypatch.setattr(streams, "requeue_expired", lambda *_: asked.append("streams"))
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    monkeypatch.setattr(type(maintenance.lookout), "saw_claims_given_up", True)
+    with pytest.raises(DatabaseError):
+        maintenance.run(0.0)
+    maintenance.run(0.1)
+    assert asked == ["streams"]
+
+
+# -- the dead are found soon ------------------------------------------------------------------------------------------
+
+with_sessions = pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite has no sessions, and nobody to judge")
+
+
+def worker_row(server: str, *, late_in: float) -> None:
+    moment = clock("default") + timedelta(seconds=late_in)
+    said = {"host": "h", "pid": 1, "queues": QUEUE, "threads": 1, "conn_id": 2**31, "beat_every": 1}
+    Worker.objects.create(id=7, server=server, late_at=moment, beat_at=moment - timedelta(seconds=1), **said)
+
+
+def here() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(dialect_of(connection).me().sql)
+        return str(cursor.fetchone()[1])
+
+
+@with_sessions
+@pytest.mark.parametrize(("late_in", "look"), [(0.3, LOOK_SOONER), (LOOK_EVERY + 60, LOOK_EVERY)])
+def test_who_will_be_late_is_looked_at_half_a_second_later_and_else_the_next_look_is_soon_enough(
+    late_in: float, look: float
+) -> None:
+    worker_row(here(), late_in=late_in)
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.run(0.0)
+    assert maintenance.until_next(0.0) == look
+
+
+@with_sessions
+def test_who_is_late_and_gone_is_looked_at_again_soon_and_until_he_is_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker_row(here(), late_in=-60)
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.run(0.0)
+    assert maintenance.until_next(0.0) == pytest.approx(LOOK_AGAIN)
+    monkeypatch.setattr("django_dbqueue.lifecycle.guardian.PERSISTS", 0.0)
+    maintenance.run(LOOK_AGAIN)
+    assert not Worker.objects.exists()
+    maintenance.run(2 * LOOK_AGAIN)
+    maintenance.run(2 * LOOK_AGAIN + LOOK_EVERY)
+    assert maintenance.until_next(2 * LOOK_AGAIN + LOOK_EVERY) == pytest.approx(LOOK_EVERY)
+
+
+@with_sessions
+def test_who_comes_back_is_suspected_no_more() -> None:
+    worker_row(here(), late_in=-60)
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.run(0.0)
+    Worker.objects.update(late_at=DbNow() + timedelta(seconds=60))
+    maintenance.run(LOOK_AGAIN)
+    assert maintenance.until_next(LOOK_AGAIN) == pytest.approx(LOOK_EVERY)
+
+
+def test_tidying_takes_no_lock_where_nothing_is_old(idle: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance_module, "TIDY_EVERY", 1.0)
+    done()
+    while Counter("default").turn():
+        pass
+    with statements() as asked:
+        idle.go_on(20)
+    assert not [sql for sql in asked if "mutex" in sql or "FOR UPDATE" in sql]
+    assert any("messageevent" in sql for sql in asked), "it has tidied"
