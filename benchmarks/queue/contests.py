@@ -25,6 +25,9 @@ CONTESTS: Final = {
     "drain-one": "draining:one_at_a_time",
     "drain-slow": "draining:slow",
     "backlog": "draining:backlog",
+    "pick-up": "picking_up:picking_up",
+    "notice": "enqueueing:noticed",
+    "idle": "idling:idling",
 }
 """By name: the module in this package, and its function that makes a contest, or several, of a Bench."""
 

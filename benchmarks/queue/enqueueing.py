@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from django.test import override_settings
+
 from benchmarks.queue import rivals
-from benchmarks.queue.bench import PADDING, QUEUE, TABLE
+from benchmarks.queue.bench import PADDING, QUEUE, SLOW_QUEUE, TABLE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.processes import together
+from benchmarks.queue.workers import worker
 from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue import conf
 from django_dbqueue.codecs import encode
@@ -31,27 +35,40 @@ def one_by_one(bench: Bench) -> list[Contest]:
 
 
 def _one_by_one(bench: Bench, producers: int) -> Contest:
-    each = bench.sizes.one_by_one // producers
-
-    def contestant(name: str, produce: Callable[..., float]) -> Contestant:
-        def measure() -> float:
-            return each * producers / max(together(producers, produce, bench.url, each))
-
-        return Contestant(
-            name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, (each + 1) * producers)
-        )
-
     return Contest(
         f"enqueue, {producers}",
         [
-            contestant(FLOOR, _insert),
-            contestant(QUEUES_OWN, _enqueue),
-            contestant(MODEL, _save),
-            *rivals.enqueueing(bench, each * producers, producers),
+            _producing(bench, FLOOR, producers, _insert),
+            _producing(bench, QUEUES_OWN, producers, _enqueue),
+            _producing(bench, MODEL, producers, _save),
+            *rivals.enqueueing(bench, bench.sizes.one_by_one // producers * producers, producers),
         ],
         [Target(QUEUES_OWN, FLOOR, at_least=0.6), *rivals.beats(bench, QUEUES_OWN, 1.3)],
         unit="messages/s",
     )
+
+
+def noticed(bench: Bench) -> list[Contest]:
+    """What NOTIFY costs four producers, where there is one, while a worker of another queue listens."""
+    if bench.database != "postgres":
+        return []
+    contestants = [
+        _producing(bench, QUEUES_OWN, 4, _enqueue, listened=True),
+        _producing(bench, "enqueue, NOTIFY off", 4, _enqueue_unnoticed, listened=True),
+    ]
+    return [Contest("enqueue, 4, noticed", contestants, unit="messages/s")]
+
+
+def _producing(
+    bench: Bench, name: str, producers: int, produce: Callable[..., float], *, listened: bool = False
+) -> Contestant:
+    each = bench.sizes.one_by_one // producers
+
+    def measure() -> float:
+        with worker(bench, "--queues", SLOW_QUEUE) if listened else nullcontext():
+            return each * producers / max(together(producers, produce, bench.url, each))
+
+    return Contestant(name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, (each + 1) * producers))
 
 
 def bulk(bench: Bench) -> Contest:
@@ -105,6 +122,11 @@ def _insert(begin: Callable[[], Any], url: str, rows: int) -> float:
 
 def _enqueue(begin: Callable[[], Any], _url: str, rows: int) -> float:
     return _timed(begin, rows, lambda payload: Message.objects.enqueue(payload, queue=QUEUE))
+
+
+def _enqueue_unnoticed(begin: Callable[[], Any], url: str, rows: int) -> float:
+    with override_settings(DBQUEUE={"NOTIFY": False}):
+        return _enqueue(begin, url, rows)
 
 
 def _save(begin: Callable[[], Any], _url: str, rows: int) -> float:

@@ -6,10 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.queue.probe import hit
+from benchmarks.queue.statements import trace_if_told
 from django_dbqueue import consumer
 
 if TYPE_CHECKING:
     from django_dbqueue.models import Message
+
+trace_if_told()
 
 
 @consumer("bench")

@@ -47,7 +47,9 @@ class RoomyMySQL(MySQL):
 
 class RoomyPostgres(Postgres):
     def command(self) -> list[str]:
-        return [*super().command(), "-c", "shared_buffers=1GB", "-c", "max_wal_size=1GB"]
+        roomy = ("shared_buffers=1GB", "max_wal_size=1GB")
+        counting = ("shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=none")  # until it is asked
+        return [*super().command(), *(word for each in (*roomy, *counting) for word in ("-c", each))]
 
 
 def parent(*, tmpfs: bool) -> Path:

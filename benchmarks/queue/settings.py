@@ -2,15 +2,18 @@
 
 DBQUEUE_BENCH_DATABASE  mariadb, mysql, postgres or sqlite
 DBQUEUE_BENCH_URL       the database, as a URL
+DBQUEUE_BENCH_SETTINGS  the setting DBQUEUE, as JSON; may be left out
 """
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Final
 
 import environ
 
+DBQUEUE_SETTINGS: Final = "DBQUEUE_BENCH_SETTINGS"
 _MYSQL: Final = {
     "charset": "utf8mb4",
     "init_command": "SET sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
@@ -30,6 +33,7 @@ DATABASES = {
     "default": environ.Env.db_url_config(os.environ["DBQUEUE_BENCH_URL"])
     | {"OPTIONS": _OPTIONS[os.environ["DBQUEUE_BENCH_DATABASE"]]}
 }
+DBQUEUE = json.loads(os.environ.get(DBQUEUE_SETTINGS, "{}"))
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
