@@ -13,7 +13,6 @@ from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.stats.counting import Counter
-from django_dbqueue.worker import maintenance as maintenance_module
 from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, Maintenance
 from django_dbqueue.worker.polling import FASTEST, LATELY, SHARE
 from tests.factories import QUEUE, done, held, stuck, waiting
@@ -189,7 +188,7 @@ def test_who_comes_back_is_suspected_no_more() -> None:
 
 
 def test_tidying_takes_no_lock_where_nothing_is_old(idle: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance_module, "TIDY_EVERY", 1.0)
+    monkeypatch.setattr(idle.maintenance, "_tidy_at", idle.clock.now + 1)
     monkeypatch.setattr(idle.maintenance, "_count_at", float("inf"))
     done()
     with statements() as asked:
