@@ -8,7 +8,7 @@ says what becomes of it. If it went meanwhile, the INSERT is tried again.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from django.db import IntegrityError, connections
 
@@ -17,13 +17,38 @@ from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
-from django_dbqueue.lifecycle.hydration import hydrate
+from django_dbqueue.lifecycle.hydration import hydrate, hydrate_all
 from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
 ON_CONFLICT = ("ignore", "update", "error")
+_SAID: Final = (
+    "id",
+    "queue",
+    "key",
+    "key_hash",
+    "live",
+    "priority",
+    "max_reads",
+    "lease_seconds",
+    "body",
+    "content_type",
+    "headers",
+)
+_FRESH: Final = {
+    "status": NEW,
+    "conn_id": None,
+    "worker_id": None,
+    "claim_token": None,
+    "read_count": 0,
+    "crashes": 0,
+    "claimed_at": None,
+    "finished_at": None,
+    "error": None,
+}
+"""What a new message knows of itself: what was said of it, in the order of the columns, and what is true of all."""
 TRIES = 20
 """How often a live row with our key may vanish between our INSERT and our look before we give up."""
 
@@ -102,32 +127,9 @@ def is_duplicate(error: IntegrityError) -> bool:
 
 def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> Any:
     """Make the message of what was written; what only the database knows (its times) is read when asked for."""
-    known = {
-        "id": message_id,
-        "queue": item.queue,
-        "key": item.key,
-        "key_hash": item.key_hash,
-        "live": None if item.key_hash is None else 1,
-        "status": NEW,
-        "conn_id": None,
-        "worker_id": None,
-        "claim_token": None,
-        "priority": item.priority,
-        "read_count": 0,
-        "max_reads": item.max_reads,
-        "crashes": 0,
-        "lease_seconds": item.lease_seconds,
-        "body": item.body,
-        "content_type": item.content_type,
-        "headers_text": item.headers,
-        "claimed_at": None,
-        "finished_at": None,
-        "error": None,
-    }
-    # from_db() hands out the values in the order of the model's fields, whatever the order of the names
-    names = [field.attname for field in model._meta.concrete_fields if field.attname in known]
-    message: Any = model.from_db(using, names, [known[name] for name in names])
-    message.outcome = "created"
+    row = (message_id, item.queue, item.key, item.key_hash, None if item.key_hash is None else 1, item.priority)
+    row = (*row, item.max_reads, item.lease_seconds, item.body, item.content_type, item.headers)
+    [message] = hydrate_all(model, using, [row], _SAID, **_FRESH, outcome="created")
     return message
 
 
