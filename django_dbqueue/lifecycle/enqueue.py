@@ -127,8 +127,9 @@ def is_duplicate(error: IntegrityError) -> bool:
 
 def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> Any:
     """Make the message of what was written; what only the database knows (its times) is read when asked for."""
-    row = (message_id, item.queue, item.key, item.key_hash, None if item.key_hash is None else 1, item.priority)
-    row = (*row, item.max_reads, item.lease_seconds, item.body, item.content_type, item.headers)
+    live = None if item.key_hash is None else 1
+    said = (item.priority, item.max_reads, item.lease_seconds, item.body, item.content_type, item.headers)
+    row = (message_id, item.queue, item.key, item.key_hash, live, *said)
     [message] = hydrate_all(model, using, [row], _SAID, **_FRESH, outcome="created")
     return message
 
