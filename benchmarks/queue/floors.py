@@ -36,6 +36,7 @@ class Floor:
         f"lease_seconds = {LEASE_SECONDS}"
     )
     use_primary_key = " FORCE INDEX (PRIMARY)"
+    behind = "(available_at = %s AND id > %s) OR (available_at > %s AND available_at <= UTC_TIMESTAMP(6))"
 
     def __init__(self, session: Any, queue: str) -> None:
         self.session = session
@@ -57,24 +58,27 @@ class Floor:
         """Take the first rows that are due, behind the last one taken; from the beginning once a second."""
         rows: Sequence[tuple[Any, ...]] = ()
         if self._mark and time.monotonic() - self._looked_at < RESCAN_SECONDS:
-            due, message_id = self._mark
-            behind = "(available_at = %s AND id > %s) OR (available_at > %s AND available_at <= UTC_TIMESTAMP(6))"
-            rows = self._lock(behind, (due, message_id, due), limit)
+            rows = self._take(self.behind, self.behind_params(*self._mark), limit, token)
         if not rows:
             self._looked_at = time.monotonic()
-            rows = self._lock("available_at <= UTC_TIMESTAMP(6)", (), limit)
+            rows = self._take(f"available_at <= {self.now}", (), limit, token)
         if rows:
             self._mark = (rows[-1][2], rows[-1][0])
-            self.cursor.execute(f"UPDATE {TABLE} SET {self.taken} WHERE id IN ({ids_of(rows)})", (token,))
         return rows
 
-    def _lock(self, due: str, params: tuple[Any, ...], limit: int) -> Sequence[tuple[Any, ...]]:
+    @staticmethod
+    def behind_params(due: Any, message_id: int) -> tuple[Any, ...]:
+        return due, message_id, due
+
+    def _take(self, due: str, params: tuple[Any, ...], limit: int, token: int) -> Sequence[tuple[Any, ...]]:
         self.cursor.execute(
             f"SELECT id, body, available_at FROM {TABLE} FORCE INDEX (dbqueue_claim) WHERE queue = %s AND status = 'n' "
             f"AND priority = 0 AND ({due}) ORDER BY available_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED",
             (self.queue, *params),
         )
         rows: Sequence[tuple[Any, ...]] = self.cursor.fetchall()
+        if rows:
+            self.cursor.execute(f"UPDATE {TABLE} SET {self.taken} WHERE id IN ({ids_of(rows)})", (token,))
         return rows
 
     def ack(self, rows: Sequence[tuple[Any, ...]], token: int) -> None:
@@ -109,15 +113,7 @@ class Floor:
 class PostgresFloor(Floor):
     now = "statement_timestamp()"
     use_primary_key = ""
-    take = f"""
-        WITH picked AS MATERIALIZED (
-            SELECT id FROM {TABLE} WHERE queue = %s AND status = 'n' AND priority = 0
-            AND available_at <= statement_timestamp() ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED
-        )
-        UPDATE {TABLE} AS m SET status = 'run', conn_id = pg_backend_pid(), claim_token = %s,
-            read_count = read_count + 1, claimed_at = statement_timestamp(), lease_seconds = {LEASE_SECONDS},
-            available_at = statement_timestamp() + interval '{LEASE_SECONDS} seconds'
-        FROM picked WHERE m.id = picked.id RETURNING m.id, m.body"""
+    behind = "(available_at, id) > (%s, %s) AND available_at <= statement_timestamp()"
 
     def insert_many(self, payloads: Sequence[Any]) -> None:
         self.cursor.execute(
@@ -125,10 +121,24 @@ class PostgresFloor(Floor):
             (self.queue, [json.dumps(one) for one in payloads]),
         )
 
-    def claim(self, limit: int, token: int) -> Sequence[tuple[Any, ...]]:
-        self.cursor.execute(self.take, (self.queue, limit, token))
-        rows: Sequence[tuple[Any, ...]] = self.cursor.fetchall()
-        return rows
+    @staticmethod
+    def behind_params(due: Any, message_id: int) -> tuple[Any, ...]:
+        return due, message_id
+
+    def _take(self, due: str, params: tuple[Any, ...], limit: int, token: int) -> Sequence[tuple[Any, ...]]:
+        self.cursor.execute(
+            f"""
+            WITH picked AS MATERIALIZED (
+                SELECT id, available_at FROM {TABLE} WHERE queue = %s AND status = 'n' AND priority = 0 AND {due}
+                ORDER BY available_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED
+            )
+            UPDATE {TABLE} AS m SET status = 'run', conn_id = pg_backend_pid(), claim_token = %s,
+                read_count = read_count + 1, claimed_at = statement_timestamp(), lease_seconds = {LEASE_SECONDS},
+                available_at = statement_timestamp() + interval '{LEASE_SECONDS} seconds'
+            FROM picked WHERE m.id = picked.id RETURNING m.id, m.body, picked.available_at""",
+            (self.queue, *params, token),
+        )
+        return sorted(self.cursor.fetchall(), key=lambda row: (row[2], row[0]))
 
 
 class SQLiteFloor(Floor):

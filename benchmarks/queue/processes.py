@@ -9,6 +9,7 @@ import sys
 import traceback
 from importlib import import_module
 from multiprocessing.connection import wait
+from threading import BrokenBarrierError
 from typing import TYPE_CHECKING, Any, Final
 
 import django
@@ -63,9 +64,11 @@ def _run(there: Connection, barrier: Any, module: str, name: str, arguments: tup
             django.setup()
         function = getattr(import_module(module), name)  # which may import models
         there.send((True, function(barrier.wait, *arguments)))
+    except BrokenBarrierError:
+        there.send((False, ""))  # another one has failed, and says why
     except Exception:
-        barrier.abort()
         there.send((False, traceback.format_exc()))
+        barrier.abort()
 
 
 def _results(pipes: list[Connection]) -> list[Any]:
@@ -76,6 +79,6 @@ def _results(pipes: list[Connection]) -> list[Any]:
                 good, found[each] = each.recv()
             except EOFError:
                 raise ChildFailed("a process ended without a result") from None
-            if not good:
+            if not good and found[each]:
                 raise ChildFailed(found[each])
     return [found[each] for each in pipes]
