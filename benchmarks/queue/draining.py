@@ -41,6 +41,7 @@ def _draining(bench: Bench, processes: int) -> Contest:
     targets = [
         Target(WORKER, FLOOR, _AT_LEAST[bench.database]),
         *rivals.beats(bench, WORKER, 9 if processes == 1 else 15),
+        *rivals.keeps_up(bench, WORKER, "graphile_worker"),
     ]
     return Contest(f"drain, {processes}", contestants, targets, UNIT)
 

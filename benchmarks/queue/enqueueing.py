@@ -95,7 +95,10 @@ def bulk(bench: Bench) -> Contest:
         contestant("the model's bulk_create", bulk_create),
         *rivals.enqueueing_in_bulk(bench, rows),
     ]
-    targets = [Target("enqueue_many", "raw multi-row insert", at_least=0.7)]
+    targets = [
+        Target("enqueue_many", "raw multi-row insert", at_least=0.7),
+        *rivals.keeps_up(bench, "enqueue_many", "graphile_worker", "pg_boss"),
+    ]
     return Contest("bulk", contestants, targets, unit="messages/s")
 
 

@@ -66,3 +66,9 @@ def beats(bench: Bench, contestant: str, at_least: float) -> Sequence[Target]:
     """The target against the best of those that are made for Django."""
     names = tuple(peer.name for peer in bench.peers if peer.profile.of_django)
     return [Target(contestant, names, at_least)] if names else []
+
+
+def keeps_up(bench: Bench, contestant: str, *names: str) -> Sequence[Target]:
+    """The target not to be behind the best of these peers, where they take part."""
+    present = tuple(peer.name for peer in bench.peers if peer.name in names)
+    return [Target(contestant, present, 1)] if present else []

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, made when it is first asked for, and again when its pins or Python change."""
+"""An environment for each peer, made when it is first asked for, and again when its pins or its interpreter change."""
 
 from __future__ import annotations
 
@@ -8,40 +8,77 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tests.servers.private import ServerError
+from tests.servers.private import ServerError, needed_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-ROOT = Path(__file__).resolve().parents[3]
-_HOME = ROOT / ".venv-bench"
-_REQUIREMENTS = Path(__file__).with_name("requirements")
-_STAMP = "installed"
+ROOT: Final = Path(__file__).resolve().parents[3]
+_HOME: Final = ROOT / ".venv-bench"
+_HERE: Final = Path(__file__).parent
+_STAMP: Final = "installed"
 
 
-def python_of(peer: str) -> Path:
-    """The interpreter that has the peer's packages. Raises ServerError with what helps when it can't be had."""
-    pins = _REQUIREMENTS / f"{peer}.txt"
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """How a peer's processes are started: `child.py` or `child.mjs`, which has the peer's packages at hand."""
+
+    command: tuple[str, ...]
+    variables: dict[str, str]
+
+
+def environment_of(peer: str) -> Environment:
+    """Raises ServerError with what helps when the peer can't be had."""
+    pins = _HERE / "requirements" / f"{peer}.json"
+    if pins.exists():
+        return _of_node(peer, pins)
+    return _of_python(peer, pins.with_suffix(".txt"))
+
+
+def _of_python(peer: str, pins: Path) -> Environment:
+    def install(place: Path) -> None:
+        _run(peer, [sys.executable, "-m", "venv", str(place)], "On Debian: apt-get install python3-venv")
+        pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        _run(peer, [*pip, "--requirement", str(pins)], "Is the package index within reach?")
+
+    place = _installed(peer, pins, sys.version, install)
+    return Environment((str(place / "bin/python"), "-m", "benchmarks.queue.peers.child", peer), {})
+
+
+def _of_node(peer: str, pins: Path) -> Environment:
+    node, npm = (needed_program(program, package="nodejs npm") for program in ("node", "npm"))
+
+    def install(place: Path) -> None:
+        place.mkdir()
+        shutil.copy(pins, place / "package.json")
+        quietly = ["--no-audit", "--no-fund", "--loglevel=error", f"--prefix={place}"]
+        _run(peer, [npm, "install", *quietly], "Is the package registry within reach?")
+
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    place = _installed(peer, pins, version, install)
+    return Environment((node, str(_HERE / "child.mjs"), peer), {"DBQUEUE_BENCH_MODULES": str(place / "package.json")})
+
+
+def _installed(peer: str, pins: Path, interpreter: str, install: Callable[[Path], None]) -> Path:
+    """Another run in the same checkout waits until this one has installed."""
     place = _HOME / peer
-    wanted = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()
+    wanted = hashlib.sha256(pins.read_bytes() + interpreter.encode()).hexdigest()
     with _alone(peer):
         stamp = place / _STAMP
         if not stamp.exists() or stamp.read_text() != wanted:
             print(f"{peer}: installing what {pins.relative_to(ROOT)} pins", file=sys.stderr, flush=True)
             shutil.rmtree(place, ignore_errors=True)
-            _run(peer, [sys.executable, "-m", "venv", str(place)], "On Debian: apt-get install python3-venv")
-            pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            _run(peer, [*pip, "--requirement", str(pins)], "Is the package index within reach?")
+            install(place)
             stamp.write_text(wanted)
-    return place / "bin/python"
+    return place
 
 
 @contextmanager
 def _alone(peer: str) -> Iterator[None]:
-    """Another run in the same checkout waits until this one has installed."""
     _HOME.mkdir(exist_ok=True)
     with (_HOME / f"{peer}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.queue import probe
 from benchmarks.queue.peers.databases import own_place, tidied
-from benchmarks.queue.peers.environments import python_of
+from benchmarks.queue.peers.environments import environment_of
 from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.redis import Redis
 from benchmarks.queue.peers.roster import PEERS
@@ -21,6 +21,8 @@ from tests.servers.private import needed_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from benchmarks.queue.peers.environments import Environment
 
 _DJANGOS_OWN: Final = "DJANGO_SETTINGS_MODULE"
 
@@ -47,9 +49,9 @@ class Peer:
         self.profile = PEERS[name]
         self._server = server
         self._directory = directory
-        self._python = python_of(name)
         if self.profile.on_redis:
             needed_program("redis-server", package=Redis.package)
+        self._environment = environment_of(name)
 
     def enqueue_one(self, messages: int, producers: int = 1) -> float:
         """Messages per second, from when all producers are warm until the last one is done; each sends its share."""
@@ -107,7 +109,7 @@ class Peer:
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dbqueue-peer-")))
             place = stack.enter_context(own_place(self.profile, self.name, self._server, self._directory))
-            run = stack.enter_context(_Measurement(self.name, self._python, place, home))
+            run = stack.enter_context(_Measurement(self._environment, place, home))
             run.ask("set_up")
             yield run
 
@@ -115,14 +117,14 @@ class Peer:
 class _Measurement(ExitStack):
     """The processes of one measurement, which end with its block."""
 
-    def __init__(self, peer: str, python: Path, place: str, home: Path) -> None:
+    def __init__(self, environment: Environment, place: str, home: Path) -> None:
         super().__init__()
         self.place = place
         self.probe = Probe(home / "probe")
         self._home = home
-        self._command = [str(python), "-m", "benchmarks.queue.peers.child", peer]
+        self._command = environment.command
         self._environ = {name: value for name, value in os.environ.items() if name != _DJANGOS_OWN}
-        self._environ |= {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+        self._environ |= environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
 
     def start(self, operation: str, *numbers: float) -> Child:
         command = [*self._command, operation, *map(str, numbers)]

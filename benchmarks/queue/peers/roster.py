@@ -21,10 +21,13 @@ class Profile:
     """It enqueues through Django's connection, so that a message commits with what the caller wrote beside it."""
 
 
+_POSTGRES: Final = frozenset({"postgres"})
 PEERS: Final = {
     "django_tasks_db": Profile(drain=2_000, of_django=True),
     "django_q2": Profile(drain=4_000, of_django=True),
     "huey": Profile(drain=3_000),
-    "procrastinate": Profile(drain=3_000, databases=frozenset({"postgres"}), bulk=True),
+    "procrastinate": Profile(drain=3_000, databases=_POSTGRES, bulk=True),
+    "graphile_worker": Profile(drain=60_000, databases=_POSTGRES, bulk=True),
+    "pg_boss": Profile(drain=20_000, databases=_POSTGRES, bulk=True),
     "celery": Profile(drain=5_000, on_redis=True),
 }
