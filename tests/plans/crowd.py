@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from django.db import connection
+from django.db import connection, connections
 
 from django_dbqueue import Envelope
 from django_dbqueue.databases import dialect_of
@@ -16,6 +17,7 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from django.db.backends.base.base import BaseDatabaseWrapper
     from django.db.models import Model
     from pytest_django import DjangoDbBlocker
 
@@ -28,21 +30,24 @@ KEY = "k0"
 """Of a ready row, and of every done one before it."""
 WORKER = 77
 TOKEN = 99
+AT_ONCE = 1_000_000
+"""Rows of one INSERT."""
 
 
 def fill(*, done: int, delayed: int, stuck: int, dead: int, backlog: int, queues: int) -> None:
     """Done and dead ones; delayed at a higher priority; running beyond their lease, and within it; ready."""
     dialect = dialect_of(connection)
+    insert = partial(insert_messages, connection)
     day, hash_of_key = "-86400 + n * 0.0001", f"'{key_hash(QUEUE, KEY)}'"
     run = f"{TOKEN}, {WORKER}, {dialect.now}"
-    _insert(dialect, done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=dialect.now)
-    _insert(dialect, dead, f"'{QUEUE}'", NEW, 0, None, finished=dialect.now)
-    _insert(dialect, delayed, f"'{QUEUE}'", NEW, 9, "3600 + n * 0.01")
-    _insert(dialect, stuck, f"'{QUEUE}'", RUNNING, 0, "-3600 + n * 0.001", claim=run)
-    _insert(dialect, stuck, f"'{QUEUE}'", RUNNING, 0, "3600 + n * 0.001", claim=run)
-    _insert(dialect, stuck, f"'{QUEUE}'", RUNNING, 9, "3600 + n * 0.001", claim=run)
-    _insert(dialect, backlog, f"'{BACKLOG}'", NEW, 0, "-60")  # all due in one moment
-    _insert(dialect, queues, _name(dialect), NEW, 0, "-60")
+    insert(done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=dialect.now)
+    insert(dead, f"'{QUEUE}'", NEW, 0, None, finished=dialect.now)
+    insert(delayed, f"'{QUEUE}'", NEW, 9, "3600 + n * 0.01")
+    insert(stuck, f"'{QUEUE}'", RUNNING, 0, "-3600 + n * 0.001", claim=run)
+    insert(stuck, f"'{QUEUE}'", RUNNING, 0, "3600 + n * 0.001", claim=run)
+    insert(stuck, f"'{QUEUE}'", RUNNING, 9, "3600 + n * 0.001", claim=run)
+    insert(backlog, f"'{BACKLOG}'", NEW, 0, "-60")  # all due in one moment
+    insert(queues, _name(dialect), NEW, 0, "-60")
     Message.objects.enqueue_many([Envelope(n, key=f"k{n}") for n in range(READY)], queue=QUEUE)
 
 
@@ -52,12 +57,12 @@ def empty() -> None:
         cursor.execute(f"{verb} {Message._meta.db_table}")
 
 
-def gather_statistics(*models: type[Model]) -> None:
+def gather_statistics(*models: type[Model], using: str = "default") -> None:
     """As the server's own housekeeping does after a while; for messages, if no table is named."""
-    how = {"mysql": "ANALYZE TABLE {}", "postgresql": "VACUUM ANALYZE {}", "sqlite": "ANALYZE {}"}[connection.vendor]
-    with connection.cursor() as cursor:
+    how = {"mysql": "ANALYZE TABLE {}", "postgresql": "VACUUM ANALYZE {}", "sqlite": "ANALYZE {}"}
+    with connections[using].cursor() as cursor:
         for model in models or (Message,):
-            cursor.execute(how.format(model._meta.db_table))
+            cursor.execute(how[connections[using].vendor].format(model._meta.db_table))
             if cursor.description:
                 cursor.fetchall()
 
@@ -88,8 +93,8 @@ def _name(dialect: Dialect) -> str:
     return "CONCAT('q', n)" if dialect.quote == "`" else "'q' || n"
 
 
-def _insert(
-    dialect: Dialect,
+def insert_messages(
+    into: BaseDatabaseWrapper,
     count: int,
     queue: str,
     status: str,
@@ -101,18 +106,20 @@ def _insert(
     claim: str = "NULL, NULL, NULL",
 ) -> None:
     """Rows n = 0 … count − 1, ``seconds`` (SQL of n) from now; the other arguments are SQL, too."""
+    dialect = dialect_of(into)
     available = "NULL" if seconds is None else dialect.plus(dialect.now, seconds)
-    with connection.cursor() as cursor:
-        if connection.vendor == "mysql":
+    with into.cursor() as cursor:
+        if into.vendor == "mysql":
             cursor.execute("SET SESSION sql_log_bin = 0")
-        cursor.execute(
-            f"INSERT INTO {dialect.message} (queue, status, priority, available_at, key_hash, finished_at, "
-            "claim_token, worker_id, claimed_at, body) "
-            "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
-            "numbers (n) AS (SELECT a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b) "
-            f"SELECT {queue}, '{status}', {priority}, {available}, {key}, {finished}, {claim}, '1' "
-            f"FROM numbers WHERE n < {count}",
-            (),
-        )
-        if connection.vendor == "mysql":
+        for first in range(0, count, AT_ONCE):
+            cursor.execute(
+                f"INSERT INTO {dialect.message} (queue, status, priority, available_at, key_hash, finished_at, "
+                "claim_token, worker_id, claimed_at, body) "
+                "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
+                f"numbers (n) AS (SELECT {first} + a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b) "
+                f"SELECT {queue}, '{status}', {priority}, {available}, {key}, {finished}, {claim}, '1' "
+                f"FROM numbers WHERE n < {count}",
+                (),
+            )
+        if into.vendor == "mysql":
             cursor.execute("SET SESSION sql_log_bin = 1")
