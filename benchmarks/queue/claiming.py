@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.queue.bench import Bench
 
 BATCH_SIZE: Final = 100
-LOOKS: Final = 21
+LOOKS: Final = 11
 """A figure is the median of so many, each rolled back: the table stays as it is."""
 SMALL: Final = "1k ready"
 FEW_LEASES: Final = "1k leases expired"
@@ -110,7 +110,7 @@ OLD_VIEW: Final = "beside an old read view"
 VIEW_AT_MOST: Final = 2.0
 
 
-def under_a_view(bench: Bench) -> Iterator[Contest]:
+def beside_a_read_view(bench: Bench) -> Iterator[Contest]:
     """Claims after a churn of claims and acks, each in a transaction of its own, with looks from the beginning."""
     churn = 10_000 if bench.quick else 100_000
     seconds = 1.0 if bench.quick else 5.0

@@ -28,6 +28,8 @@ CONTESTS: Final = {
     "pick-up": "picking_up:picking_up",
     "notice": "enqueueing:noticed",
     "idle": "idling:idling",
+    "claim": "claiming:beside_others",
+    "view": "claiming:beside_a_read_view",
 }
 """By name: the module in this package, and its function that makes a contest, or several, of a Bench."""
 
@@ -95,7 +97,8 @@ def _set_up_django(order: Order) -> None:
     call_command("migrate", verbosity=0)
 
 
-def _made(name: str, bench: Any) -> list[Contest]:
+def _made(name: str, bench: Any) -> Iterable[Contest]:
+    """One at a time: what several share may stand for as long as they are asked for."""
     module, function = CONTESTS[name].split(":")
-    made = getattr(import_module(f"benchmarks.queue.{module}"), function)(bench)
-    return [made] if isinstance(made, Contest) else list(made)
+    made: Contest | Iterable[Contest] = getattr(import_module(f"benchmarks.queue.{module}"), function)(bench)
+    return [made] if isinstance(made, Contest) else made

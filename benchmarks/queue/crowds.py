@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from django.core.management import call_command
 from django.db import connections
 
 from benchmarks.queue.bench import QUEUE
@@ -79,23 +78,16 @@ def standing(bench: Bench, wanted: Sequence[Crowd]) -> Iterator[dict[str, str]]:
 @contextmanager
 def _database(alias: str) -> Iterator[str]:
     """A database beside the default one, with the queue's tables."""
-    default = connections["default"]
-    settings = deepcopy(default.settings_dict)
-    settings["NAME"] = f"{settings['NAME']}_{alias}"
-    quoted = default.ops.quote_name(settings["NAME"])
-    is_file = default.vendor == "sqlite"
-    if not is_file:
-        with default.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {quoted}")
+    settings = deepcopy(connections["default"].settings_dict)
+    settings["TEST"]["NAME"] = f"{settings['NAME']}_{alias}"
     connections.settings[alias] = settings
+    made = connections[alias]
+    made.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
-        call_command("migrate", database=alias, verbosity=0)
         yield alias
     finally:
-        connections[alias].close()
-        if not is_file:
-            with default.cursor() as cursor:
-                cursor.execute(f"DROP DATABASE {quoted}")
+        made.creation.destroy_test_db("", verbosity=0)
+        del connections[alias], connections.settings[alias]
 
 
 def _insert(alias: str, rows: Rows) -> None:

@@ -30,7 +30,7 @@ KEY = "k0"
 """Of a ready row, and of every done one before it."""
 WORKER = 77
 TOKEN = 99
-AT_ONCE = 1_000_000
+AT_ONCE = 100_000
 """Rows of one INSERT."""
 
 
@@ -105,7 +105,7 @@ def insert_messages(
     finished: str = "NULL",
     claim: str = "NULL, NULL, NULL",
 ) -> None:
-    """Rows n = 0 … count − 1, ``seconds`` (SQL of n) from now; the other arguments are SQL, too."""
+    """Rows n = 0 … count − 1, in this order, ``seconds`` (SQL of n) from now; the other arguments are SQL, too."""
     dialect = dialect_of(into)
     available = "NULL" if seconds is None else dialect.plus(dialect.now, seconds)
     with into.cursor() as cursor:
@@ -116,9 +116,9 @@ def insert_messages(
                 f"INSERT INTO {dialect.message} (queue, status, priority, available_at, key_hash, finished_at, "
                 "claim_token, worker_id, claimed_at, body) "
                 "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
-                f"numbers (n) AS (SELECT {first} + a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b) "
+                f"numbers (n) AS (SELECT {first} + a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b WHERE a.i < 100) "
                 f"SELECT {queue}, '{status}', {priority}, {available}, {key}, {finished}, {claim}, '1' "
-                f"FROM numbers WHERE n < {count}",
+                f"FROM numbers WHERE n < {count} ORDER BY numbers.n",
                 (),
             )
         if into.vendor == "mysql":
