@@ -33,6 +33,10 @@ _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
+DEAR = 0.02
+"""Seconds that a look may take for the next one to come as soon as a claim comes back short."""
+MARKS_KEPT = 8
+"""The marks of so many priorities outlast a look that was dear and found nothing there."""
 SPENT_BEFORE = (
     "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
 )
@@ -59,7 +63,8 @@ class Claimer:
     Claimed rows stay as delete-marked index entries until the server purges them, and a locking read walks
     them all; so a range starts behind the last row claimed (the low-water mark). Rows that came in below it (late
     commits, retries, releases) are found by a look from the beginning: whenever a claim comes back short, and
-    once a second otherwise, but never for more than a twentieth of the time.
+    once a second otherwise, but never for more than a twentieth of the time where looks are dear. They are while an
+    old transaction keeps the server from purging; what comes in then is found behind the marks.
     """
 
     model: MessageType
@@ -71,9 +76,10 @@ class Claimer:
     _marks: dict[int, tuple[Any, int]] = field(default_factory=dict)
     _priorities: list[int] = field(default_factory=list)
     _look_again_at: float = 0.0
+    _look_not_before: float = 0.0
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
-        """Return up to ``limit`` claimed messages, in order; a short list says that no more was due and visible."""
+        """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due."""
         messages: list[Any] = []
         while True:
             ask = partial(self._claim, limit - len(messages), lease, max_reads)
@@ -87,17 +93,20 @@ class Claimer:
     def _claim(self, limit: int, lease: float, max_reads: int) -> tuple[list[Any], list[Any]]:
         """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
         began = time.monotonic()
-        from_beginning = began >= self._look_again_at
-        self.saw_all = from_beginning
-        if from_beginning:
-            self._marks.clear()
+        self.saw_all = began >= self._look_again_at
+        if self.saw_all:
             self._priorities = priorities_in_use(self.using, self.queue, NEW)
-        if not self._priorities:
-            self._look_again_at = 0.0
-            return [], []
+        marks = {} if self.saw_all else dict(self._marks)
+        messages, spent = self._take(limit, lease, max_reads, marks) if self._priorities else ([], [])
+        self._remember(marks, began, is_full=len(messages) == limit)
+        return [message for message in messages if message not in spent] if spent else messages, spent
+
+    def _take(
+        self, limit: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]]
+    ) -> tuple[list[Any], list[Any]]:
+        """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
         messages: list[Any] = []
-        marks = dict(self._marks)
         with short_transaction(self.using):
             for priority in self._priorities:
                 if len(messages) < limit:
@@ -108,13 +117,28 @@ class Claimer:
                 settle_claims(
                     self.using, blamed(self.using, change, [self.queue]), [message.claim for message in spent]
                 )
-        self._marks = marks
-        if len(messages) < limit:
-            self._look_again_at = 0.0
-        elif from_beginning:
+        return messages, spent
+
+    def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:
+        """Keep the marks, and when to look from the beginning again."""
+        if self.saw_all:
             cost = time.monotonic() - began
-            self._look_again_at = began + max(RESCAN_SECONDS, RESCAN_SHARE * cost)
-        return [message for message in messages if message not in spent] if spent else messages, spent
+            is_dear = cost > DEAR
+            self._look_not_before = began + RESCAN_SHARE * cost if is_dear else 0.0
+            self._look_again_at = max(self._look_not_before, began + RESCAN_SECONDS)
+            if is_dear and not is_full:
+                marks = self._furthest(marks)
+                self._priorities = sorted({*self._priorities, *marks}, reverse=True)
+        self._marks = marks
+        if not is_full:
+            self._look_again_at = self._look_not_before if self._priorities else 0.0
+
+    def _furthest(self, marks: dict[int, tuple[Any, int]]) -> dict[int, tuple[Any, int]]:
+        """Return these marks of a look that saw all, or the older ones where those are further on, or alone."""
+        furthest = dict(self._marks)
+        for priority, mark in marks.items():
+            furthest[priority] = max(mark, furthest.pop(priority, mark))
+        return dict(list(furthest.items())[-MARKS_KEPT:])
 
     def _claim_range(
         self,

@@ -115,13 +115,13 @@ class Verbs:
         seconds = options.lease if lease is None else check_seconds("lease", lease)
         if apps.get_model("django_dbqueue", "Queue").objects.using(alias).filter(pk=queue, is_paused=True).exists():
             return []
-        claimer = Claimer(self.model, alias, queue)
-        messages = claimer.claim(limit, lease=seconds, max_reads=options.max_reads)
+        messages = Claimer(self.model, alias, queue).claim(limit, lease=seconds, max_reads=options.max_reads)
         if len(messages) == limit:
             return messages
         mine = messages[0].claim_token if messages else None
         if rescue.rescue(self.model, alias, [queue], limit=limit, but_token=mine):
-            messages += claimer.claim(limit - len(messages), lease=seconds, max_reads=options.max_reads)
+            rest = limit - len(messages)
+            messages += Claimer(self.model, alias, queue).claim(rest, lease=seconds, max_reads=options.max_reads)
         return messages
 
     def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:

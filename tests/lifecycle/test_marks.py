@@ -1,0 +1,138 @@
+"""Where a claimer begins: behind what it claimed last, or, as often as that is cheap enough, at the beginning."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.lifecycle import claim as claiming
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.models import Message
+
+pytestmark = pytest.mark.django_db
+SHARE = claiming.RESCAN_SHARE
+
+
+class Clock:
+    """Stands still, but for the seconds that each look at it takes."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.step = 0.0
+
+    def monotonic(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(claiming, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def claimer() -> Claimer:
+    return Claimer(Message, "default", "default")
+
+
+def claim(claimer: Claimer, limit: int = 10) -> list[object]:
+    return [message.payload for message in claimer.claim(limit, lease=60.0, max_reads=5)]
+
+
+def give_back_one(claimer: Claimer, clock: Clock) -> None:
+    """Claim two, in a look that takes a second and comes back short, and release the first."""
+    clock.step = 1.0
+    Message.objects.enqueue_many(["first", "second"])
+    first, _second = claimer.claim(10, lease=60.0, max_reads=5)
+    clock.step = 0.0
+    first.release()
+
+
+@pytest.mark.usefixtures("clock")
+def test_after_a_short_claim_the_next_one_sees_all_where_looks_are_cheap(claimer: Claimer) -> None:
+    Message.objects.enqueue_many(["first", "second"])
+    first, _second = claimer.claim(10, lease=60.0, max_reads=5)
+    first.release()
+    assert claim(claimer) == ["first"]
+    assert claimer.saw_all
+
+
+def test_a_look_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
+    give_back_one(claimer, clock)
+    # SQLite takes no mark: nothing lies before one but what is ready
+    assert claim(claimer) == (["first"] if connection.vendor == "sqlite" else [])
+    assert not claimer.saw_all
+
+
+def test_what_lies_before_the_mark_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
+    give_back_one(claimer, clock)
+    clock.now += SHARE + 1
+    assert claim(claimer) == ["first"]
+    assert claimer.saw_all
+
+
+def test_what_comes_in_meanwhile_is_found_at_once(claimer: Claimer, clock: Clock) -> None:
+    give_back_one(claimer, clock)
+    Message.objects.enqueue("third")
+    assert "third" in claim(claimer)
+    assert not claimer.saw_all
+
+
+def test_a_priority_that_has_run_empty_is_still_asked_after_a_dear_look_that_found_nothing(
+    claimer: Claimer, clock: Clock
+) -> None:
+    clock.step = 1.0
+    Message.objects.enqueue("first", priority=5)
+    assert claim(claimer) == ["first"]
+    clock.now += SHARE + 1
+    assert claim(claimer) == []
+    assert claimer.saw_all
+    clock.step = 0.0
+    Message.objects.enqueue("second", priority=5)
+    assert claim(claimer) == ["second"]
+    assert not claimer.saw_all
+
+
+def test_a_priority_that_was_never_seen_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
+    give_back_one(claimer, clock)
+    Message.objects.enqueue("urgent", priority=9)
+    assert "urgent" not in claim(claimer)
+    clock.now += SHARE + 1
+    assert "urgent" in claim(claimer)
+
+
+def test_who_knows_no_priority_looks_each_time(claimer: Claimer, clock: Clock) -> None:
+    clock.step = 1.0
+    assert claim(claimer) == []
+    Message.objects.enqueue("first")
+    assert claim(claimer) == ["first"]
+    assert claimer.saw_all
+
+
+def test_a_mark_never_goes_back_when_a_look_saw_all(claimer: Claimer, clock: Clock) -> None:
+    give_back_one(claimer, clock)
+    clock.now += SHARE + 1
+    clock.step = 1.0
+    furthest = dict(claimer._marks)
+    assert claim(claimer) == ["first"]
+    assert claimer._marks == furthest
+
+
+def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> None:
+    clock.step = 1.0
+    for priority in range(claiming.MARKS_KEPT + 3):
+        Message.objects.enqueue(priority, priority=priority)
+        clock.now += SHARE + 1
+        assert claim(claimer) == [priority]
+    clock.now += SHARE + 1
+    assert claim(claimer) == []
+    assert sorted(claimer._marks) == list(range(3, claiming.MARKS_KEPT + 3))
+
+
+def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was(clock: Clock) -> None:
+    Message.objects.enqueue_many(["first", "second"])
+    Message.objects.claim(1, lease=0)
+    clock.step = 1.0
+    assert [message.payload for message in Message.objects.claim(2)] == ["second", "first"]
