@@ -6,12 +6,12 @@ import statistics
 import time
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connections, transaction
 
 from benchmarks.queue.bench import QUEUE
-from benchmarks.queue.crowds import Crowd, Rows, crowds, standing
+from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, standing
 from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.rescue import BATCH, rescue
@@ -37,10 +37,10 @@ LEASE: Final = 600.0
 def beside_others(bench: Bench) -> Iterator[Contest]:
     """Claims of a hundred, rescues and acks in tables that stand side by side."""
     with standing(bench, crowds(20_000 if bench.quick else 1_000_000)) as aliases:
-        yield _contest("claim of 100, from the beginning", aliases, _first_claim, list(aliases), SMALL)
-        yield _contest("claim of 100, behind the mark", aliases, _next_claim, list(aliases), SMALL)
-        yield _contest(f"ack of {MAX_IDS}", aliases, _ack, list(aliases), SMALL)
-        yield _contest(f"rescue of {BATCH}", aliases, _rescue, [FEW_LEASES, MANY_LEASES], FEW_LEASES)
+        yield _contest("claim", aliases, _first_claim, list(aliases), SMALL)
+        yield _contest("claim, marked", aliases, _next_claim, list(aliases), SMALL)
+        yield _contest("ack", aliases, _ack, list(aliases), SMALL)
+        yield _contest("rescue", aliases, _rescue, [FEW_LEASES, MANY_LEASES], FEW_LEASES)
 
 
 def _contest(
@@ -72,17 +72,16 @@ def _next_claim(alias: str) -> float:
     claimer = Claimer(Message, alias, QUEUE)
     _claim(claimer)
     figure = _claim(claimer)
-    assert not claimer.saw_all
+    if claimer.saw_all:
+        raise AssertionError("the second claim has looked from the beginning")
     return figure
 
 
 def _claim(claimer: Claimer) -> float:
-    began = time.perf_counter()
-    messages = claimer.claim(BATCH_SIZE, lease=LEASE, max_reads=3)
-    seconds = time.perf_counter() - began
+    figure, messages = _timed(claimer)
     if len(messages) != BATCH_SIZE:
         raise AssertionError(f"claimed {len(messages)}, not {BATCH_SIZE}")
-    return 1000 * seconds
+    return figure
 
 
 def _ack(alias: str) -> float:
@@ -106,21 +105,43 @@ def _rescue(alias: str) -> float:
 
 
 QUIET: Final = "no other session"
+BACKLOG: Final = "a backlog"
 OLD_VIEW: Final = "beside an old read view"
 VIEW_AT_MOST: Final = 2.0
 
 
-def beside_a_read_view(bench: Bench) -> Iterator[Contest]:
+def beside_a_read_view(bench: Bench) -> list[Contest]:
     """Claims after a churn of claims and acks, each in a transaction of its own, with looks from the beginning."""
     churn = 10_000 if bench.quick else 100_000
     seconds = 1.0 if bench.quick else 5.0
+    backlog = Rows(4 * churn, seconds="-60 + n * 0.00001")
 
-    def contestant(name: str, *, held: bool) -> Contestant:
-        return Contestant(name, measure=partial(_churned, bench, churn, seconds, held=held))
+    def from_backlog(claimer: Claimer) -> list[float]:
+        return _work(claimer, 2 * churn // BATCH_SIZE, seconds)
 
-    yield Contest(
-        f"claim of 100 after a churn of {churn:,}",
-        [contestant(QUIET, held=False), contestant(OLD_VIEW, held=True)],
+    def trickling(claimer: Claimer) -> list[float]:
+        _work(claimer, 4 * churn // BATCH_SIZE, 600)
+        return _wait(claimer, seconds)
+
+    return [
+        _under_a_view(bench, "view", backlog, churn, from_backlog),
+        _under_a_view(bench, "view, trickle", Rows(churn - READY), 0, trickling),
+    ]
+
+
+def _under_a_view(bench: Bench, name: str, rows: Rows, churn: int, claims: Callable[[Claimer], list[float]]) -> Contest:
+    def measure(*, held: bool) -> float:
+        """The mean, not the median, of the claims of some seconds: what looks from the beginning cost counts too."""
+        with standing(bench, [Crowd(BACKLOG, [rows])]) as aliases:
+            alias = aliases[BACKLOG]
+            claimer = Claimer(Message, alias, QUEUE)
+            with _read_view(alias) if held else nullcontext():
+                _work(claimer, churn // BATCH_SIZE, 600)
+                return statistics.fmean(claims(claimer))
+
+    return Contest(
+        name,
+        [Contestant(title, measure=partial(measure, held=title == OLD_VIEW)) for title in (QUIET, OLD_VIEW)],
         [Target(OLD_VIEW, QUIET, at_most=VIEW_AT_MOST)],
         unit="ms",
         rounds=3,
@@ -128,27 +149,37 @@ def beside_a_read_view(bench: Bench) -> Iterator[Contest]:
     )
 
 
-def _churned(bench: Bench, churn: int, seconds: float, *, held: bool) -> float:
-    """The mean, not the median, of the claims that a worker makes in so many seconds: a look a second counts too."""
-    with standing(bench, [Crowd("", [Rows(4 * churn, seconds="-60 + n * 0.00001")])]) as aliases:
-        alias = aliases[""]
-        claimer = Claimer(Message, alias, QUEUE)
-        with _read_view(alias) if held else nullcontext():
-            _work(claimer, churn // BATCH_SIZE, 600)
-            return statistics.fmean(_work(claimer, 2 * churn // BATCH_SIZE, seconds))
-
-
 def _work(claimer: Claimer, most: int, seconds: float) -> list[float]:
-    """What the claims took, in ms, of a worker that does nothing but claim and ack."""
+    """What the claims took, in ms, of a worker that does nothing but claim and ack, until nothing is left."""
     figures = []
     end = time.perf_counter() + seconds
     while len(figures) < most and time.perf_counter() < end:
-        began = time.perf_counter()
-        messages = claimer.claim(BATCH_SIZE, lease=LEASE, max_reads=3)
-        figures.append(1000 * (time.perf_counter() - began))
-        assert len(messages) == BATCH_SIZE
+        figure, messages = _timed(claimer)
+        if not messages:
+            break
+        figures.append(figure)
         ack_claims(claimer.using, {message.claim: QUEUE for message in messages})
     return figures
+
+
+def _wait(claimer: Claimer, seconds: float) -> list[float]:
+    """The same of a worker that keeps up: each message is there alone."""
+    figures = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        Message.objects.enqueue(1, queue=QUEUE, using=claimer.using)
+        figure, messages = _timed(claimer)
+        if len(messages) != 1:
+            raise AssertionError(f"claimed {len(messages)}, not the one that came in")
+        figures.append(figure)
+        ack_claims(claimer.using, {message.claim: QUEUE for message in messages})
+    return figures
+
+
+def _timed(claimer: Claimer) -> tuple[float, list[Any]]:
+    began = time.perf_counter()
+    messages = claimer.claim(BATCH_SIZE, lease=LEASE, max_reads=3)
+    return 1000 * (time.perf_counter() - began), messages
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from benchmarks.race import Contest, race
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from benchmarks.race import Outcome

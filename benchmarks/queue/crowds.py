@@ -53,7 +53,7 @@ def crowds(million: int) -> list[Crowd]:
         Crowd("5M ready", [Rows(5 * million)]),
         Crowd("1M done", [Rows(million, DONE)]),
         Crowd("1M delayed", [Rows(million, seconds=_LATER)]),
-        Crowd("1M delayed at a higher priority", [Rows(million, priority=9, seconds=_LATER)]),
+        Crowd("1M delayed, higher priority", [Rows(million, priority=9, seconds=_LATER)]),
         Crowd("1M ready in 1,000 queues", [Rows(million, queues=1_000)]),
         Crowd("1k leases expired", [Rows(READY, RUNNING)]),
         Crowd("200k leases expired", [Rows(million // 5, RUNNING)]),
