@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.test import override_settings
 
-from benchmarks.queue import rivals
+from benchmarks.queue import rivals, troubles
 from benchmarks.queue.bench import PADDING, QUEUE, SLOW_QUEUE, TABLE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.processes import together
@@ -65,7 +65,8 @@ def _producing(
     each = bench.sizes.one_by_one // producers
 
     def measure() -> float:
-        with worker(bench, "--queues", SLOW_QUEUE) if listened else nullcontext():
+        listener = worker(bench, "--queues", SLOW_QUEUE) if listened else nullcontext()
+        with troubles.told(bench, name), listener:
             return each * producers / max(together(producers, produce, bench.url, each))
 
     return Contestant(name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, (each + 1) * producers))
