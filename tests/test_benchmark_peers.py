@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.queue.probe import Hit
 from benchmarks.queue.processes import ChildFailed
+from tests.servers.version import server_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +86,23 @@ def test_the_end_of_a_child_is_the_end_of_all_that_it_started(child) -> None:
 def _is_alive(process: int) -> bool:
     """Its starter is gone, and whoever adopted it may not have waited for it yet."""
     return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+def test_a_redis_says_its_version() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answer = threading.Thread(
+            target=_answer_once, args=(listener, b"$31\r\n# Server\r\nredis_version:7.0.15\r\n\r\n")
+        )
+        answer.start()
+        assert server_version(f"redis://127.0.0.1:{listener.getsockname()[1]}/0") == "7.0.15"
+        answer.join()
+
+
+def _answer_once(listener: socket.socket, words: bytes) -> None:
+    session, _ = listener.accept()
+    with session:
+        assert session.recv(100) == b"INFO server\r\n"
+        session.sendall(words)
 
 
 def test_each_peer_has_an_adapter_and_pins_of_every_package() -> None:
