@@ -157,7 +157,17 @@ def test_a_chart_names_and_numbers_every_bar() -> None:
 @pytest.mark.slow
 def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
     numbers, page = tmp_path / "numbers.json", tmp_path / "page.md"
-    said = ("--quick", "--tmpfs", "--rounds", "1", "--no-peers", "--database", "sqlite", "--only", "bulk,drain-one")
+    said = (
+        "--quick",
+        "--tmpfs",
+        "--rounds",
+        "1",
+        "--no-peers",
+        "--database",
+        "sqlite",
+        "--only",
+        "bulk,drain-one,memory",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.queue", *said, "--json", str(numbers), "--page", str(page)],
         cwd=ROOT,
@@ -168,7 +178,9 @@ def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
         timeout=180,
     )
     assert done.returncode == 0, done.stderr
-    [bulk, drain] = json.loads(numbers.read_text())["databases"]["sqlite"]["contests"]
+    [bulk, drain, *memory] = json.loads(numbers.read_text())["databases"]["sqlite"]["contests"]
     assert {each["contestant"] for each in bulk["figures"]} >= {"raw multi-row insert", "enqueue_many"}
     assert all(each["median"] > 0 for each in [*bulk["figures"], *drain["figures"]])
+    assert all(each["verdicts"][0]["met"] for each in memory)
+    assert len(memory) == 2
     assert "## drain, batch of 1" in page.read_text()
