@@ -220,7 +220,8 @@ class Runner:
     def _until_next(self, now: float) -> float:
         """How long nothing will be due, if nothing comes in."""
         over = self._stopping or self._replace_deadline is not None
-        wait = 1.0 if over else min(self._feeder.until_next(now), self._maintenance.until_next(now))
+        parts = (self._feeder, self._maintenance, self._timetable)
+        wait = 1.0 if over else min(part.until_next(now) for part in parts)
         for delivery in self._holding.running():
             if delivery.options.timeout is not None and not delivery.timed_out:
                 wait = min(wait, (delivery.started_at or now) + delivery.options.timeout - now)

@@ -42,6 +42,10 @@ class Timetable:
             self._look_at = now + LOOK_AGAIN  # in case it fails
             self._look_at = now + self._look()
 
+    def until_next(self, now: float) -> float:
+        """How many seconds nothing will be due, as far as is known; infinite without schedules."""
+        return max(0.0, self._look_at - now) if self._plans else float("inf")
+
     def _look(self) -> float:
         """See to every schedule; return for how many seconds nothing more will be due."""
         standing: dict[str, Any] = self._rows.standing(list(self._plans))

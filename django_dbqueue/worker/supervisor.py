@@ -38,7 +38,7 @@ STEADY: Final = 10.0
 """Seconds that a child must have lived for its death not to slow the next start."""
 LATE_CLAIM: Final = 5.0
 """Seconds in which the server may commit a claim whose child ended before it heard of it."""
-LOOK_FOR_STRAYS: Final = 10.0
+LOOK_FOR_STRAYS: Final = 30.0
 """Seconds between looks for queues that no consumer serves."""
 
 logger = logging.getLogger("django_dbqueue.worker")

@@ -81,6 +81,15 @@ def test_a_look_between_due_times_asks_the_database_nothing(django_assert_num_qu
         Timetable("default", (), clock).run(0.0)
 
 
+def test_a_worker_wakes_for_the_next_look_and_not_for_none() -> None:
+    assert Timetable("default", (), clock("default")).until_next(0.0) == float("inf")
+    timetable = Timetable("default", (plan(cron=NEVER_NOW),), clock("default"))
+    timetable.run(0.0)
+    assert timetable.until_next(0.25) == LOOK_AGAIN - 0.25
+    timetable.run(LOOK_AGAIN)
+    assert timetable.until_next(LOOK_AGAIN) == LOOK_EVERY
+
+
 def test_a_paused_queue_gets_its_messages_and_they_wait() -> None:
     worker = Worker(plan())
     worker.look()
