@@ -85,10 +85,12 @@ class Feeder:
         self._lookout.awaits_work = got < want
         if got:
             self._pace.worked()
-        elif not len(self._holding) and all(each.saw_all for each in self._claimers if each.queue in queues):
-            self.empty_at = now
+        else:
+            self._pace.found_nothing(time.monotonic() - began)
+            if not len(self._holding) and all(each.saw_all for each in self._claimers if each.queue in queues):
+                self.empty_at = now
         if got < want:
-            self._poll_at = time.monotonic() + self._pace.next(time.monotonic() - began)
+            self._poll_at = time.monotonic() + self._pace.next()
         return self._give_way() if self._suspects else []
 
     def _is_time(self, now: float) -> bool:

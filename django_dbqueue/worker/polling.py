@@ -7,6 +7,7 @@ import os
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from typing import Any, Final
@@ -34,16 +35,22 @@ class Pace:
 
     def __init__(self) -> None:
         self._worked_at = time.monotonic()
+        self._costs: deque[float] = deque(maxlen=8)
 
     def worked(self) -> None:
         """There was work."""
         self._worked_at = time.monotonic()
 
-    def next(self, cost: float) -> float:
-        """Return the delay after a look that took ``cost`` seconds, less up to a quarter at random."""
+    def found_nothing(self, cost: float) -> None:
+        """A look has taken so many seconds for nothing. The cheapest of the last ones counts: others had to wait."""
+        self._costs.append(cost)
+
+    def next(self) -> float:
+        """Return the delay, less up to a quarter at random."""
         silence = time.monotonic() - self._worked_at
         if silence > LATELY:
             return ENOUGH
+        cost = min(self._costs, default=0.0)
         return max(FASTEST, silence / SHARE, cost * COST_SHARE) * random.uniform(0.75, 1.0)
 
 
