@@ -67,7 +67,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
     key, said, reads = check_key(envelope.key), envelope.priority, envelope.max_reads
-    return Sealed(  # by place: by name costs a third more
+    return Sealed(
         check_queue(queue),
         key,
         None if key is None else key_hash(queue, key),
