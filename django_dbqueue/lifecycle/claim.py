@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import connections
 
@@ -23,7 +23,7 @@ from django_dbqueue.databases import Dialect, Statement, dialect_of
 from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
 from django_dbqueue.lifecycle.hydration import hydrate_all
 from django_dbqueue.lifecycle.recording import blamed
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle import Short, settle_claims
 from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
@@ -56,6 +56,19 @@ def priorities_in_use(using: str, queue: str, status: str) -> list[int]:
     return found
 
 
+class Beside(Protocol):
+    """What shares a claim's transaction, and so its commit."""
+
+    def send(self) -> None:
+        """Do it, in that transaction; again, where that begins anew. Short undoes the transaction."""
+
+    def committed(self) -> None:
+        """Learn that it is done."""
+
+    def refused(self) -> None:
+        """Learn that it was undone: what is to be done of it must be done now, in a transaction of its own."""
+
+
 @dataclass(slots=True)
 class Claimer:
     """Claims from one queue, again and again, remembering where it stood.
@@ -78,36 +91,47 @@ class Claimer:
     _look_again_at: float = 0.0
     _look_not_before: float = 0.0
 
-    def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
-        """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due."""
+    def claim(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Any]:
+        """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due.
+
+        ``beside`` is what may go into the same transaction; it goes by itself where there is none, or it is Short.
+        """
         messages: list[Any] = []
         while True:
-            ask = partial(self._claim, limit - len(messages), lease, max_reads)
-            claimed, spent = outermost(connections[self.using], ask)
+            ask = partial(self._claim, limit - len(messages), lease, max_reads, beside)
+            try:
+                claimed, spent = outermost(connections[self.using], ask)
+            except Short:
+                assert beside is not None
+                beside.refused()
+                beside = None
+                continue
             messages += claimed
             if not spent:
                 return messages
             for message in spent:
                 signals.message_died.send(self.model, queue=self.queue, message_id=message.pk, error=SPENT_BEFORE)
 
-    def _claim(self, limit: int, lease: float, max_reads: int) -> tuple[list[Any], list[Any]]:
+    def _claim(self, limit: int, lease: float, max_reads: int, beside: Beside | None) -> tuple[list[Any], list[Any]]:
         """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
         began = time.monotonic()
         self.saw_all = began >= self._look_again_at
         if self.saw_all:
             self._priorities = priorities_in_use(self.using, self.queue, NEW)
         marks = {} if self.saw_all else dict(self._marks)
-        messages, spent = self._take(limit, lease, max_reads, marks) if self._priorities else ([], [])
+        messages, spent = self._take(limit, lease, max_reads, marks, beside) if self._priorities else ([], [])
         self._remember(marks, began, is_full=len(messages) == limit)
         return [message for message in messages if message not in spent] if spent else messages, spent
 
     def _take(
-        self, limit: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]]
+        self, limit: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]], beside: Beside | None
     ) -> tuple[list[Any], list[Any]]:
         """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
         messages: list[Any] = []
         with short_transaction(self.using):
+            if beside is not None:
+                beside.send()
             for priority in self._priorities:
                 if len(messages) < limit:
                     messages += self._claim_range(priority, limit - len(messages), token, lease, max_reads, marks)
@@ -117,6 +141,8 @@ class Claimer:
                 settle_claims(
                     self.using, blamed(self.using, change, [self.queue]), [message.claim for message in spent]
                 )
+        if beside is not None:
+            beside.committed()
         return messages, spent
 
     def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:

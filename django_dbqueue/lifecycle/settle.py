@@ -174,8 +174,8 @@ def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:
     try:
         with short_transaction(using):
             if recording.settle(using, change, claims) < len(claims):
-                raise _Short
-    except _Short:
+                raise Short
+    except Short:
         with short_transaction(using):
             held = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims)))}
             if held:
@@ -184,5 +184,11 @@ def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:
     return {claim.id for claim in claims}
 
 
-class _Short(Exception):
+def settle_all(using: str, change: Change, claims: list[Claim]) -> None:
+    """Move what these claims hold, in the caller's transaction; Short, which undoes it, where some hold no more."""
+    if recording.settle(using, change, claims) < len(claims):
+        raise Short
+
+
+class Short(Exception):
     """Fewer rows were moved than the caller holds claims for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -60,10 +61,23 @@ def short_transaction(using: str) -> Iterator[None]:
     odd = connection.vendor == "mysql" and weaker != "read committed"
     if odd:
         run(using, Statement(_READ_COMMITTED, ()))
-    with transaction.atomic(using=using):
+    with _begun_by_statement(using, connection), transaction.atomic(using=using):
         if connection.vendor == "postgresql":
             _read_committed_on_postgresql(using, connection)
         yield
+
+
+@contextmanager
+def _begun_by_statement(using: str, connection: Any) -> Iterator[None]:
+    """On MySQL, let atomic() say BEGIN: it switches autocommit off and on, which is one journey more."""
+    if connection.vendor != "mysql":
+        yield
+        return
+    connection._start_transaction_under_autocommit = partial(run, using, Statement("BEGIN", ()))
+    try:
+        yield
+    finally:
+        del connection._start_transaction_under_autocommit
 
 
 def _read_committed_on_postgresql(using: str, connection: Any) -> None:

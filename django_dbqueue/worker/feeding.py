@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.claim import Beside, Claimer
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.lookout import Lookout
 from django_dbqueue.worker.options import WorkerOptions
@@ -70,18 +70,21 @@ class Feeder:
         """Take into account how long a handler took."""
         self._usual_seconds += (seconds - self._usual_seconds) / 8
 
-    def feed(self, now: float, paused: set[str]) -> list[Delivery]:
-        """Claim what is wanted, or let the next suspect run; return what must be given back."""
+    def feed(self, now: float, paused: set[str], beside: Beside, freed: int) -> list[Delivery]:
+        """Claim what is wanted, or let the next suspect run; return what must be given back.
+
+        ``beside`` goes into the claim's transaction, and so many are held no more when that is committed.
+        """
         if self._suspects:
             if self._suspects_are_alone():
                 self._holding.offer(self._suspects.popleft())
             return []
-        want = self._want()
+        want = self._want(freed)
         if want <= 0 or not self._is_time(now):
             return []
         began = time.monotonic()
         queues = self._in_question() - paused
-        got = self._claim_some(queues, want)
+        got = self._claim_some(queues, want, beside)
         self._lookout.awaits_work = got < want
         if got:
             self._pace.worked()
@@ -102,14 +105,14 @@ class Feeder:
         self._is_hurried = False  # before the look: what comes in meanwhile is looked at once more
         return self._lookout.ready() if asks else set(self._consumers)
 
-    def _claim_some(self, queues: set[str], want: int) -> int:
+    def _claim_some(self, queues: set[str], want: int, beside: Beside) -> int:
         """Claim from these in turn, each beginning where the last time ended; return how many."""
         got = 0
         for _ in range(len(self._claimers)):
             claimer = self._claimers[0]
             self._claimers.rotate(-1)
             if claimer.queue in queues:
-                got += self._claim(claimer, want - got)
+                got += self._claim(claimer, want - got, beside)
             if self._suspects or got >= want:
                 break
         return got
@@ -135,20 +138,20 @@ class Feeder:
             self._left += len(unstarted)
         return unstarted
 
-    def _want(self) -> int:
+    def _want(self, freed: int) -> int:
         ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
         target = max(self._options.threads, min(self._options.batch, ahead))
-        want = min(target - self._holding.waiting, self._options.batch - len(self._holding))
+        want = min(target - self._holding.waiting, self._options.batch - len(self._holding) + freed)
         if self._left is not None:
             want = min(want, self._left)
         soon_enough = self._holding.waiting and want < target // 2
         return 0 if soon_enough else want
 
-    def _claim(self, claimer: Claimer, limit: int) -> int:
+    def _claim(self, claimer: Claimer, limit: int, beside: Beside) -> int:
         consumer = self._consumers[claimer.queue]
         options = consumer.resolved()
         lease = options.lease if self._options.lease is None else self._options.lease
-        messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads)
+        messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads, beside=beside)
         if messages:
             self._before_begin(len(messages))
         if self._left is not None:

@@ -55,6 +55,11 @@ class Maintenance:
         self.has_ended_something = False
         """Set by the worker: there is something to count."""
 
+    def is_due(self, now: float) -> bool:
+        """Whether something may be."""
+        times = (self._look_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at)
+        return bool(self._to_do) or now >= min(times)
+
     def run(self, now: float) -> None:
         """Do what is due."""
         if now >= self._look_at:

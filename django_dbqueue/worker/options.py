@@ -34,7 +34,7 @@ class WorkerOptions:
     plans: tuple[Plan, ...] = ()
     processes: int = 1
     threads: int = 1
-    batch: int = 100
+    batch: int = 200
     lease: float | None = None
     grace: float = 25.0
     drain: bool = False

@@ -154,15 +154,19 @@ class Runner:
     def _work(self, now: float) -> None:
         if not self._connected or connections[self._using].connection is not self._raw:
             self._connect()
-        self._settler.flush()
+        self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._find_timeouts(now)
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
         else:
-            self._maintenance.run(now)
+            if self._maintenance.is_due(now):
+                self._settler.flush()  # and wait for nothing that may take long
+                self._maintenance.run(now)
             self._timetable.run(now)
             self._board.is_claiming = True  # and stays so after an error, which may have hidden a commit
-            unstarted = self._feeder.feed(now, self._maintenance.paused)
+            unstarted = self._feeder.feed(
+                now, self._maintenance.paused, beside=self._settler, freed=self._settler.sendable
+            )
             self._board.is_claiming = False
             self._settler.give_back(unstarted)
         self._settler.flush()

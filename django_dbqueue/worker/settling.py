@@ -16,7 +16,7 @@ from django.db import connections
 from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.recording import blamed
-from django_dbqueue.lifecycle.settle import ack_of, settle_claims
+from django_dbqueue.lifecycle.settle import Short, ack_of, settle_all, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, fetch
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.statuses import DONE
@@ -37,6 +37,7 @@ class Settler:
         self._board = board
         self._acks: dict[str, list[tuple[Delivery, float]]] = {}
         self._others: list[tuple[Delivery, Verdict]] = []
+        self._sent: list[tuple[Delivery, float]] = []
         self._unstarted: list[Delivery] = []
 
     def __len__(self) -> int:
@@ -61,10 +62,14 @@ class Settler:
 
     def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
-        dialect = dialect_of(connections[self.using])
         for acks in self._acks.values():  # one list for each on_ack, so that its first queue speaks for all
             while acks:
                 self._flush_acks(ack_of(self.using, acks[0][0].message.queue), acks)
+        self.flush_all_but_acks()
+
+    def flush_all_but_acks(self) -> None:
+        """Settle all that can't wait for a claim's transaction."""
+        dialect = dialect_of(connections[self.using])
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(self.using, dialect.release(), [delivery.claim for delivery in unstarted])
@@ -89,6 +94,43 @@ class Settler:
                 self._finish_undecided(delivery)
             else:
                 self._finish_other(delivery, verdict, held=held)
+
+    @property
+    def sendable(self) -> int:
+        """How many acks the next claim's transaction can take along."""
+        return min(MAX_IDS, len(self._next_acks()))
+
+    def _next_acks(self) -> list[tuple[Delivery, float]]:
+        return next(filter(None, self._acks.values()), [])
+
+    def send(self) -> None:
+        """Send acks in the open transaction of a claim; Short where one is not held any more."""
+        acks = self._next_acks()
+        self._sent = acks[:MAX_IDS]
+        if not self._sent:
+            return
+        were_sent = [delivery.ack_sent for delivery, _ in self._sent]
+        for delivery, _ in self._sent:
+            delivery.ack_sent = True
+        change = ack_of(self.using, acks[0][0].message.queue)
+        try:
+            settle_all(self.using, change, [delivery.claim for delivery, _ in self._sent])
+        except Short:
+            for (delivery, _), was_sent in zip(self._sent, were_sent, strict=True):
+                delivery.ack_sent = was_sent
+            self._sent = []
+            raise
+
+    def refused(self) -> None:
+        """Settle by itself what could not be sent with a claim."""
+        self.flush()
+
+    def committed(self) -> None:
+        """Learn that what was sent is committed."""
+        sent, self._sent = self._sent, []
+        if sent:
+            del self._next_acks()[: len(sent)]
+            self._finish_acks(sent)
 
     def _flush_acks(self, change: Change, acks: list[tuple[Delivery, float]]) -> None:
         part = acks[:MAX_IDS]

@@ -1,0 +1,130 @@
+"""Acks in the transaction of the next claim: both are done, or neither, and a lost ack takes no claim along."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import OperationalError
+
+from django_dbqueue import signals
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.lifecycle import claim as claiming
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.models import Message
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.execution import ACK
+from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.settling import Settler
+from tests.factories import QUEUE, held, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def settler() -> Settler:
+    board = Board(10)
+    return Settler(Message, "default", Holding(board), board)
+
+
+@pytest.fixture
+def lost() -> Iterator[list[int]]:
+    heard: list[int] = []
+
+    def hear(*, message_id: int, **_: Any) -> None:
+        heard.append(message_id)
+
+    signals.lease_lost.connect(hear)
+    yield heard
+    signals.lease_lost.disconnect(hear)
+
+
+def finish(settler: Settler, *messages: Message) -> None:
+    handler = Consumer(QUEUE, print)
+    settler._holding.offer(*(Delivery(message, handler, handler.resolved()) for message in messages))
+    for _ in messages:
+        delivery = settler._holding.take()
+        assert delivery is not None
+        settler.add(delivery, ACK, 0.0)
+
+
+def claim(settler: Settler) -> list[int]:
+    claimer = Claimer(Message, "default", QUEUE)
+    return [message.pk for message in claimer.claim(2, lease=60, max_reads=5, beside=settler)]
+
+
+def status(*messages: Message) -> list[str]:
+    return [Message.objects.get(pk=message.pk).status for message in messages]
+
+
+def test_both_are_done(settler: Settler) -> None:
+    finished, next_one = held(), waiting()
+    finish(settler, finished)
+    assert settler.sendable == 1
+    assert claim(settler) == [next_one.pk]
+    assert status(finished, next_one) == ["y", "run"]
+    assert (len(settler), settler.sendable, len(settler._holding)) == (0, 0, 0)
+
+
+def test_an_ack_that_is_lost_is_told_and_takes_neither_the_others_nor_the_claim_along(
+    settler: Settler, lost: list[int]
+) -> None:
+    finished, gone, next_one = held(), held(), waiting()
+    finish(settler, finished, gone)
+    Message.objects.filter(pk=gone.pk).drop_all("unwanted")
+    assert claim(settler) == [next_one.pk]
+    assert status(finished, gone, next_one) == ["y", "y", "run"]
+    assert (lost, len(settler), len(settler._holding)) == ([gone.pk], 0, 0)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_neither_is_taken_for_done_before_the_commit(
+    settler: Settler, lost: list[int], monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    finished, next_one = held(), waiting()
+    finish(settler, finished)
+    real = claiming.short_transaction
+
+    def cut(using: str) -> Any:
+        return _Cut(real(using), is_committed=is_committed)
+
+    monkeypatch.setattr(claiming, "short_transaction", cut)
+    with pytest.raises(OperationalError):
+        claim(settler)
+    assert len(settler) == len(settler._holding) == 1
+    assert status(finished, next_one) == (["y", "run"] if is_committed else ["run", "n"])
+    monkeypatch.setattr(claiming, "short_transaction", real)
+    settler.flush()
+    assert (status(finished), len(settler), len(settler._holding), lost) == (["y"], 0, 0, [])
+
+
+def test_what_is_left_where_nothing_is_claimed_is_settled_by_itself(settler: Settler) -> None:
+    finished = held()
+    finish(settler, finished)
+    assert claim(settler) == []
+    settler.flush()
+    assert (status(finished), len(settler)) == (["y"], 0)
+
+
+class _Cut:
+    """A transaction whose end is not heard of, and that was committed, or wasn't."""
+
+    def __init__(self, real: Any, *, is_committed: bool) -> None:
+        self.real = real
+        self.is_committed = is_committed
+
+    def __enter__(self) -> None:
+        self.real.__enter__()
+
+    def __exit__(self, *_: Any) -> None:
+        if self.is_committed:
+            self.real.__exit__(None, None, None)
+        else:
+            error = OperationalError("gone")
+            with suppress(OperationalError):
+                self.real.__exit__(OperationalError, error, None)
+        raise OperationalError("the server went away")
