@@ -19,6 +19,8 @@ from tests.servers.directory import own_directory
 from tests.servers.private import ServerError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchmarks.queue.contests import Results
     from benchmarks.race import Outcome
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 def main() -> int:
     command.unwind_when_stopped()
     options = _parser().parse_args()
-    found: dict[str, tuple[str, list[Outcome]]] = {}
+    found: dict[str, tuple[str, Sequence[Outcome]]] = {}
     failures: list[str] = []
     for database in options.database:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.queue.peers.peer import Peer
@@ -31,15 +32,14 @@ def available(database: str, url: str, directory: Path, tell: Callable[[str], No
 def enqueueing(bench: Bench, messages: int, producers: int) -> list[Contestant]:
     """One by one."""
     return [
-        Contestant(peer.name, messages, measure=lambda peer=peer: peer.enqueue_one(messages, producers))
-        for peer in bench.peers
+        Contestant(peer.name, messages, measure=partial(peer.enqueue_one, messages, producers)) for peer in bench.peers
     ]
 
 
 def enqueueing_in_bulk(bench: Bench, messages: int) -> list[Contestant]:
     """By those that have an interface for many."""
     return [
-        Contestant(peer.name, messages, measure=lambda peer=peer: peer.enqueue_bulk(messages))
+        Contestant(peer.name, messages, measure=partial(peer.enqueue_bulk, messages))
         for peer in bench.peers
         if peer.profile.bulk
     ]
