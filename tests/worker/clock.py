@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.consumers import Consumer
+from django_dbqueue.lifecycle import claim
 from django_dbqueue.models import Message
 from django_dbqueue.worker import feeding, heartbeat, polling
 from django_dbqueue.worker.board import Board
@@ -32,7 +33,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        for module in (feeding, polling, heartbeat):
+        for module in (claim, feeding, polling, heartbeat):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:
