@@ -18,6 +18,7 @@ from django_dbqueue.worker.feeding import Feeder
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.settling import Settler
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class Turns:
         self.clock = clock
         consumer = Consumer(QUEUE, lambda _message: None)
         options = WorkerOptions("default", (QUEUE,), datetime.now(UTC))
-        self.holding = Holding(Board(options.batch + options.threads))
+        board = Board(options.batch + options.threads)
+        self.holding = Holding(board)
+        self._settler = Settler(Message, "default", self.holding, board)
         self.maintenance = Maintenance(Message, "default", (QUEUE,))
         self.feeder = Feeder(
             Message,
@@ -60,12 +63,16 @@ class Turns:
             before_begin=lambda _number: None,
         )
 
+    def feed(self) -> None:
+        """Claim what is wanted, with nothing to settle beside."""
+        self.feeder.feed(self.clock.now, self.maintenance.paused, beside=self._settler, freed=0)
+
     def go_on(self, seconds: float, until: Callable[[], Any] = lambda: False) -> float:
         """Turn for so long, or until it is so; return for how long."""
         began = self.clock.now
         while (now := self.clock.now) < began + seconds:
             self.maintenance.run(now)
-            self.feeder.feed(now, self.maintenance.paused)
+            self.feed()
             if until():
                 break
             self.clock.now += max(0.001, min(self.feeder.until_next(now), self.maintenance.until_next(now)))

@@ -78,7 +78,7 @@ def test_what_comes_soon_after_the_last_is_claimed_after_a_small_part_of_the_tim
 def test_a_notice_makes_it_look_at_once(idle: Turns) -> None:
     waiting()
     idle.feeder.hurry()
-    idle.feeder.feed(idle.clock.now, set())
+    idle.feed()
     assert len(idle.holding) == 1
 
 
