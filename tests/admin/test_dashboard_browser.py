@@ -15,7 +15,7 @@ from django_dbqueue.models import Message, Queue, QueueMinute, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.stats.histogram import Histogram
 from tests.admin.conftest import make_dead, make_done, make_stuck
-from tests.stats.passing import begin, count, let_pass
+from tests.stats.passing import begin, ended_in_the_last_minute
 
 if TYPE_CHECKING:
     from tests.admin.browser import Page
@@ -79,10 +79,7 @@ def test_a_person_sees_the_chart_move_as_messages_finish(page: Page) -> None:
     page.open(HOME)
     page.find(CHART)
     before = drawn(page)
-    for _ in range(5):
-        make_done("emails")
-    let_pass(timedelta(minutes=1))
-    count()
+    ended_in_the_last_minute(*(make_done("emails") for _ in range(5)))
     wait_for(page, lambda: drawn(page) != before)
     wait_for(page, lambda: page.find('tr[data-queue="emails"] [data-figure="out"]').text == "5")
     assert "5" in page.find(CHART).get_attribute("aria-label")

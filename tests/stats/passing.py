@@ -82,3 +82,17 @@ def ended_at(message: Message, moment: datetime, *, wait: float = 1.0, run: floa
     Message.objects.filter(pk=message.pk).update(
         available_at=moment, finished_at=moment, claimed_at=claimed, due_at=claimed - timedelta(seconds=wait)
     )
+
+
+def ended_in_the_last_minute(*messages: Message) -> None:
+    """As if these had ended, and been counted, in the last whole minute, and as many in each of the next two: the
+    last minute is another one when somebody looks late."""
+    let_pass(timedelta(minutes=2))  # what was counted so far ends before
+    minute = clock("default").replace(second=0, microsecond=0) - timedelta(minutes=1)
+    for message in messages:
+        ended_at(message, minute + timedelta(seconds=30))
+    count()
+    for counted in QueueMinute.objects.filter(minute=minute, shown=True):
+        for later in (1, 2):
+            counted.pk, counted.minute = None, minute + timedelta(minutes=later)
+            counted.save(force_insert=True)
