@@ -35,6 +35,8 @@ RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
 DEAR = 0.02
 """Seconds that a look may take for the next one to come as soon as a claim comes back short."""
+PUT_OFF_MOST = 30.0
+"""Seconds for which a look is put off at most, however dear the last one was: some only had to wait for others."""
 MARKS_KEPT = 8
 """The marks of so many priorities outlast a look that was dear and found nothing there."""
 SPENT_BEFORE = (
@@ -90,6 +92,7 @@ class Claimer:
     _priorities: list[int] = field(default_factory=list)
     _look_again_at: float = 0.0
     _look_not_before: float = 0.0
+    _cost: float = 0.0
 
     def claim(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Any]:
         """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due.
@@ -118,6 +121,7 @@ class Claimer:
         self.saw_all = began >= self._look_again_at
         if self.saw_all:
             self._priorities = priorities_in_use(self.using, self.queue, NEW)
+        self._cost = time.monotonic() - began
         marks = {} if self.saw_all else dict(self._marks)
         messages, spent = self._take(limit, lease, max_reads, marks, beside) if self._priorities else ([], [])
         self._remember(marks, began, is_full=len(messages) == limit)
@@ -132,9 +136,11 @@ class Claimer:
         with short_transaction(self.using):
             if beside is not None:
                 beside.send()
+            began = time.monotonic()  # what went before waits for locks, and the commit for a disk: it was no look
             for priority in self._priorities:
                 if len(messages) < limit:
                     messages += self._claim_range(priority, limit - len(messages), token, lease, max_reads, marks)
+            self._cost += time.monotonic() - began
             spent = [message for message in messages if 0 < message.max_reads < message.read_count]
             if spent:
                 change = dialect_of(connections[self.using]).bury(SPENT_BEFORE)
@@ -148,9 +154,8 @@ class Claimer:
     def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:
         """Keep the marks, and when to look from the beginning again."""
         if self.saw_all:
-            cost = time.monotonic() - began
-            is_dear = cost > DEAR
-            self._look_not_before = began + RESCAN_SHARE * cost if is_dear else 0.0
+            is_dear = self._cost > DEAR
+            self._look_not_before = began + min(RESCAN_SHARE * self._cost, PUT_OFF_MOST) if is_dear else 0.0
             self._look_again_at = max(self._look_not_before, began + RESCAN_SECONDS)
             if is_dear and not is_full:
                 marks = self._furthest(marks)

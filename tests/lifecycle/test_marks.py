@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import pytest
 from django.db import connection
 
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 SHARE = claiming.RESCAN_SHARE
@@ -43,7 +49,7 @@ def claim(claimer: Claimer, limit: int = 10) -> list[object]:
 
 def give_back_one(claimer: Claimer, clock: Clock) -> None:
     """Claim two, in a look that takes a second and comes back short, and release the first."""
-    clock.step = 1.0
+    clock.step = 0.5
     Message.objects.enqueue_many(["first", "second"])
     first, _second = claimer.claim(10, lease=60.0, max_reads=5)
     clock.step = 0.0
@@ -66,6 +72,36 @@ def test_a_look_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: C
     assert not claimer.saw_all
 
 
+def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
+    clock.step = 60.0
+    Message.objects.enqueue("first")
+    assert claim(claimer) == ["first"]
+    clock.step = 0.0
+    clock.now += claiming.PUT_OFF_MOST
+    claim(claimer)
+    assert claimer.saw_all
+
+
+def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
+    claimer: Claimer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = claiming.short_transaction
+
+    @contextmanager
+    def late(using: str) -> Iterator[None]:
+        clock.now += 20.0  # SQLite's write lock is another's
+        with real(using):
+            yield
+            clock.now += 20.0  # and a disk is slow
+
+    monkeypatch.setattr(claiming, "short_transaction", late)
+    Message.objects.enqueue_many(["first", "second"])
+    first, _second = claimer.claim(10, lease=60.0, max_reads=5)
+    first.release()
+    assert claim(claimer) == ["first"]
+    assert claimer.saw_all
+
+
 def test_what_lies_before_the_mark_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
     give_back_one(claimer, clock)
     clock.now += SHARE + 1
@@ -83,7 +119,7 @@ def test_what_comes_in_meanwhile_is_found_at_once(claimer: Claimer, clock: Clock
 def test_a_priority_that_has_run_empty_is_still_asked_after_a_dear_look_that_found_nothing(
     claimer: Claimer, clock: Clock
 ) -> None:
-    clock.step = 1.0
+    clock.step = 0.5
     Message.objects.enqueue("first", priority=5)
     assert claim(claimer) == ["first"]
     clock.now += SHARE + 1
@@ -104,7 +140,7 @@ def test_a_priority_that_was_never_seen_comes_with_the_next_look(claimer: Claime
 
 
 def test_who_knows_no_priority_looks_each_time(claimer: Claimer, clock: Clock) -> None:
-    clock.step = 1.0
+    clock.step = 0.5
     assert claim(claimer) == []
     Message.objects.enqueue("first")
     assert claim(claimer) == ["first"]
@@ -114,14 +150,14 @@ def test_who_knows_no_priority_looks_each_time(claimer: Claimer, clock: Clock) -
 def test_a_mark_never_goes_back_when_a_look_saw_all(claimer: Claimer, clock: Clock) -> None:
     give_back_one(claimer, clock)
     clock.now += SHARE + 1
-    clock.step = 1.0
+    clock.step = 0.5
     furthest = dict(claimer._marks)
     assert claim(claimer) == ["first"]
     assert claimer._marks == furthest
 
 
 def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> None:
-    clock.step = 1.0
+    clock.step = 0.5
     for priority in range(claiming.MARKS_KEPT + 3):
         Message.objects.enqueue(priority, priority=priority)
         clock.now += SHARE + 1
@@ -134,5 +170,5 @@ def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> Non
 def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was(clock: Clock) -> None:
     Message.objects.enqueue_many(["first", "second"])
     Message.objects.claim(1, lease=0)
-    clock.step = 1.0
+    clock.step = 0.5
     assert [message.payload for message in Message.objects.claim(2)] == ["second", "first"]
