@@ -75,15 +75,16 @@ class Feeder:
 
         ``beside`` goes into the claim's transaction, and so many are held no more when that is committed.
         """
+        news = self._lookout.take_news()  # of this turn: at the next one handlers may have sent something since
         if self._suspects:
             if self._suspects_are_alone():
                 self._holding.offer(self._suspects.popleft())
             return []
         want = self._want(freed)
-        if want <= 0 or not self._is_time(now):
+        if want <= 0 or not (self._is_hurried or now >= self._poll_at or news is not None):
             return []
         began = time.monotonic()
-        queues = self._in_question() - paused
+        queues = self._in_question(news) - paused
         got = self._claim_some(queues, want, beside)
         self._lookout.awaits_work = got < want
         if got:
@@ -96,14 +97,13 @@ class Feeder:
             self._poll_at = time.monotonic() + self._pace.next()
         return self._give_way() if self._suspects else []
 
-    def _is_time(self, now: float) -> bool:
-        return self._is_hurried or now >= self._poll_at or self._lookout.has_news
-
-    def _in_question(self) -> set[str]:
+    def _in_question(self, news: set[str] | None) -> set[str]:
         """The queues to claim from: all, or, after a claim that left nothing, those that show something since."""
         asks = self._lookout.awaits_work and not self._is_hurried
         self._is_hurried = False  # before the look: what comes in meanwhile is looked at once more
-        return self._lookout.ready() if asks else set(self._consumers)
+        if not asks:
+            return set(self._consumers)
+        return self._lookout.ready() if news is None else news
 
     def _claim_some(self, queues: set[str], want: int, beside: Beside) -> int:
         """Claim from these in turn, each beginning where the last time ended; return how many."""

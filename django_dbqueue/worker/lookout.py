@@ -47,15 +47,13 @@ class Lookout:
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
 
     def ready(self) -> set[str]:
-        """Return the queues in which something may be due: as the last look at everything saw it, or ask now."""
-        ready = self._ask(self._due(READY)).get(READY, set()) if self._news is None else self._news
-        self._news = None
-        return ready
+        """Ask for the queues in which something may be due."""
+        return self._ask(self._due(READY)).get(READY, set())
 
-    @property
-    def has_news(self) -> bool:
-        """Whether a look at everything saw which queues are ready, and nobody has heard of it."""
-        return self._news is not None
+    def take_news(self) -> set[str] | None:
+        """Return the same as a look at everything has just seen it, once; None where it has not asked, or was none."""
+        news, self._news = self._news, None
+        return news
 
     @property
     def closed(self) -> set[str]:

@@ -66,6 +66,7 @@ class Maintenance:
             self._look_at = now + self._look()  # where it fails, nothing is claimed before it is known what is paused
         while self._to_do:
             self._to_do.pop(0)()
+            self.lookout.take_news()  # what it gave back is ready, and was not when we looked
         if self._guardian.suspects:
             self._look_at = min(self._look_at, now + LOOK_AGAIN)
         self._count(now)

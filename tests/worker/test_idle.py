@@ -82,6 +82,33 @@ def test_a_notice_makes_it_look_at_once(idle: Turns) -> None:
     assert len(idle.holding) == 1
 
 
+def test_what_came_in_after_a_look_that_nobody_asked_about_is_not_taken_for_absent(turns: Turns) -> None:
+    turns.feeder.learn(-4.0)  # handlers are quick, so that as many are fetched ahead as may be
+    for _ in range(150):
+        waiting()
+    turns.go_on(1, lambda: len(turns.holding))
+    assert turns.maintenance.lookout.awaits_work
+    turns.clock.now += LOOK_EVERY
+    turns.maintenance.run(turns.clock.now)
+    turns.feed()  # enough is held
+    for delivery in turns.holding.take_back():
+        turns.holding.drop(delivery)
+        delivery.message.ack()
+    waiting()  # which the last of them has sent
+    turns.feed()
+    assert turns.feeder.empty_at is None, "--drain would end here"
+
+
+def test_what_was_rescued_after_a_look_is_not_taken_for_absent(idle: Turns) -> None:
+    idle.feeder.empty_at = None
+    idle.clock.now += LOOK_EVERY
+    stuck()
+    idle.maintenance.run(idle.clock.now)
+    assert not Message.objects.stuck().exists()
+    idle.feed()
+    assert len(idle.holding) or idle.feeder.empty_at is None, "--drain would end here"
+
+
 def test_a_message_that_is_due_later_is_claimed_within_a_second_of_its_time(idle: Turns) -> None:
     message = waiting(delay=3_600)
     idle.go_on(10)
