@@ -62,11 +62,18 @@ def hydrate_all(
             values.update(same)
             message.__dict__ = values
         else:
-            message = model.from_db(using, list(values), list(values.values()))
-            for name, value in same.items():
-                setattr(message, name, value)
+            message = _made_otherwise(model, using, values | same)
         messages.append(message)
     return messages
+
+
+def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+    """Let Django's own constructor make it, with all that is known, which listeners needn't read then."""
+    fields = [field.attname for field in model._meta.concrete_fields if field.attname in values]
+    message = model.from_db(using, fields, [values[name] for name in fields])
+    for name in values.keys() - fields:
+        setattr(message, name, values[name])
+    return message
 
 
 def _is_made_otherwise(model: MessageType) -> bool:

@@ -1,0 +1,57 @@
+"""What a claim and an enqueue make is what Django itself would have made."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db.models.signals import post_init
+
+from django_dbqueue.models import Message
+from tests.factories import claim_one, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def unread() -> Iterator[list[set[str]]]:
+    """Of each message that is made, the columns that a listener to its making would have to read anew."""
+    heard: list[set[str]] = []
+
+    def hear(*, instance: Any, **_: Any) -> None:
+        heard.append(instance.get_deferred_fields())
+
+    post_init.connect(hear, sender=Message)
+    yield heard
+    post_init.disconnect(hear, sender=Message)
+
+
+def test_who_listens_to_its_making_sees_a_claimed_message_whole(unread: list[set[str]]) -> None:
+    waiting()
+    unread.clear()
+    claim_one()
+    assert unread == [set()]
+
+
+def test_who_listens_to_its_making_sees_of_an_enqueued_message_all_but_what_the_database_knows(
+    unread: list[set[str]],
+) -> None:
+    waiting()
+    assert unread == [{"available_at", "due_at", "created_at"}]
+
+
+def test_it_can_be_copied_and_pickled() -> None:
+    waiting(payload={"a": [1]}, headers={"h": "x"})
+    message = claim_one()
+    message.decode_ahead()
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert (other, other.claim, other.payload) == (message, message.claim, {"a": [1]})
+        assert (other._state.db, other._state.adding) == ("default", False)
+    message.ack()
+    message.refresh_from_db()
+    assert (message.status, message.payload) == ("y", {"a": [1]})
