@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -93,6 +94,11 @@ class Claimer:
     _look_again_at: float = 0.0
     _look_not_before: float = 0.0
     _cost: float = 0.0
+
+    def learn(self, priorities: Collection[int]) -> None:
+        """Ask at these priorities too, where the look that would find them is put off."""
+        if self._look_not_before and not set(self._priorities).issuperset(priorities):
+            self._priorities = sorted({*self._priorities, *priorities}, reverse=True)
 
     def claim(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Any]:
         """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due.

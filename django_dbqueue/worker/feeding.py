@@ -151,6 +151,7 @@ class Feeder:
         consumer = self._consumers[claimer.queue]
         options = consumer.resolved()
         lease = options.lease if self._options.lease is None else self._options.lease
+        claimer.learn(self._lookout.priorities(claimer.queue))
         messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads, beside=beside)
         if messages:
             self._before_begin(len(messages))

@@ -50,6 +50,10 @@ class Lookout:
         """Ask for the queues in which something may be due."""
         return self._ask(self._due(READY)).get(READY, set())
 
+    def priorities(self, queue: str) -> list[int]:
+        """Return the priorities at which this queue has shown something that waits."""
+        return self._known.get((READY, queue), [])
+
     def take_news(self) -> set[str] | None:
         """Return the same as a look at everything has just seen it, once; None where it has not asked, or was none."""
         news, self._news = self._news, None

@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle import rescue, streams
+from django_dbqueue.lifecycle import claim, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
@@ -141,6 +141,26 @@ def test_more_priorities_than_are_remembered_hide_no_message(idle: Turns) -> Non
     assert len(idle.holding) == 0
     waiting(priority=50)
     assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
+
+
+def test_a_priority_that_was_never_seen_is_claimed_from_within_a_second_though_looks_are_dear(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = claim.priorities_in_use
+
+    def dear(*place: str) -> list[int]:
+        turns.clock.now += 1.0
+        return real(*place)
+
+    monkeypatch.setattr(claim, "priorities_in_use", dear)
+    waiting()
+    turns.go_on(60, lambda: len(turns.holding))
+    [delivery] = turns.holding.take_back()
+    turns.holding.drop(delivery)
+    delivery.message.ack()
+    turns.go_on(0.1)
+    waiting(priority=9)
+    assert turns.go_on(60, lambda: len(turns.holding)) <= NOTICED
 
 
 def test_what_fails_for_long_keeps_nothing_else_from_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
