@@ -126,14 +126,14 @@ class Moving(Words):
 
     def held(self, claims: Sequence[Claim]) -> Statement:
         """The fence: these rows, running, each under the token of its holder."""
-        ids = [claim.id for claim in claims]
+        ids = self.id_in([claim.id for claim in claims])
         tokens = {claim.token for claim in claims}
         if len(tokens) == 1:
             fence, params = "claim_token = %s", tuple(tokens)
         else:
             fence = f"claim_token = CASE id {'WHEN %s THEN %s ' * len(claims)}END"
             params = tuple(value for claim in claims for value in claim)
-        return Statement(f"id IN ({self.holes(len(ids))}) AND status = '{RUNNING}' AND {fence}", (*ids, *params))
+        return Statement(f"{ids.sql} AND status = '{RUNNING}' AND {fence}", (*ids.params, *params))
 
     def unmoved(self, claim: Claim, state: str) -> Statement:
         """The fence of an operator: this row in the state and under the token that its page showed."""
@@ -167,10 +167,11 @@ class Moving(Words):
 
     def states(self, ids: Sequence[int]) -> Statement:
         """Read how these rows stand: id, status, and the token of the claim that made it so (NULL: it was dropped)."""
+        named = self.id_in(ids)
         return Statement(
             f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "
-            f"FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))})",
-            tuple(ids),
+            f"FROM {self.message}{self.use_primary_key} WHERE {named.sql}",
+            named.params,
         )
 
     def owned(self, queues: Sequence[str], worker_id: int) -> Statement:

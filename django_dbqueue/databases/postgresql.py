@@ -37,6 +37,12 @@ class PostgreSQLDialect(PostgreSQLLiveness, PostgreSQLHistory, Dialect):
     def later_of(self, one: str, other: str) -> str:
         return f"GREATEST({one}::timestamptz, {other})"
 
+    def id_in(self, ids: Sequence[int]) -> Statement:
+        # Of 200 ids: 0.1 ms of the server's time instead of 0.25, and 0.05 of psycopg's instead of 0.3
+        if len(ids) < 2:
+            return super().id_in(ids)
+        return Statement("id = ANY(%s::bigint[])", (f"{{{','.join(map(str, ids))}}}",))
+
     def insert_many(
         self,
         columns: Mapping[str, Sequence[Any]],

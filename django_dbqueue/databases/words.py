@@ -167,6 +167,10 @@ class Words:
         """That many placeholders."""
         return ", ".join(["%s"] * count)
 
+    def id_in(self, ids: Sequence[int]) -> Statement:
+        """One of these ids."""
+        return Statement(f"id IN ({self.holes(len(ids))})", tuple(ids))
+
     def due_from_now(self, delay: float, at: Any) -> tuple[str, tuple[Any, ...]]:
         """SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
         if at is not None:

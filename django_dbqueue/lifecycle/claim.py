@@ -25,7 +25,7 @@ from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
 from django_dbqueue.lifecycle.hydration import hydrate_all
 from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
+from django_dbqueue.lifecycle.statements import MessageType, fetch, fetch_messages, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -229,7 +229,7 @@ def _take_and_return(
     mark: tuple[Any, int] | None,
     how: dict[str, Any],
 ) -> tuple[list[Any], tuple[Any, int] | None]:
-    rows = fetch(claimer.using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
+    rows = fetch_messages(claimer.using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
     rows.sort(key=lambda row: (row[-1], row[0]))
     messages = hydrate_all(claimer.model, claimer.using, rows, MESSAGE_COLUMNS, held_token=how["token"])
     return messages, (rows[-1][-1], rows[-1][0]) if rows else None

@@ -109,6 +109,8 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
         return None
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     assert isinstance(moment, datetime)
+    if moment.tzinfo is UTC:
+        return moment
     if connection.vendor != "postgresql":
         return moment.replace(tzinfo=UTC)  # Django labels it with the connection's zone; the column says UTC
     if moment.tzinfo is None:  # USE_TZ = False: psycopg gives the session's local time
