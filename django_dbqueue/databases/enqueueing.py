@@ -43,6 +43,10 @@ class Enqueueing(Inserting):
         """Wake listening workers when the transaction commits (PostgreSQL)."""
         return Statement("SELECT pg_notify('django_dbqueue', %s)", (queue,))
 
+    def returning_id(self, *, notify: bool) -> str:
+        """What the INSERT of one message returns; so it can ``notify`` without a statement, and a commit, of its own."""
+        return "id, pg_notify('django_dbqueue', queue)" if notify else "id"
+
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
         """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation."""
         return Statement(

@@ -92,7 +92,6 @@ def _enqueue_one(model: MessageType, using: str, item: Sealed, on_conflict: OnCo
     for _ in range(TRIES):
         message_id = _insert(using, item)
         if message_id is not None:
-            notify(using, item.queue, 1)
             return _created(model, using, message_id, item)
         message = _meet(model, using, item, on_conflict)
         if message is not None:
@@ -101,12 +100,13 @@ def _enqueue_one(model: MessageType, using: str, item: Sealed, on_conflict: OnCo
 
 
 def _insert(using: str, item: Sealed) -> int | None:
-    """Insert and return the id; None where a live message has the key."""
+    """Insert, wake, and return the id; None where a live message has the key."""
     connection = connections[using]
     dialect = dialect_of(connection)
     row, at = row_of(item), due_moment(using, item)
     if dialect.ignore_duplicate:
-        rows = fetch(using, dialect.insert(row, item.delay, at, returning="id", ignore=item.key is not None))
+        returning = dialect.returning_id(notify=notifies(using))
+        rows = fetch(using, dialect.insert(row, item.delay, at, returning=returning, ignore=item.key is not None))
         return int(rows[0][0]) if rows else None
     statement = dialect.insert(row, item.delay, at)
     try:
@@ -196,6 +196,10 @@ def _says_another_time(using: str, standing: Any, item: Sealed) -> bool:
 
 def notify(using: str, queue: str, changed: int) -> None:
     """Wake listening workers, where the server can and the setting says so."""
-    dialect = dialect_of(connections[using])
-    if changed and dialect.notifies and conf.get("NOTIFY"):
-        fetch(using, dialect.notify(queue))
+    if changed and notifies(using):
+        fetch(using, dialect_of(connections[using]).notify(queue))
+
+
+def notifies(using: str) -> bool:
+    """Whether the server can wake listening workers, and the setting says so."""
+    return dialect_of(connections[using]).notifies and bool(conf.get("NOTIFY"))
