@@ -44,7 +44,7 @@ class Enqueueing(Inserting):
         return Statement("SELECT pg_notify('django_dbqueue', %s)", (queue,))
 
     def returning_id(self, *, notify: bool) -> str:
-        """What the INSERT of one message returns; so it can ``notify`` without a statement, and a commit, of its own."""
+        """What the INSERT of one message returns, and so ``notify``s without a statement, and a commit, of its own."""
         return "id, pg_notify('django_dbqueue', queue)" if notify else "id"
 
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
