@@ -37,7 +37,7 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
     if isinstance(payload, bytes | bytearray | memoryview):
         body, content_type = base64.b64encode(bytes(payload)).decode("ascii"), BYTES
     elif isinstance(payload, str) and "\0" not in payload:  # PostgreSQL's text has no NUL; JSON escapes it
-        body, content_type = str(payload), TEXT
+        body, content_type = plain(payload), TEXT
     else:
         body, content_type = encode_json(payload, what="payload"), JSON
     size = len(utf8(body, what="payload"))
@@ -47,6 +47,11 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
             "send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (and the server's packet size)."
         )
     return body, content_type
+
+
+def plain(text: str) -> str:
+    """Return the characters of a text; str() of an Enum's member that is one would give its name."""
+    return text if type(text) is str else str.__str__(text)
 
 
 def encode_json(value: Any, *, what: str) -> str:

@@ -66,11 +66,11 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
     """Check an envelope; InvalidMessage names what was wrong. ``priority`` is the one to use if none is said."""
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
-    key, said, reads = check_key(envelope.key), envelope.priority, envelope.max_reads
+    name, key, said, reads = check_queue(queue), check_key(envelope.key), envelope.priority, envelope.max_reads
     return Sealed(
-        check_queue(queue),
+        name,
         key,
-        None if key is None else key_hash(queue, key),
+        None if key is None else key_hash(name, key),
         body,
         content_type,
         None if envelope.headers is None else check_headers(envelope.headers),
@@ -102,7 +102,7 @@ def check_queue(name: object) -> str:
         raise InvalidMessage(
             f"{name!r} is no queue name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
         )
-    return name
+    return codecs.plain(name)
 
 
 def check_key(key: object) -> str | None:
@@ -118,15 +118,16 @@ def check_key(key: object) -> str | None:
     if "\0" in key:
         raise InvalidMessage("The key has a NUL character, which PostgreSQL can't store: leave it out.")
     codecs.utf8(key, what="key")
-    return key
+    return codecs.plain(key)
 
 
 def hash_of_key(queue: str, key: str) -> str:
     """Return what (queue, key) is found by; InvalidMessage refuses what no message can have."""
     name = check_queue(queue)
-    if check_key(key) is None:
+    checked = check_key(key)
+    if checked is None:
         raise InvalidMessage("A message without a key can't be found by it: give the key that it was enqueued with.")
-    return key_hash(name, key)
+    return key_hash(name, checked)
 
 
 def key_hash(queue: str, key: str) -> str:

@@ -5,6 +5,7 @@ A second one: ``test_on_conflict.py``; looks and drops: ``test_by_key.py``.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -14,6 +15,19 @@ from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, row, stuck, waiting
 
 pytestmark = pytest.mark.django_db
+
+
+class Name(str, Enum):  # noqa: UP042 - it is what is tested
+    """Text whose str() is 'Name.K'."""
+
+    K = "k"
+
+
+def test_a_member_of_an_enum_is_the_key_and_the_queue_that_its_text_is() -> None:
+    message = waiting(key=Name.K, queue=Name.K)
+    assert waiting(key="k", queue="k") == message
+    assert Message.objects.enqueue_many([Envelope(1, key=Name.K)], queue=Name.K).ignored == 1
+    assert Message.objects.get_by_key(Name.K, Name.K) == message
 
 
 ALIKE = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -37,6 +38,17 @@ def plane(number: int) -> str:
 @pytest.mark.parametrize("wrap", [str, lambda text: text.replace("\0", ""), lambda text: {text: [text]}])
 def test_every_character_of_every_unicode_plane_comes_back(number: int, wrap: Any) -> None:
     payload = wrap(plane(number))
+    assert there_and_back(payload) == payload
+
+
+class Colour(str, Enum):  # noqa: UP042 - it is what is tested
+    """Text whose str() is 'Colour.RED' (StrEnum, and Django's TextChoices, say it otherwise)."""
+
+    RED = "red"
+
+
+@pytest.mark.parametrize("payload", [Colour.RED, {"colour": Colour.RED}, [Colour.RED]])
+def test_a_member_of_an_enum_comes_back_as_the_text_that_it_is(payload: Any) -> None:
     assert there_and_back(payload) == payload
 
 
