@@ -11,6 +11,8 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
@@ -26,6 +28,10 @@ MAX_DEPTH: Final = 200
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 """Strings whole, brackets singly. Nothing in it looks back, and a string may lack its end: else a broken body of a
 million quotes would keep a worker busy for hours."""
+_TOGETHER: Final = 64
+"""Texts that are encoded as one list: the encoder's start costs as much as a small payload."""
+_BYTES: Final = 4
+"""Of a character in UTF-8, at most."""
 _STRING: Final = frozenset({str})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
@@ -52,6 +58,37 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
 def plain(text: str) -> str:
     """Return the characters of a text; str() of an Enum's member that is one would give its name."""
     return text if type(text) is str else str.__str__(text)
+
+
+def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str, str]]:
+    """Yield what ``encode`` returns for the values of JSON texts; UndecodableMessage where one is broken.
+
+    Texts that stand already as they would be stored are found so many at once, until the first that doesn't.
+    """
+    compact = True
+    for first in range(0, len(texts), _TOGETHER):
+        some = texts[first : first + _TOGETHER]
+        compact = compact and max(map(len, some)) * _BYTES <= max_bytes and _are_compact(some)
+        if compact:
+            yield from zip(some, repeat(JSON))
+        else:
+            for text in some:
+                yield encode(decode_json(text), max_bytes=max_bytes)
+
+
+def _are_compact(texts: Sequence[str]) -> bool:
+    """Tell whether each of these is the JSON text that its value would be encoded to.
+
+    As each is known to be a whole text, they are so if the list of all values is encoded to the list of all texts: a
+    JSON value's own letters say where it ends.
+    """
+    try:
+        values = [decode_json(text) for text in texts]
+        encoded = _ENCODER.encode(values)
+        encoded.encode()  # a lone surrogate ends here, too
+    except (UndecodableMessage, ValueError, RecursionError):
+        return False
+    return str not in map(type, values) and encoded == f"[{','.join(texts)}]"
 
 
 def encode_json(value: Any, *, what: str) -> str:

@@ -90,6 +90,8 @@ class Sealing:
         encode = partial(codecs.encode, max_bytes=self.max_bytes)
         if how == "payload":
             return map(encode, columns[how])
+        if how == "json" and None not in columns[how]:
+            return codecs.encode_texts(columns[how], max_bytes=self.max_bytes)
         if how == "json":
             return (encode(_payload(text)) for text in columns[how])
         return map(self._standing, columns[how], columns["content_type"])
