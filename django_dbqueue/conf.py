@@ -94,15 +94,19 @@ def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) ->
     return QueueOptions(**{name: _first(name, places) for name in PER_QUEUE})
 
 
-def default_priority(queue: str) -> int:
-    """Return the priority of a queue's messages that say none: of its options the one that every enqueue asks for."""
-    priority: int = _first("priority", _said_of(queue))
-    return priority
+def for_senders(queue: str) -> tuple[int, int]:
+    """Return the priority of a queue's messages that say none, and MAX_PAYLOAD_BYTES: what every enqueue asks for."""
+    said = getattr(settings, NAME, {})  # asked once, as it costs more than all the rest
+    priority: int = _first("priority", _places(said, queue))
+    return priority, said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"])
 
 
 def _said_of(queue: str) -> tuple[Mapping[str, Any], ...]:
     """Return the places that say options of a queue, the one that goes before the others first."""
-    said = getattr(settings, NAME, {})
+    return _places(getattr(settings, NAME, {}), queue)
+
+
+def _places(said: Mapping[str, Any], queue: str) -> tuple[Mapping[str, Any], ...]:
     return said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {}), PER_QUEUE
 
 

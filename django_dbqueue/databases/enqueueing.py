@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from django_dbqueue.databases.inserting import Inserting
+from django_dbqueue.databases.inserting import DEFAULTS, Inserting
 from django_dbqueue.databases.words import MESSAGE_COLUMNS, Statement
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -19,9 +19,9 @@ class Enqueueing(Inserting):
     ) -> Statement:
         """Insert a row of these columns; a taken key raises, or writes nothing (ignore)."""
         due, due_params = self.due_from_now(delay, at) if delay or at is not None else ("", ())
-        names = tuple([name for name, value in row.items() if value is not None])
-        params = [value for value in row.values() if value is not None]
-        return Statement(_insert_one(self, names, due, returning, ignore), (*params, *due_params, *due_params))
+        said = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
+        text = _insert_one(self, tuple(said), due, returning, ignore)
+        return Statement(text, (*said.values(), *due_params, *due_params))
 
     def insert_many(
         self,

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from django_dbqueue.codecs import JSON
 from django_dbqueue.databases.inlining import literal
 from django_dbqueue.databases.words import Statement, Words
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
 """Text that stands in SQL as it is, whatever the server and its mode."""
+DEFAULTS: Final[Mapping[str, Any]] = {"content_type": JSON, "priority": 0}
+"""What the table of messages says where an INSERT doesn't, of columns that a sender can say; of all others NULL."""
 
 
 class Inserting(Words):
@@ -37,24 +40,29 @@ class Inserting(Words):
         )
 
 
-def one_row(columns: Mapping[str, Sequence[Any]]) -> tuple[list[str], str, list[tuple[Any, ...]]]:
+def one_row(
+    columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
+) -> tuple[list[str], str, list[tuple[Any, ...]]]:
     """Return the names of the columns that some row says, one row of them as SQL, and the parameters of each row."""
-    words, varying = said(columns)
+    words, varying = said(columns, defaults)
     count = max(map(len, columns.values()))
     return list(words), ", ".join(words.values()), list(zip(*varying, strict=True)) if varying else [()] * count
 
 
-def said(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, str], list[Sequence[Any]]]:
+def said(
+    columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
+) -> tuple[dict[str, str], list[Sequence[Any]]]:
     """Return SQL for each column that some row says, and the columns of values that its %s stand for.
 
-    What all rows say alike stands in the SQL, where it can: a parameter costs the driver more than making the row does.
+    What is the default in all rows is left to the table. What else all say alike stands in the SQL, where it can: a
+    parameter costs the driver more than making the row does.
     """
     words: dict[str, str] = {}
     varying: list[Sequence[Any]] = []
     for name, values in columns.items():
         first = values[0]
         alike = values.count(first) == len(values)
-        if alike and first is None:
+        if alike and first == defaults.get(name):
             continue
         if alike and (isinstance(first, int | float) or (isinstance(first, str) and _PLAIN.match(first))):
             words[name] = literal(first)

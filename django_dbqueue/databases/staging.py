@@ -43,7 +43,7 @@ class Staging(Inserting):
     def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
         """Insert rows of STAGED from this place on; columns that none of them says are left out."""
         said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
-        names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))))
+        names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))), defaults={})
         values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
         return Statement(
             f"INSERT INTO {self.staged} (place, {self.columns(names)}) VALUES {', '.join(values)}",

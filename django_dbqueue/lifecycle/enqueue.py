@@ -8,7 +8,7 @@ says what becomes of it. If it went meanwhile, the INSERT is tried again.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from django.db import IntegrityError, connections
 
@@ -17,38 +17,13 @@ from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
-from django_dbqueue.lifecycle.hydration import hydrate, hydrate_all
+from django_dbqueue.lifecycle.hydration import hydrate, hydrate_new
 from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
 ON_CONFLICT = ("ignore", "update", "error")
-_SAID: Final = (
-    "id",
-    "queue",
-    "key",
-    "key_hash",
-    "live",
-    "priority",
-    "max_reads",
-    "lease_seconds",
-    "body",
-    "content_type",
-    "headers",
-)
-_FRESH: Final = {
-    "status": NEW,
-    "conn_id": None,
-    "worker_id": None,
-    "claim_token": None,
-    "read_count": 0,
-    "crashes": 0,
-    "claimed_at": None,
-    "finished_at": None,
-    "error": None,
-}
-"""What a new message knows of itself: what was said of it, in the order of the columns, and what is true of all."""
 TRIES = 20
 """How often a live row with our key may vanish between our INSERT and our look before we give up."""
 
@@ -57,7 +32,8 @@ def enqueue_one(model: MessageType, using: str, envelope: Envelope, *, queue: st
     """Store one message and return it, with its ``outcome``."""
     check_on_conflict(on_conflict)
     sealed = seal_for(envelope, queue)
-    return outermost(connections[using], lambda: _enqueue_one(model, using, sealed, on_conflict))
+    connection = connections[using]
+    return outermost(connection, lambda: _enqueue_one(model, connection, sealed, on_conflict))
 
 
 def check_on_conflict(on_conflict: str) -> None:
@@ -68,8 +44,8 @@ def check_on_conflict(on_conflict: str) -> None:
 
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
-    priority = conf.default_priority(queue) if isinstance(queue, str) else 0
-    return seal(envelope, queue=queue, priority=priority, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+    priority, max_bytes = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses what is no name
+    return seal(envelope, queue=queue, priority=priority, max_bytes=max_bytes)
 
 
 def row_of(item: Sealed) -> dict[str, Any]:
@@ -88,9 +64,10 @@ def row_of(item: Sealed) -> dict[str, Any]:
     }
 
 
-def _enqueue_one(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict) -> Any:
+def _enqueue_one(model: MessageType, connection: Any, item: Sealed, on_conflict: OnConflict) -> Any:
+    using = connection.alias
     for _ in range(TRIES):
-        message_id = _insert(using, item)
+        message_id = _insert(connection, item)
         if message_id is not None:
             return _created(model, using, message_id, item)
         message = _meet(model, using, item, on_conflict)
@@ -99,11 +76,10 @@ def _enqueue_one(model: MessageType, using: str, item: Sealed, on_conflict: OnCo
     raise DBQueueError(f"The key {item.key!r} of queue {item.queue!r} changed hands {TRIES} times: try again.")
 
 
-def _insert(using: str, item: Sealed) -> int | None:
+def _insert(connection: Any, item: Sealed) -> int | None:
     """Insert, wake, and return the id; None where a live message has the key."""
-    connection = connections[using]
-    dialect = dialect_of(connection)
-    row, at = row_of(item), due_moment(using, item)
+    using, dialect = connection.alias, dialect_of(connection)
+    row, at = row_of(item), None if item.at is None else due_moment(using, item)
     if dialect.ignore_duplicate:
         returning = dialect.returning_id(notify=notifies(using))
         rows = fetch(using, dialect.insert(row, item.delay, at, returning=returning, ignore=item.key is not None))
@@ -127,11 +103,30 @@ def is_duplicate(error: IntegrityError) -> bool:
 
 def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> Any:
     """Make the message of what was written; what only the database knows (its times) is read when asked for."""
-    live = None if item.key_hash is None else 1
-    said = (item.priority, item.max_reads, item.lease_seconds, item.body, item.content_type, item.headers)
-    row = (message_id, item.queue, item.key, item.key_hash, live, *said)
-    [message] = hydrate_all(model, using, [row], _SAID, **_FRESH, outcome="created")
-    return message
+    written = {
+        "id": message_id,
+        "queue": item.queue,
+        "key": item.key,
+        "key_hash": item.key_hash,
+        "live": None if item.key_hash is None else 1,
+        "status": NEW,
+        "conn_id": None,
+        "worker_id": None,
+        "claim_token": None,
+        "priority": item.priority,
+        "read_count": 0,
+        "max_reads": item.max_reads,
+        "crashes": 0,
+        "lease_seconds": item.lease_seconds,
+        "body": item.body,
+        "content_type": item.content_type,
+        "headers_text": item.headers,
+        "claimed_at": None,
+        "finished_at": None,
+        "error": None,
+        "outcome": "created",
+    }
+    return hydrate_new(model, using, written)
 
 
 def due_moment(using: str, item: Sealed) -> Any:

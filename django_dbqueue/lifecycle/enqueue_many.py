@@ -73,7 +73,7 @@ def enqueue_many(
 
 
 def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
-    priority, max_bytes = conf.default_priority(queue), conf.get("MAX_PAYLOAD_BYTES")
+    priority, max_bytes = conf.for_senders(queue)
     for index, item in enumerate(items):
         envelope = item if isinstance(item, Envelope) else Envelope(item)
         try:

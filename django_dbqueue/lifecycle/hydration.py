@@ -48,23 +48,36 @@ def hydrate_all(
     """
     names, conversions = _plan(model, columns)
     connection = connections[using]
-    is_plain = not (pre_init.has_listeners(model) or post_init.has_listeners(model) or _is_made_otherwise(model))
+    fill = _filler(model)
     messages = []
     for row in rows:
         values = dict(zip(names, row, strict=False))
         for name, convert in conversions:
             if values[name] is not None:
                 values[name] = convert(values[name], None, connection)
-        if is_plain:
-            message: Any = model.__new__(model)
-            values["_state"] = state = ModelState()
-            state.db, state.adding = using, False
-            values.update(same)
-            message.__dict__ = values
-        else:
-            message = _made_otherwise(model, using, values | same)
-        messages.append(message)
+        values.update(same)
+        messages.append(fill(model, using, values))
     return messages
+
+
+def hydrate_new(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+    """Make a message of what was just written, and of attributes besides, by their names."""
+    return _filler(model)(model, using, values)
+
+
+def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
+    """Return what makes a message of its attributes."""
+    if pre_init.has_listeners(model) or post_init.has_listeners(model) or _is_made_otherwise(model):
+        return _made_otherwise
+    return _filled
+
+
+def _filled(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+    message: Any = model.__new__(model)
+    values["_state"] = state = ModelState()
+    state.db, state.adding = using, False
+    message.__dict__ = values
+    return message
 
 
 def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> Any:

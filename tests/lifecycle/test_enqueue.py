@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.signals import post_init
 from django.test import override_settings
 
 from django_dbqueue import InvalidMessage
+from django_dbqueue.databases.inserting import DEFAULTS
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, MessageFactory, claim_one, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
@@ -113,6 +115,30 @@ def test_enqueue_returns_the_message_as_it_stands_in_the_table() -> None:
     assert stored["available_at"] == stored["due_at"] == stored["created_at"]
     assert stored["created_at"].utcoffset() == timedelta(0)
     assert message.headers == {"trace": "1"}
+
+
+def test_what_an_insert_leaves_to_the_table_is_what_the_table_says() -> None:
+    fields = {field.column: field for field in Message._meta.concrete_fields}
+    for name, value in DEFAULTS.items():
+        assert fields[name].db_default == value, name
+    message = waiting(payload={}, priority=0)
+    stored = row(message)
+    assert {name: stored[name] for name in DEFAULTS} == {name: getattr(message, name) for name in DEFAULTS} == DEFAULTS
+
+
+def test_where_somebody_listens_to_it_djangos_own_constructor_makes_the_message() -> None:
+    made: list[str] = []
+
+    def told(instance: Message, **_: Any) -> None:
+        made.append(f"{instance.pk} {instance.queue} {instance.status} {instance.body} {instance.error}")
+
+    post_init.connect(told, sender=Message)
+    try:
+        message = waiting(payload="body")
+    finally:
+        post_init.disconnect(told, sender=Message)
+    assert made == [f"{message.pk} {QUEUE} n body None"]
+    assert (message.outcome, message.due_at) == ("created", row(message)["due_at"])
 
 
 def test_what_is_not_said_stays_unsaid_until_the_claim() -> None:
