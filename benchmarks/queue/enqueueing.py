@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from django.test import override_settings
@@ -19,7 +19,7 @@ from django_dbqueue.codecs import encode
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from benchmarks.queue.bench import Bench
 
@@ -65,11 +65,21 @@ def _producing(
     each = bench.sizes.one_by_one // producers
 
     def measure() -> float:
-        listener = worker(bench, "--queues", SLOW_QUEUE) if listened else nullcontext()
-        with troubles.told(bench, name), listener:
+        with troubles.told(bench, name), _listener(bench) if listened else nullcontext():
             return each * producers / max(together(producers, produce, bench.url, each))
 
     return Contestant(name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, (each + 1) * producers))
+
+
+@contextmanager
+def _listener(bench: Bench) -> Iterator[None]:
+    """A worker of another queue, as soon as it listens."""
+    ask = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN django_dbqueue'"
+    with worker(bench, "--queues", SLOW_QUEUE) as running:
+        while not bench.number(ask):
+            running.still_alive()
+            time.sleep(0.01)
+        yield
 
 
 def bulk(bench: Bench) -> Contest:
