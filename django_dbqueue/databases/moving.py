@@ -127,13 +127,23 @@ class Moving(Words):
     def held(self, claims: Sequence[Claim]) -> Statement:
         """The fence: these rows, running, each under the token of its holder."""
         ids = self.id_in([claim.id for claim in claims])
-        tokens = {claim.token for claim in claims}
-        if len(tokens) == 1:
-            fence, params = "claim_token = %s", tuple(tokens)
-        else:
-            fence = f"claim_token = CASE id {'WHEN %s THEN %s ' * len(claims)}END"
-            params = tuple(value for claim in claims for value in claim)
-        return Statement(f"{ids.sql} AND status = '{RUNNING}' AND {fence}", (*ids.params, *params))
+        token = self._token_of(claims)
+        return Statement(
+            f"{ids.sql} AND status = '{RUNNING}' AND claim_token = {token.sql}", (*ids.params, *token.params)
+        )
+
+    def _token_of(self, claims: Sequence[Claim]) -> Statement:
+        """SQL for a row's token, by a list of ids for each: few claims took many rows, and each row meets each list."""
+        under: dict[int | None, list[int]] = {}
+        for claim in claims:
+            under.setdefault(claim.token, []).append(claim.id)
+        *others, last = under
+        if not others:
+            return Statement("%s", (last,))
+        named = [(self.id_in(under[token]), token) for token in others]
+        whens = " ".join(f"WHEN {ids.sql} THEN %s" for ids, _ in named)
+        params = tuple(value for ids, token in named for value in (*ids.params, token))
+        return Statement(f"CASE {whens} ELSE %s END", (*params, last))
 
     def unmoved(self, claim: Claim, state: str) -> Statement:
         """The fence of an operator: this row in the state and under the token that its page showed."""
