@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django_dbqueue import testing
+from django_dbqueue.lifecycle.taking import Claimed
 from django_dbqueue.models import Message
 
 QUEUE = "tests"
@@ -59,6 +60,14 @@ def claim_one(queue: str = QUEUE, *, lease: float = 60) -> Message:
 def claimed(limit: int = 100, **options: Any) -> list[Any]:
     """Claims, and gives the payloads only."""
     return [message.payload for message in Message.objects.claim(limit, queue=QUEUE, **options)]
+
+
+def as_claimed(message: Message) -> Claimed:
+    """What a worker's claim of this message would have given it; the message is this very object."""
+    made = Claimed(message.claim, (), lambda *_: message)
+    made.read_count, made.max_reads = message.read_count, message.max_reads or 0
+    made.lease_seconds = message.lease_seconds or 0.0
+    return made
 
 
 def written_by_sql(body: str, content_type: str = "json", **columns: Any) -> Message:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django_dbqueue.databases.words import (
     MESSAGE_COLUMNS,
+    MOMENTS,
     Change,
     Statement,
     Words,
@@ -42,13 +43,22 @@ class Claiming(Words):
         mark: tuple[Any, int] | None = None,
         *,
         but_token: int | None = None,
+        moments_as_text: bool = False,
     ) -> Statement:
-        """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones."""
+        """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
+
+        Besides these columns it says what the clock shows.
+        """
+        columns, now = self.columns(names), self.now
+        if moments_as_text:
+            quoted = {name: self.columns([name]) for name in names}
+            columns = ", ".join(self.as_text(one) if name in MOMENTS else one for name, one in quoted.items())
+            now = self.as_text(now)
         behind, params = self.after(mark)
         if but_token is not None:
             behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
         return Statement(
-            f"SELECT {self.columns(names)}, {self.now} FROM {self.message}{self.use_claim_index} "
+            f"SELECT {columns}, {now} FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = %s AND priority = %s AND {behind} "
             f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",
             (queue, status, priority, *params, limit),

@@ -50,6 +50,7 @@ CLAIMED_COLUMNS: Final = (
     "error",
 )
 """Columns that whoever takes a row must read; the others he asked for, or writes himself."""
+MOMENTS: Final = frozenset({"available_at", "due_at", "created_at", "claimed_at", "finished_at"})
 ARCHIVED_COLUMNS: Final = (
     "queue",
     "key",
@@ -182,6 +183,10 @@ class Words:
     def joined(self, *texts: str) -> str:
         """SQL for texts one after the other."""
         return f"CONCAT({', '.join(texts)})"
+
+    def as_text(self, moment: str) -> str:
+        """SQL for a moment as ISO 8601 text, where that is not how the driver gives it and its own way is dear."""
+        return moment
 
     def later_of(self, one: str, other: str) -> str:
         """SQL for the later of two moments."""

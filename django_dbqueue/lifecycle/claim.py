@@ -13,24 +13,21 @@ import secrets
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
 from django.db import connections
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Dialect, Statement, dialect_of
-from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
-from django_dbqueue.lifecycle.hydration import hydrate_all
+from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.lifecycle.statements import MessageType, fetch, fetch_messages, run, short_transaction
+from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
+from django_dbqueue.lifecycle.taking import Claimed, Place, take_range
 from django_dbqueue.retry import outermost
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.statuses import NEW
 
 HIGHEST = 32_767
-_AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
@@ -100,14 +97,18 @@ class Claimer:
         if self._look_not_before and not set(self._priorities).issuperset(priorities):
             self._priorities = sorted({*self._priorities, *priorities}, reverse=True)
 
-    def claim(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Any]:
-        """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due.
+    def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
+        """Return up to ``limit`` claimed messages, in order; if fewer, and it ``saw_all``, no more was due."""
+        return [claimed.message for claimed in self.take(limit, lease=lease, max_reads=max_reads)]
+
+    def take(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Claimed]:
+        """Claim, and leave it to who handles them to make the messages.
 
         ``beside`` is what may go into the same transaction; it goes by itself where there is none, or it is Short.
         """
-        messages: list[Any] = []
+        taken: list[Claimed] = []
         while True:
-            ask = partial(self._claim, limit - len(messages), lease, max_reads, beside)
+            ask = partial(self._claim, limit - len(taken), lease, max_reads, beside)
             try:
                 claimed, spent = outermost(connections[self.using], ask)
             except Short:
@@ -115,13 +116,15 @@ class Claimer:
                 beside.refused()
                 beside = None
                 continue
-            messages += claimed
+            taken += claimed
             if not spent:
-                return messages
-            for message in spent:
-                signals.message_died.send(self.model, queue=self.queue, message_id=message.pk, error=SPENT_BEFORE)
+                return taken
+            for each in spent:
+                signals.message_died.send(self.model, queue=self.queue, message_id=each.claim.id, error=SPENT_BEFORE)
 
-    def _claim(self, limit: int, lease: float, max_reads: int, beside: Beside | None) -> tuple[list[Any], list[Any]]:
+    def _claim(
+        self, limit: int, lease: float, max_reads: int, beside: Beside | None
+    ) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
         began = time.monotonic()
         self.saw_all = began >= self._look_again_at
@@ -129,33 +132,31 @@ class Claimer:
             self._priorities = priorities_in_use(self.using, self.queue, NEW)
         self._cost = time.monotonic() - began
         marks = {} if self.saw_all else dict(self._marks)
-        messages, spent = self._take(limit, lease, max_reads, marks, beside) if self._priorities else ([], [])
-        self._remember(marks, began, is_full=len(messages) == limit)
-        return [message for message in messages if message not in spent] if spent else messages, spent
+        taken, spent = self._take(limit, lease, max_reads, marks, beside) if self._priorities else ([], [])
+        self._remember(marks, began, is_full=len(taken) == limit)
+        return [each for each in taken if each not in spent] if spent else taken, spent
 
     def _take(
         self, limit: int, lease: float, max_reads: int, marks: dict[int, tuple[Any, int]], beside: Beside | None
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
-        messages: list[Any] = []
+        taken: list[Claimed] = []
         with short_transaction(self.using):
             if beside is not None:
                 beside.send()
             began = time.monotonic()  # what went before waits for locks, and the commit for a disk: it was no look
             for priority in self._priorities:
-                if len(messages) < limit:
-                    messages += self._claim_range(priority, limit - len(messages), token, lease, max_reads, marks)
+                if len(taken) < limit:
+                    taken += self._claim_range(priority, limit - len(taken), token, lease, max_reads, marks)
             self._cost += time.monotonic() - began
-            spent = [message for message in messages if 0 < message.max_reads < message.read_count]
+            spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:
                 change = dialect_of(connections[self.using]).bury(SPENT_BEFORE)
-                settle_claims(
-                    self.using, blamed(self.using, change, [self.queue]), [message.claim for message in spent]
-                )
+                settle_claims(self.using, blamed(self.using, change, [self.queue]), [each.claim for each in spent])
         if beside is not None:
             beside.committed()
-        return messages, spent
+        return taken, spent
 
     def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:
         """Keep the marks, and when to look from the beginning again."""
@@ -185,14 +186,13 @@ class Claimer:
         lease: float,
         max_reads: int,
         marks: dict[int, tuple[Any, int]],
-    ) -> list[Any]:
-        dialect = dialect_of(connections[self.using])
+    ) -> list[Claimed]:
         how = {"token": token, "worker_id": self.worker_id, "lease": lease, "max_reads": max_reads}
-        take = _take_and_return if _takes_at_once(dialect) else _lock_and_take
-        messages, mark = take(self, dialect, priority, limit, marks.get(priority), how)
+        place = Place(self.model, self.using, self.queue, priority)
+        taken, mark = take_range(place, limit, marks.get(priority), how)
         if mark is not None:
             marks[priority] = mark
-        return messages
+        return taken
 
 
 def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float, max_reads: int) -> Any | None:
@@ -206,89 +206,3 @@ def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float
     message: Any = model._default_manager.using(using).get(pk=message_id)
     message.held_token = token
     return message
-
-
-def first_statement(
-    dialect: Dialect, queue: str, priority: int, limit: int, mark: tuple[Any, int] | None, how: dict[str, Any]
-) -> Statement:
-    """Return the statement that finds and locks what is due, and takes it at once where the server can do both."""
-    if _takes_at_once(dialect):
-        return dialect.claim(queue, priority, limit, mark, dialect.take(**how, session=None, now=None))
-    return dialect.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark)
-
-
-def _takes_at_once(dialect: Dialect) -> bool:
-    return dialect.updates_return_rows and bool(dialect.session_id)
-
-
-def _take_and_return(
-    claimer: Claimer,
-    dialect: Dialect,
-    priority: int,
-    limit: int,
-    mark: tuple[Any, int] | None,
-    how: dict[str, Any],
-) -> tuple[list[Any], tuple[Any, int] | None]:
-    rows = fetch_messages(claimer.using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
-    rows.sort(key=lambda row: (row[-1], row[0]))
-    messages = hydrate_all(claimer.model, claimer.using, rows, MESSAGE_COLUMNS, held_token=how["token"])
-    return messages, (rows[-1][-1], rows[-1][0]) if rows else None
-
-
-def _lock_and_take(
-    claimer: Claimer,
-    dialect: Dialect,
-    priority: int,
-    limit: int,
-    mark: tuple[Any, int] | None,
-    how: dict[str, Any],
-) -> tuple[list[Any], tuple[Any, int] | None]:
-    using = claimer.using
-    rows = fetch(using, first_statement(dialect, claimer.queue, priority, limit, mark, how))
-    if not rows:
-        return [], None
-    now = rows[0][-1]
-    session = os.getpid()
-    taken = run(using, dialect.take_ids([row[0] for row in rows], dialect.take(**how, session=session, now=now)))
-    if taken != len(rows):  # can't be: the rows are locked
-        raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
-    conn_id = _session_of(using) if dialect.session_id else session
-    return _as_taken(claimer, rows, now, priority, conn_id, how), (rows[-1][_AVAILABLE_AT], rows[-1][0])
-
-
-def _session_of(using: str) -> int:
-    """Return the session's id, which the driver knows without asking the server."""
-    return int(connections[using].connection.thread_id())
-
-
-def _as_taken(
-    claimer: Claimer, rows: list[tuple[Any, ...]], now: Any, priority: int, conn_id: int, how: dict[str, Any]
-) -> list[Any]:
-    """Make messages of rows as they were before ``take`` changed them, as they are now."""
-    moment = (datetime.fromisoformat(now) if isinstance(now, str) else now).replace(tzinfo=UTC)
-    usual_end = moment + timedelta(seconds=how["lease"])
-    messages = hydrate_all(
-        claimer.model,
-        claimer.using,
-        rows,
-        CLAIMED_COLUMNS,
-        queue=claimer.queue,
-        status=RUNNING,
-        conn_id=conn_id,
-        worker_id=how["worker_id"],
-        claim_token=how["token"],
-        held_token=how["token"],
-        priority=priority,
-        claimed_at=moment,
-        finished_at=None,
-    )
-    for message in messages:
-        message.read_count += 1
-        if message.max_reads is None:
-            message.max_reads = how["max_reads"]
-        if message.lease_seconds is None:
-            message.lease_seconds = how["lease"]
-            message.available_at = usual_end
-        else:
-            message.available_at = moment + timedelta(seconds=message.lease_seconds)
-    return messages

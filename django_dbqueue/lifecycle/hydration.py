@@ -42,22 +42,28 @@ def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any
 def hydrate_all(
     model: MessageType, using: str, rows: Iterable[Sequence[Any]], columns: tuple[str, ...], **same: Any
 ) -> list[Any]:
-    """Make messages of rows in the order of these columns; ``same`` are attributes that all have alike.
+    """Make messages of rows in the order of these columns; ``same`` are attributes that all have alike."""
+    return list(map(hydrator(model, using, columns, **same), rows))
 
-    Fields that are in neither are read when they are asked for, as after ``defer()``.
+
+def hydrator(model: MessageType, using: str, columns: tuple[str, ...], **same: Any) -> Callable[[Sequence[Any]], Any]:
+    """Return what makes a message of a row in the order of these columns, in any thread.
+
+    Fields that are neither there nor in ``same`` are read when they are asked for, as after ``defer()``.
     """
     names, conversions = _plan(model, columns)
     connection = connections[using]
     fill = _filler(model)
-    messages = []
-    for row in rows:
+
+    def make(row: Sequence[Any]) -> Any:
         values = dict(zip(names, row, strict=False))
         for name, convert in conversions:
             if values[name] is not None:
                 values[name] = convert(values[name], None, connection)
         values.update(same)
-        messages.append(fill(model, using, values))
-    return messages
+        return fill(model, using, values)
+
+    return make
 
 
 def hydrate_new(model: MessageType, using: str, values: dict[str, Any]) -> Any:

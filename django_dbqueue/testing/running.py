@@ -188,10 +188,10 @@ class _Run:
         options = consumer.resolved()
         # A claimer that lives on remembers where it stood; here each claim is to see all that a handler has just sent
         claimer = Claimer(Message, self._alias, consumer.queue)
-        messages = claimer.claim(1, lease=options.lease, max_reads=options.max_reads)
-        if not messages:
+        claimed = claimer.take(1, lease=options.lease, max_reads=options.max_reads)
+        if not claimed:
             return None
-        self._holding.offer(Delivery(messages[0], consumer, options))
+        self._holding.offer(Delivery(claimed[0], consumer, options))
         return self._holding.take()
 
     def _bring_forward(self, queues: list[str]) -> bool:

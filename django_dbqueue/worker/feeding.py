@@ -152,17 +152,16 @@ class Feeder:
         options = consumer.resolved()
         lease = options.lease if self._options.lease is None else self._options.lease
         claimer.learn(self._lookout.priorities(claimer.queue))
-        messages = claimer.claim(limit, lease=lease, max_reads=options.max_reads, beside=beside)
-        if messages:
-            self._before_begin(len(messages))
+        claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
+        if claimed:
+            self._before_begin(len(claimed))
         if self._left is not None:
-            self._left -= len(messages)
-        deliveries = [Delivery(message, consumer, options) for message in messages]
-        for suspect in (each for each in deliveries if each.message.crashes):
+            self._left -= len(claimed)
+        for suspect in (Delivery(each, consumer, options) for each in claimed if each.crashes):
             self._holding.keep(suspect)
             self._suspects.append(suspect)
-        self._holding.offer(*(each for each in deliveries if not each.message.crashes))
-        return len(messages)
+        self._holding.offer(*(Delivery(each, consumer, options) for each in claimed if not each.crashes))
+        return len(claimed)
 
     def _suspects_are_alone(self) -> bool:
         """Whether all that is held are suspects that have not begun: everything else is settled."""

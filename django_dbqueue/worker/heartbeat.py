@@ -100,7 +100,7 @@ class Heartbeat(threading.Thread):
         due = [
             delivery
             for delivery in self._holding.snapshot()
-            if delivery.lease and now >= delivery.extend_at and not delivery.message.lease_lost
+            if delivery.lease and now >= delivery.extend_at and not delivery.is_lost
         ]
         for part in chunks(due, MAX_IDS):
             extend(self._using, part)
@@ -115,7 +115,7 @@ def extend(using: str, deliveries: list[Delivery]) -> None:
     """
     connection = connections[using]
     dialect = dialect_of(connection)
-    claims = [delivery.message.claim for delivery in deliveries]
+    claims = [delivery.claim for delivery in deliveries]
 
     def lock_and_extend() -> set[int]:
         with short_transaction(using):
@@ -126,13 +126,13 @@ def extend(using: str, deliveries: list[Delivery]) -> None:
         return ids
 
     extended = outermost(connection, lock_and_extend)
-    missing = [delivery for delivery in deliveries if delivery.message.pk not in extended]
+    missing = [delivery for delivery in deliveries if delivery.claim.id not in extended]
     if missing:
         _tell_the_lost(using, missing)
 
 
 def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
-    rows = Message.objects.using(using).filter(pk__in=[delivery.message.pk for delivery in deliveries])
+    rows = Message.objects.using(using).filter(pk__in=[delivery.claim.id for delivery in deliveries])
     # An ack keeps the worker in the row: the handler's own commit came a moment before, and that is no loss
     ours = rows.filter(Q(status=RUNNING) | Q(status=DONE, worker_id__isnull=False))
     tokens = dict(ours.values_list("pk", "claim_token"))

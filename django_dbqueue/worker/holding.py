@@ -10,13 +10,18 @@ from typing import Any
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Claim
+from django_dbqueue.lifecycle.taking import Claimed
 from django_dbqueue.worker.board import Board, SlotState
 
 
 class Delivery:
-    """A claimed message on its way through this child. Times are of the monotonic clock."""
+    """A claimed message on its way through this child. Times are of the monotonic clock.
+
+    Who only counts, registers or gives back asks for no ``message``, which is then not yet made.
+    """
 
     __slots__ = (
+        "_claimed",
         "ack_sent",
         "claim",
         "claimed_at",
@@ -25,7 +30,6 @@ class Delivery:
         "finished",
         "is_last",
         "lease",
-        "message",
         "options",
         "reads",
         "slot",
@@ -33,11 +37,11 @@ class Delivery:
         "timed_out",
     )
 
-    def __init__(self, message: Any, consumer: Consumer, options: QueueOptions) -> None:
-        self.message = message
+    def __init__(self, claimed: Claimed, consumer: Consumer, options: QueueOptions) -> None:
+        self._claimed = claimed
         self.consumer = consumer
         self.options = options
-        self.claim: Claim = message.claim
+        self.claim: Claim = claimed.claim
         self.claimed_at = time.monotonic()
         self.slot: int | None = None
         self.started_at: float | None = None
@@ -46,13 +50,22 @@ class Delivery:
         self.ack_sent = False
         """An ack went to the database; as long as it stands here unsettled, the reply to it was lost."""
         self.extended_at = 0.0
-        # Noted now, because a settlement drops these from the message, and to read them anew may fail
-        self.lease = float(message.lease_seconds or 0.0)
+        self.lease = float(claimed.lease_seconds)
         """The length of the message's lease in seconds."""
-        self.reads: int = message.read_count
+        self.reads: int = claimed.read_count
         """How many deliveries were charged, this one included."""
-        self.is_last = 0 < (message.max_reads or 0) <= self.reads
+        self.is_last = 0 < claimed.max_reads <= self.reads
         """Whether the reads are spent with this delivery."""
+
+    @property
+    def message(self) -> Any:
+        """The message, made when it is asked for: most often in the thread that handles it."""
+        return self._claimed.message
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was found that the claim is no longer ours."""
+        return self._claimed.is_made and bool(self.message.lease_lost)
 
     @property
     def extend_at(self) -> float:
@@ -100,7 +113,7 @@ class Holding:
                         return None
                     self._changed.wait()
                 delivery = self._shelf.popleft()
-                if delivery.message.lease_lost:
+                if delivery.is_lost:
                     self._all.pop(delivery.claim.id, None)
                     continue
                 delivery.slot = self._board.occupy(delivery.claim)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +13,7 @@ from django.db import connection, transaction
 
 from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import TransactionNotAllowed
+from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, claim_one, claimed, dead, done, held, held_many, let_pass, row, rows, waiting
@@ -263,3 +266,32 @@ def test_a_paused_queue_takes_messages_and_lets_what_runs_finish() -> None:
 def test_a_pause_of_a_bad_name_is_refused() -> None:
     with pytest.raises(InvalidMessage):
         Queue.objects.pause("no good")
+
+
+# What a worker's claim gives
+
+
+def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
+    waiting()
+    [taken] = Claimer(Message, "default", QUEUE).take(1, lease=60, max_reads=5)
+    assert not taken.is_made
+    begun = threading.Barrier(2)
+
+    def ask() -> Any:
+        begun.wait(10)
+        return taken.message
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = [each.result(10) for each in [pool.submit(ask), pool.submit(ask)]]
+    assert first is second is taken.message
+    assert (first.pk, first.claim) == (taken.claim.id, taken.claim)
+
+
+def test_what_is_known_of_a_claimed_row_is_what_its_message_says() -> None:
+    waiting()
+    waiting(max_reads=2, lease=7)
+    for taken in Claimer(Message, "default", QUEUE).take(2, lease=60, max_reads=5):
+        known = (taken.read_count, taken.max_reads, taken.crashes, taken.lease_seconds)
+        message = taken.message
+        assert known == (message.read_count, message.max_reads, message.crashes, message.lease_seconds)
+        assert known == tuple(row(message)[name] for name in ("read_count", "max_reads", "crashes", "lease_seconds"))

@@ -17,7 +17,7 @@ from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import ACK
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.settling import Settler
-from tests.factories import QUEUE, claim_one, done, held, held_many, row, rows, stuck, waiting
+from tests.factories import QUEUE, as_claimed, claim_one, done, held, held_many, row, rows, stuck, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -190,7 +190,7 @@ def told() -> Iterator[list[tuple[str, int]]]:
 
 def deliver(message: Message, holding: Holding) -> Delivery:
     handler = Consumer(message.queue, print)
-    holding.offer(Delivery(message, handler, handler.resolved()))
+    holding.offer(Delivery(as_claimed(message), handler, handler.resolved()))
     delivery = holding.take()
     assert delivery is not None
     return delivery

@@ -17,7 +17,7 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.settling import Settler
-from tests.factories import QUEUE, held, waiting
+from tests.factories import QUEUE, as_claimed, held, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def lost() -> Iterator[list[int]]:
 
 def finish(settler: Settler, *messages: Message) -> None:
     handler = Consumer(QUEUE, print)
-    settler._holding.offer(*(Delivery(message, handler, handler.resolved()) for message in messages))
+    settler._holding.offer(*(Delivery(as_claimed(message), handler, handler.resolved()) for message in messages))
     for _ in messages:
         delivery = settler._holding.take()
         assert delivery is not None
@@ -54,7 +54,7 @@ def finish(settler: Settler, *messages: Message) -> None:
 
 def claim(settler: Settler) -> list[int]:
     claimer = Claimer(Message, "default", QUEUE)
-    return [message.pk for message in claimer.claim(2, lease=60, max_reads=5, beside=settler)]
+    return [each.claim.id for each in claimer.take(2, lease=60, max_reads=5, beside=settler)]
 
 
 def status(*messages: Message) -> list[str]:

@@ -11,7 +11,7 @@ from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.models import Message
 from django_dbqueue.worker.heartbeat import extend
 from django_dbqueue.worker.holding import Delivery
-from tests.factories import QUEUE, held, stuck, waiting
+from tests.factories import QUEUE, as_claimed, held, stuck, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +69,6 @@ def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> 
 @pytest.mark.usefixtures("listeners_fail")
 def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
     consumer = consumers.Consumer(QUEUE, fail)
-    deliveries = [Delivery(taken_away(), consumer, consumer.resolved()) for _ in range(2)]
+    deliveries = [Delivery(as_claimed(taken_away()), consumer, consumer.resolved()) for _ in range(2)]
     extend("default", deliveries)
     assert [each.message.lease_lost for each in deliveries] == [True, True]

@@ -20,8 +20,8 @@ from django_dbqueue.databases.looking import EXPIRED, READY
 from django_dbqueue.databases.statistics import Stretch
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import key_hash
-from django_dbqueue.lifecycle.claim import first_statement
 from django_dbqueue.lifecycle.statements import MAX_IDS
+from django_dbqueue.lifecycle.taking import first_statement
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING

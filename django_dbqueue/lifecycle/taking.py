@@ -1,0 +1,166 @@
+"""How the rows of one range are taken, and what is made of them when.
+
+A message is made of its row by who asks for it first: in a worker by the thread that handles it, while the main thread
+waits for the server.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from django_dbqueue.databases import Claim, Dialect, Statement, dialect_of
+from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
+from django_dbqueue.lifecycle.hydration import hydrator
+from django_dbqueue.lifecycle.statements import MessageType, fetch, fetch_messages, run
+from django_dbqueue.statuses import NEW, RUNNING
+
+_AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
+_READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds")
+_making = threading.RLock()
+"""So that a handler and a heartbeat that ask at once get the same object."""
+
+Mark = tuple[Any, int]
+
+
+class Claimed:
+    """A row that was claimed, and the message that is made of it; what is known without that, as the claim left it."""
+
+    __slots__ = ("_make", "_message", "_row", "claim", "crashes", "lease_seconds", "max_reads", "read_count")
+
+    def __init__(self, claim: Claim, row: Sequence[Any], make: Callable[[Claimed, Sequence[Any]], Any]) -> None:
+        self.claim = claim
+        self.read_count = 0
+        self.max_reads = 0
+        self.crashes = 0
+        self.lease_seconds = 0.0
+        self._row = row
+        self._make = make
+        self._message: Any = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether somebody has asked for the message."""
+        return self._message is not None
+
+    @property
+    def message(self) -> Any:
+        """The message, always the same object."""
+        if self._message is None:
+            with _making:
+                if self._message is None:
+                    self._message = self._make(self, self._row)
+        return self._message
+
+
+class Place(NamedTuple):
+    """A range of the claim index, of whose rows messages of this model are made."""
+
+    model: MessageType
+    using: str
+    queue: str
+    priority: int
+
+
+def take_range(place: Place, limit: int, mark: Mark | None, how: dict[str, Any]) -> tuple[list[Claimed], Mark | None]:
+    """Take what is due behind the mark; return it, and the mark behind it. ``how``: what ``take`` is to write."""
+    dialect = dialect_of(connections[place.using])
+    take = _take_and_return if _takes_at_once(dialect) else _lock_and_take
+    return take(place, dialect, limit, mark, how)
+
+
+def first_statement(
+    dialect: Dialect, queue: str, priority: int, limit: int, mark: Mark | None, how: dict[str, Any]
+) -> Statement:
+    """Return the statement that finds and locks what is due, and takes it at once where the server can do both."""
+    if _takes_at_once(dialect):
+        return dialect.claim(queue, priority, limit, mark, dialect.take(**how, session=None, now=None))
+    return dialect.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True)
+
+
+def _takes_at_once(dialect: Dialect) -> bool:
+    return dialect.updates_return_rows and bool(dialect.session_id)
+
+
+def _take_and_return(
+    place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]
+) -> tuple[list[Claimed], Mark | None]:
+    rows = fetch_messages(place.using, first_statement(dialect, place.queue, place.priority, limit, mark, how))
+    rows.sort(key=lambda row: (row[-1], row[0]))
+    make = hydrator(place.model, place.using, MESSAGE_COLUMNS, held_token=how["token"])
+    taken = _claimed(rows, MESSAGE_COLUMNS, how, lambda _, row: make(row), charged=0)
+    return taken, (rows[-1][-1], rows[-1][0]) if rows else None
+
+
+def _lock_and_take(
+    place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]
+) -> tuple[list[Claimed], Mark | None]:
+    using = place.using
+    rows = fetch(using, first_statement(dialect, place.queue, place.priority, limit, mark, how))
+    if not rows:
+        return [], None
+    now = rows[0][-1]
+    session = os.getpid()
+    taken = run(using, dialect.take_ids([row[0] for row in rows], dialect.take(**how, session=session, now=now)))
+    if taken != len(rows):  # can't be: the rows are locked
+        raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
+    conn_id = _session_of(using) if dialect.session_id else session
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    make = hydrator(
+        place.model,
+        using,
+        CLAIMED_COLUMNS,
+        queue=place.queue,
+        status=RUNNING,
+        conn_id=conn_id,
+        worker_id=how["worker_id"],
+        claim_token=how["token"],
+        held_token=how["token"],
+        priority=place.priority,
+        claimed_at=moment,
+        finished_at=None,
+    )
+    claimed = _claimed(rows, CLAIMED_COLUMNS, how, partial(_as_taken, make, moment), charged=1)
+    return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
+
+
+def _session_of(using: str) -> int:
+    """Return the session's id, which the driver knows without asking the server."""
+    return int(connections[using].connection.thread_id())
+
+
+def _claimed(
+    rows: list[tuple[Any, ...]],
+    columns: tuple[str, ...],
+    how: dict[str, Any],
+    make: Callable[[Claimed, Sequence[Any]], Any],
+    *,
+    charged: int,
+) -> list[Claimed]:
+    reads, limit, crashes, lease = (columns.index(name) for name in _READ_FIRST)
+    token: int = how["token"]
+    taken = []
+    for row in rows:
+        claimed = Claimed(Claim(row[0], token), row, make)
+        claimed.read_count = row[reads] + charged
+        claimed.max_reads = how["max_reads"] if row[limit] is None else row[limit]
+        claimed.crashes = row[crashes]
+        claimed.lease_seconds = how["lease"] if row[lease] is None else row[lease]
+        taken.append(claimed)
+    return taken
+
+
+def _as_taken(make: Callable[[Sequence[Any]], Any], moment: datetime, claimed: Claimed, row: Sequence[Any]) -> Any:
+    """Make a message of a row as it was before ``take`` changed it, as it is now."""
+    message = make(row)
+    message.read_count = claimed.read_count
+    message.max_reads = claimed.max_reads
+    message.lease_seconds = claimed.lease_seconds
+    message.available_at = moment + timedelta(seconds=claimed.lease_seconds)
+    return message
