@@ -85,8 +85,9 @@ class Staging(Inserting):
             f"SELECT attempt, COUNT(*) FROM {self.staged}{self.use_staged_run} WHERE run = %s GROUP BY attempt", (run,)
         )
 
-    def publish(self, run: int, attempt: int) -> Statement:
-        """Copy an attempt's rows into the queue, in their order; rows whose keys are taken are not counted."""
+    def publish(self, run: int, attempt: int, places: range) -> Statement:
+        """Copy an attempt's rows of these places into the queue, in their order; those whose keys are taken are not
+        counted."""
         later, delayed = self.later_of("due_at", self.now), self.plus(self.now, "delay_seconds")
         due = f"CASE WHEN due_at IS NOT NULL THEN {later} WHEN delay_seconds > 0 THEN {delayed} ELSE {self.now} END"
         names = tuple(name for name in STAGED if name not in ("delay_seconds", "due_at"))
@@ -95,9 +96,9 @@ class Staging(Inserting):
             f"INSERT INTO {self.message} ({self.columns((*names, *times))}) "
             f"SELECT {self.columns(names)}, {due}, {due}, {self.now}, "
             f"CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END, '{NEW}', 0, 0 "
-            f"FROM {self.staged}{self.use_staged_run} WHERE run = %s AND attempt = %s "
-            f"ORDER BY place{self.keep_standing}",
-            (run, attempt),
+            f"FROM {self.staged}{self.use_staged_run} "
+            f"WHERE run = %s AND attempt = %s AND place >= %s AND place < %s ORDER BY place{self.keep_standing}",
+            (run, attempt, places.start, places.stop),
         )
 
     def staged_queues(self, run: int) -> Statement:

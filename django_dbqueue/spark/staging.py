@@ -23,6 +23,8 @@ FORSAKEN_SECONDS: Final = 7 * 86_400.0
 """After how long without a new row a run's stage belongs to nobody."""
 _BEING_PUBLISHED: Final = -1
 """What the publishing transaction itself reads as the number of messages; nobody else ever sees it."""
+_PUBLISHED_AT_ONCE: Final = 5_000
+"""Rows of one statement: MariaDB lets nobody else insert into the queue while an INSERT ... SELECT runs."""
 
 logger = logging.getLogger("django_dbqueue.spark")
 
@@ -89,7 +91,11 @@ def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Atte
             connection.run(dialect.drop_staged(run))
             return found
         _refuse_missing_rows(connection, job, run, attempts)
-        created = sum(connection.run(dialect.publish(run, attempt.number)) for attempt in attempts if attempt.rows)
+        created = sum(
+            connection.run(dialect.publish(run, attempt.number, range(place, place + _PUBLISHED_AT_ONCE)))
+            for attempt in attempts
+            for place in range(0, attempt.rows, _PUBLISHED_AT_ONCE)
+        )
         ignored = sum(attempt.rows for attempt in attempts) - created
         connection.run(dialect.count_published(job, created, ignored))
         if notify and created and dialect.notifies:

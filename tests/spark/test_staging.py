@@ -51,6 +51,15 @@ def test_a_stage_is_published_in_the_order_of_tasks_and_rows_and_is_gone_then() 
     assert PublishedJob.objects.values_list("name", "run", "created", "ignored").get() == ("job", run, 4, 0)
 
 
+def test_a_long_stage_is_published_by_statements_of_bounded_length_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "_PUBLISHED_AT_ONCE", 3)
+    run = number()
+    keyed = [Envelope(place, key=f"k{place % 5}") for place in range(7)]
+    published = publish(stage(range(6), run=run), stage(keyed, run=run), run=run)
+    assert published == Published("job", created=11, ignored=2, again=False)
+    assert payloads() == [*range(6), *range(5)]
+
+
 def test_what_is_staged_is_not_seen() -> None:
     stage(["a"], run=number())
     assert not Message.objects.claim(1, queue=QUEUE, lease=60)
