@@ -96,8 +96,8 @@ class Claiming(Words):
 
     def take_ids(self, ids: Sequence[int], change: Change) -> Statement:
         """Take rows that the same transaction has locked."""
+        named = self.id_in(ids)
         return Statement(
-            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} "
-            f"WHERE id IN ({self.holes(len(ids))}) AND status = '{NEW}'",
-            (*change.params, *ids),
+            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {named.sql} AND status = '{NEW}'",
+            (*change.params, *named.params),
         )

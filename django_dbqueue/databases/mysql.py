@@ -47,6 +47,10 @@ class MySQLDialect(MySQLSkipping, MySQLLiveness, MySQLHistory, Dialect):
     def as_text(self, moment: str) -> str:
         return f"CAST({moment} AS CHAR)"  # mysqlclient makes a datetime of six slices, in Python: 1 µs each
 
+    def id_in(self, ids: Sequence[int]) -> Statement:
+        # mysqlclient writes parameters into the text too, by a call of Python or two for each: 1.5 µs an id
+        return Statement(f"id IN ({', '.join([f'{each:d}' for each in ids])})", ())
+
     def delete(self, ids: Sequence[int]) -> Statement:
         return self._delete_from(self.message, ids)
 

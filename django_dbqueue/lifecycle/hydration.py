@@ -46,21 +46,26 @@ def hydrate_all(
     return list(map(hydrator(model, using, columns, **same), rows))
 
 
-def hydrator(model: MessageType, using: str, columns: tuple[str, ...], **same: Any) -> Callable[[Sequence[Any]], Any]:
+def hydrator(
+    model: MessageType, using: str, columns: tuple[str, ...], *, own: Sequence[str] = (), **same: Any
+) -> Callable[..., Any]:
     """Return what makes a message of a row in the order of these columns, in any thread.
 
-    Fields that are neither there nor in ``same`` are read when they are asked for, as after ``defer()``.
+    ``own`` names the attributes that each row is given anew, as the second argument. Fields that are in none of these
+    are read when they are asked for, as after ``defer()``.
     """
     names, conversions = _plan(model, columns)
+    needed = [each for each in conversions if each[0] not in own and each[0] not in same]
     connection = connections[using]
     fill = _filler(model)
 
-    def make(row: Sequence[Any]) -> Any:
+    def make(row: Sequence[Any], anew: Sequence[Any] = ()) -> Any:
         values = dict(zip(names, row, strict=False))
-        for name, convert in conversions:
+        for name, convert in needed:
             if values[name] is not None:
                 values[name] = convert(values[name], None, connection)
         values.update(same)
+        values.update(zip(own, anew, strict=True))
         return fill(model, using, values)
 
     return make

@@ -125,6 +125,7 @@ def _lock_and_take(
         priority=place.priority,
         claimed_at=moment,
         finished_at=None,
+        own=("read_count", "max_reads", "lease_seconds", "available_at"),
     )
     claimed = _claimed(rows, CLAIMED_COLUMNS, how, partial(_as_taken, make, moment), charged=1)
     return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
@@ -156,11 +157,7 @@ def _claimed(
     return taken
 
 
-def _as_taken(make: Callable[[Sequence[Any]], Any], moment: datetime, claimed: Claimed, row: Sequence[Any]) -> Any:
+def _as_taken(make: Callable[..., Any], moment: datetime, claimed: Claimed, row: Sequence[Any]) -> Any:
     """Make a message of a row as it was before ``take`` changed it, as it is now."""
-    message = make(row)
-    message.read_count = claimed.read_count
-    message.max_reads = claimed.max_reads
-    message.lease_seconds = claimed.lease_seconds
-    message.available_at = moment + timedelta(seconds=claimed.lease_seconds)
-    return message
+    until = moment + timedelta(seconds=claimed.lease_seconds)
+    return make(row, (claimed.read_count, claimed.max_reads, claimed.lease_seconds, until))

@@ -107,6 +107,8 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     """Return what a cursor or the ORM gave for a moment as an aware datetime in UTC."""
     if value is None:
         return None
+    if isinstance(value, str) and connection.vendor == "mysql":  # so our own statements ask for it: without a zone
+        return datetime.fromisoformat(value + "+00:00")  # an eighth of what replace() costs
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     assert isinstance(moment, datetime)
     if moment.tzinfo is UTC:

@@ -159,10 +159,8 @@ class Runner:
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
         else:
-            self._timetable.run(now)
-            if self._maintenance.is_due(
-                now
-            ):  # it looks what is ready, so nothing is enqueued here between it and feed()
+            self._timetable.run(now)  # before maintenance looks what is ready, for it may enqueue
+            if self._maintenance.is_due(now):
                 self._settler.flush()  # and wait for nothing that may take long
                 self._maintenance.run(now)
             self._board.is_claiming = True  # and stays so after an error, which may have hidden a commit
