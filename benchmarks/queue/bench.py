@@ -43,7 +43,7 @@ class Sizes:
     backlog: int
 
 
-FULL: Final = Sizes(one_by_one=4_000, bulk=10_000, drain=20_000, drain_one=4_000, slow=600, backlog=1_000_000)
+FULL: Final = Sizes(one_by_one=12_000, bulk=10_000, drain=20_000, drain_one=4_000, slow=600, backlog=1_000_000)
 QUICK: Final = Sizes(one_by_one=200, bulk=1_000, drain=4_000, drain_one=200, slow=100, backlog=10_000)
 
 
