@@ -54,6 +54,7 @@ class Maintenance:
         self._count_soon_at = 0.0
         self.has_ended_something = False
         """Set by the worker: there is something to count."""
+        self._had_ended_something = False
 
     def is_due(self, now: float) -> bool:
         """Whether something may be."""
@@ -109,11 +110,13 @@ class Maintenance:
         """Count what has ended, if it is time: soon while there is something, and once a minute for others."""
         if self._count_at is None:
             self._count_at = now + random.uniform(0.0, 1.0) * COUNT_EVERY
-        if now < (min(self._count_at, self._count_soon_at) if self.has_ended_something else self._count_at):
+        soon = self.has_ended_something or self._had_ended_something
+        if now < (min(self._count_at, self._count_soon_at) if soon else self._count_at):
             return
         self._count_at, began = now + COUNT_EVERY, time.monotonic()
         self._count_soon_at = now + COUNT_SOON
         more = self._counter.turn()
+        self._had_ended_something = self.has_ended_something  # a count stays a second behind: the next one has the last
         self.has_ended_something = False
         rest = COUNT_SHARE * (time.monotonic() - began)
         self._count_soon_at = now + max(COUNT_SOON, rest)

@@ -19,14 +19,14 @@ PATIENCE = 60.0
 """Seconds after which an event that should have come is called missing; far beyond what any machine needs."""
 
 
-def wait_until(happened: Callable[[], Any], what: str) -> Any:
-    """Wait for an event and return what it gave; fail by name when it doesn't come."""
+def wait_until(happened: Callable[[], Any], what: str | Callable[[], str]) -> Any:
+    """Wait for an event and return what it gave; fail by name, told at the end, when it doesn't come."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if found := happened():
             return found
         time.sleep(0.02)
-    pytest.fail(f"waited {PATIENCE:g} s in vain for: {what}")
+    pytest.fail(f"waited {PATIENCE:g} s in vain for: {what if isinstance(what, str) else what()}")
 
 
 class WorkerProcess:
@@ -64,11 +64,11 @@ class WorkerProcess:
             found = self.notes(step, message_id)
             return found if len(found) >= times else []
 
-        return wait_until(enough, f"{times} × {step!r} of {message_id}; output:\n{self.output}")  # type: ignore[no-any-return]
+        return wait_until(enough, lambda: f"{times} × {step!r} of {message_id}; output:\n{self.output}")  # type: ignore[no-any-return]
 
     def wait_for_output(self, text: str) -> None:
         """Wait until it has printed something."""
-        wait_until(lambda: text in self.output, f"{text!r} in the output:\n{self.output}")
+        wait_until(lambda: text in self.output, lambda: f"{text!r} in the output:\n{self.output}")
 
     def ended(self) -> int:
         """Wait for its end and return the exit code."""

@@ -12,6 +12,7 @@ from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute
 from django_dbqueue.models.fields import clock
 from django_dbqueue.stats import counting
 from django_dbqueue.stats.counting import Counter
+from django_dbqueue.worker.maintenance import COUNT_SOON, Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, waiting
 from tests.stats.passing import HOUR, begin, count, early_in_the_hour, ended_at, hours, let_pass, minutes
 
@@ -41,6 +42,17 @@ def test_what_was_acked_is_counted_within_seconds_and_once() -> None:
         count()
         assert minutes(QUEUE) == minutes("other") == totals(messages=1, waits=1, runs=1)
     assert minutes(ALL_QUEUES) == totals(messages=2, waits=2, runs=2)
+
+
+def test_what_ended_just_before_a_worker_counted_is_counted_by_its_next_count() -> None:
+    begin()
+    done()
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.has_ended_something = True
+    maintenance.run(0.0)  # a count stays a second behind the clock
+    let_pass(MINUTE)
+    maintenance.run(COUNT_SOON + 1)
+    assert minutes(QUEUE) == totals(messages=1, waits=1, runs=1)
 
 
 def test_the_settled_count_takes_the_place_of_the_fresh_one() -> None:
