@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Func
+from django.utils.dateparse import parse_datetime
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.statements import fetch
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     Moment = models.DateTimeField[Any, Any]
 else:  # Django's fields are generic in their stubs only
     Characters, Text, Moment = models.CharField, models.TextField, models.DateTimeField
+
+
+_AS_WRITTEN = len("2026-01-31 12:00:00.000000")
 
 
 class DbNow(Func):
@@ -105,13 +109,10 @@ class UTCDateTimeField(Moment):
 
 def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     """Return what a cursor or the ORM gave for a moment as an aware datetime in UTC."""
-    if value is None:
-        return None
-    if isinstance(value, str) and connection.vendor == "mysql":  # so our own statements ask for it: without a zone
+    if isinstance(value, str) and len(value) == _AS_WRITTEN:  # so our own statements ask for it
         return datetime.fromisoformat(value + "+00:00")  # an eighth of what replace() costs
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    assert isinstance(moment, datetime)
-    if moment.tzinfo is UTC:
+    moment: datetime | None = parse_datetime(value) if isinstance(value, str) else value  # SQLite's may be any text
+    if moment is None or moment.tzinfo is UTC:
         return moment
     if connection.vendor != "postgresql":
         return moment.replace(tzinfo=UTC)  # Django labels it with the connection's zone; the column says UTC

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import connections
 
-from django_dbqueue import conf, signals
+from django_dbqueue import conf, log_events, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import Short, ack_of, settle_all, settle_claims
@@ -39,6 +39,7 @@ class Settler:
         self._others: list[tuple[Delivery, Verdict]] = []
         self._sent: list[tuple[Delivery, float]] = []
         self._unstarted: list[Delivery] = []
+        log_events.connect_successes()
 
     def __len__(self) -> int:
         return sum(map(len, self._acks.values())) + len(self._others) + len(self._unstarted)
@@ -166,8 +167,9 @@ class Settler:
     def _finish_acks(self, acked: list[tuple[Delivery, float]]) -> None:
         self._holding.drop(*(delivery for delivery, _ in acked))
         self._board.count("done", len(acked))
-        for delivery, seconds in acked:
-            self._tell_done(delivery, seconds)
+        if signals.message_done.has_listeners(self.model):
+            for delivery, seconds in acked:
+                self._tell_done(delivery, seconds)
 
     def _tell_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
 from django.db.models.signals import post_init
 
 from django_dbqueue.models import Message
@@ -36,6 +38,37 @@ def test_who_listens_to_its_making_sees_a_claimed_message_whole(unread: list[set
     unread.clear()
     claim_one()
     assert unread == [set()]
+
+
+def test_who_listens_to_its_making_sees_what_the_claim_wrote() -> None:
+    seen: list[tuple[Any, ...]] = []
+    written = ("status", "claim_token", "read_count", "max_reads", "lease_seconds", "claimed_at", "available_at")
+
+    def hear(*, instance: Any, **_: Any) -> None:
+        seen.append(tuple(getattr(instance, name) for name in written))
+
+    message = waiting()
+    post_init.connect(hear, sender=Message)
+    try:
+        claim_one()
+    finally:
+        post_init.disconnect(hear, sender=Message)
+    assert seen == [Message.objects.values_list(*written).get(pk=message.pk)]
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="no other database takes any text for a moment")
+@pytest.mark.parametrize(
+    ("text", "moment"), [("2026-01-31T12:00", datetime(2026, 1, 31, 12, tzinfo=UTC)), ("yesterday", None)]
+)
+def test_a_moment_that_somebody_wrote_otherwise_keeps_no_message_from_being_claimed(
+    text: str, moment: datetime | None
+) -> None:
+    message = waiting()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE django_dbqueue_message SET due_at = %s", [text])
+    claimed = claim_one()
+    assert (claimed, claimed.due_at) == (message, moment)
+    claimed.ack()
 
 
 def test_who_listens_to_its_making_sees_of_an_enqueued_message_all_but_what_the_database_knows(
