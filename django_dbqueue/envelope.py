@@ -165,7 +165,8 @@ def check_due(delay: object, at: object) -> None:
 def check_seconds(name: str, value: object) -> float:
     """Return a duration in seconds, 0 or more, or refuse it by InvalidMessage."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    is_odd = isinstance(seconds, bool) or (isinstance(seconds, float) and not math.isfinite(seconds))
+    if is_odd or not isinstance(seconds, int | float):
         raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {value!r}.")
     if not 0 <= seconds <= MAX_SECONDS:
         raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {seconds!r}.")
@@ -178,8 +179,8 @@ def check_moment(at: object) -> datetime:
         raise InvalidMessage(f"at must be an aware datetime (use django.utils.timezone), not {at!r}.")
     try:
         moment = at.astimezone(UTC)
-    except OverflowError:
-        moment = LATEST
+    except OverflowError:  # in the first hours of year 1 or the last ones of 9999, where the zone is beside the point
+        moment = at.replace(tzinfo=UTC)
     if moment >= LATEST:
         raise InvalidMessage(f"at must lie before the year {LATEST.year}, not {at!r}.")
     return moment

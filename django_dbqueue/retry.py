@@ -47,11 +47,17 @@ def _is_one_of(error: DatabaseError, codes: Set[int], states: Set[str]) -> bool 
     return None if state is None else state in states
 
 
+def in_callers_transaction(connection: Any) -> bool:
+    """Tell whether only the caller can commit: inside atomic(), or with autocommit off, which begins one by itself."""
+    is_open = connection.connection is not None  # else what autocommit was like is said by a session that is gone
+    return connection.in_atomic_block or (is_open and not connection.autocommit)
+
+
 def outermost(
     connection: Any, work: Callable[[], Result], *, passing: Callable[[BaseException], bool] = is_passing
 ) -> Result:
     """Run ``work``, again with jitter while errors pass; once only inside a transaction of the caller."""
-    if connection.in_atomic_block:
+    if in_callers_transaction(connection):
         return work()
     for attempt in range(ATTEMPTS):
         try:

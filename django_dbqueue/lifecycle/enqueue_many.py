@@ -52,7 +52,7 @@ def enqueue_many(
 ) -> EnqueueReport:
     """Store messages of envelopes or payloads in one transaction: all or nothing, in bounded memory."""
     check_on_conflict(on_conflict)
-    if isinstance(items, str | bytes | Mapping | Envelope):
+    if isinstance(items, str | bytes | bytearray | memoryview | Mapping | Envelope):
         raise InvalidMessage(
             f"enqueue_many() takes an iterable of payloads or envelopes, not a single {type(items).__name__}, whose "
             "parts would be messages: use enqueue(), or put it into a list. Nothing was enqueued."

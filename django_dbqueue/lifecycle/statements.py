@@ -12,6 +12,7 @@ from django.db import connections, models, transaction
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import TransactionNotAllowed
+from django_dbqueue.retry import in_callers_transaction
 
 Item = TypeVar("Item")
 MessageType = type[models.Model]
@@ -58,11 +59,11 @@ def short_transaction(using: str) -> Iterator[None]:
     at once, because a reader that becomes a writer is refused without waiting.
     """
     connection: Any = connections[using]
-    if connection.in_atomic_block:
+    connection.ensure_connection()
+    if in_callers_transaction(connection):
         with transaction.atomic(using=using):
             yield
         return
-    connection.ensure_connection()
     if connection.vendor == "sqlite":
         chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
         try:

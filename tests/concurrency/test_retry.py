@@ -82,20 +82,28 @@ def failing(errors: list[Any]) -> Callable[[], str]:
     return work
 
 
-outside = SimpleNamespace(in_atomic_block=False)
-inside = SimpleNamespace(in_atomic_block=True)
+outside = SimpleNamespace(in_atomic_block=False, connection=object(), autocommit=True)
+gone = SimpleNamespace(in_atomic_block=False, connection=None, autocommit=False)
+inside = SimpleNamespace(in_atomic_block=True, connection=object(), autocommit=False)
+by_hand = SimpleNamespace(in_atomic_block=False, connection=object(), autocommit=False)
 
 
 @pytest.mark.parametrize("error", PASSING, ids=str)
-def test_an_error_that_passes_is_tried_again_outside_a_transaction(error: Any, no_pauses: list[float]) -> None:
-    assert retry.outermost(outside, failing([error] * 3)) == "done"
+@pytest.mark.parametrize("session", [outside, gone], ids=["there", "gone"])
+def test_an_error_that_passes_is_tried_again_outside_a_transaction(
+    error: Any, session: Any, no_pauses: list[float]
+) -> None:
+    assert retry.outermost(session, failing([error] * 3)) == "done"
     assert len(no_pauses) == 3
 
 
 @pytest.mark.parametrize("error", PASSING, ids=str)
-def test_no_error_is_tried_again_inside_the_callers_transaction(error: Any, no_pauses: list[float]) -> None:
+@pytest.mark.parametrize("session", [inside, by_hand], ids=["atomic", "autocommit off"])
+def test_no_error_is_tried_again_inside_the_callers_transaction(
+    error: Any, session: Any, no_pauses: list[float]
+) -> None:
     with pytest.raises(OperationalError):
-        retry.outermost(inside, failing([error]))
+        retry.outermost(session, failing([error]))
     assert no_pauses == []
 
 

@@ -192,9 +192,10 @@ def test_a_moment_is_kept_to_the_microsecond_and_in_whatever_zone_it_was_said() 
     assert Message.objects.claim(1, queue=QUEUE) == []
 
 
-def test_a_moment_in_the_past_means_now_so_that_it_overtakes_nobody() -> None:
+@pytest.mark.parametrize("moment", [datetime(1999, 1, 1), datetime.min], ids=str)  # noqa: DTZ001, DTZ901
+def test_a_moment_in_the_past_means_now_so_that_it_overtakes_nobody(moment: datetime) -> None:
     early = waiting(payload="early")
-    late = waiting(payload="late", at=datetime(1999, 1, 1, tzinfo=UTC))
+    late = waiting(payload="late", at=moment.replace(tzinfo=timezone(timedelta(hours=14))))
     assert row(late)["due_at"] == row(late)["created_at"] >= row(early)["due_at"]
     assert [m.payload for m in Message.objects.claim(2, queue=QUEUE)] == ["early", "late"]
 
@@ -248,6 +249,7 @@ REFUSED = [
     ({"delay": float("nan")}, "delay must be a number of seconds"),
     ({"delay": float("inf")}, "delay must be a number of seconds"),
     ({"delay": 1e12}, "delay must be from 0"),
+    ({"delay": 10**400}, "delay must be from 0"),
     ({"delay": True}, "delay must be a number of seconds"),
     ({"delay": "5"}, "delay must be a number of seconds"),
     ({"lease": -0.001}, "lease must be from 0"),

@@ -42,7 +42,9 @@ def test_nothing_is_a_good_iterable_too() -> None:
     assert enqueue_many([]) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("one", ["a text", b"bytes", {"to": "ann"}, Envelope({"to": "ann"})], ids=lambda one: type(one))
+@pytest.mark.parametrize(
+    "one", ["a text", b"bytes", bytearray(b"b"), {"to": "ann"}, Envelope({"to": "ann"})], ids=lambda one: type(one)
+)
 def test_a_single_payload_is_refused_and_not_taken_apart_into_messages(one: Any) -> None:
     with pytest.raises(InvalidMessage, match=rf"not a single {type(one).__name__}.* use enqueue\(\)"):
         enqueue_many(one)
