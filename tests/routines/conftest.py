@@ -8,6 +8,7 @@ from django.db import connection
 
 from django_dbqueue.management import routines
 from tests.routines.client import Client
+from tests.routines.ways import ThroughPython, ThroughRoutines, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
 ON_SERVERS = [
-    "test_conformance.py",
+    "test_conformance_claims.py",
+    "test_conformance_settles.py",
     "test_cost.py",
     "test_events.py",
     "test_grants.py",
@@ -56,3 +58,8 @@ def start_client(installed: None, transactional_db: None) -> Iterator[Callable[.
 @pytest.fixture
 def client(start_client: Callable[..., Client]) -> Client:
     return start_client()
+
+
+@pytest.fixture(params=["python", "routines"])
+def way(request: pytest.FixtureRequest, client: Client) -> Way:
+    return ThroughPython() if request.param == "python" else ThroughRoutines(client)
