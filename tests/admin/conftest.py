@@ -24,6 +24,11 @@ def url(view: str, *args: Any, model: str = "message") -> str:
     return reverse(f"admin:django_dbqueue_{model}_{view}", args=args)
 
 
+def make_ready(queue: str = "q", **options: Any) -> Message:
+    message = Message.objects.enqueue({"n": 1}, queue=queue, **options)
+    return Message.objects.get(pk=message.pk)
+
+
 def make_stuck(queue: str = "q", **options: Any) -> Message:
     """A message whose lease was over at once."""
     Message.objects.enqueue({"n": 1}, queue=queue, **options)

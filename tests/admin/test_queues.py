@@ -6,8 +6,8 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from django_dbqueue.models import Message, Queue
+from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
-from tests.admin.test_verbs import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from django.test import Client
 from django_dbqueue.admin.failures import FOR_GROUPS
 from django_dbqueue.lifecycle.bulk import COUNTED
 from django_dbqueue.models import BulkOperation, Message
+from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
-from tests.admin.test_verbs import form_of
 from tests.bulk.orders import next_step
 from tests.plans import crowd
 from tests.scale import rows

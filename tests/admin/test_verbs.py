@@ -1,10 +1,8 @@
-"""What an operator does: the right row, by the right person, once, and never from a stale page."""
+"""What an operator does: the right row, by the right person, with a reason; and what can't be done of it is told."""
 
 from __future__ import annotations
 
-import html
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -12,7 +10,9 @@ from django.test import Client
 
 from django_dbqueue.admin.verbs import VERBS
 from django_dbqueue.models import Message
-from tests.admin.conftest import make_dead, make_done, make_stuck, url
+from tests.admin.confirmations import ONE_EACH, ask, confirm, form_of
+from tests.admin.conftest import make_dead, make_done, make_ready, make_stuck, url
+from tests.factories import row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 pytestmark = pytest.mark.django_db
-
-
-def make_ready(queue: str = "q", **options: Any) -> Message:
-    message = Message.objects.enqueue({"n": 1}, queue=queue, **options)
-    return Message.objects.get(pk=message.pk)
-
-
 LEGAL = [
     ("requeue", make_stuck, "ready"),
     ("requeue", make_dead, "ready"),
@@ -51,34 +44,6 @@ ILLEGAL = [
     ("send-again", make_stuck),
     ("drop", make_done),
 ]
-ONE_EACH = [("requeue", make_dead), ("release", make_stuck), ("reject", make_ready), ("send-again", make_done)]
-ONE_EACH += [("drop", make_dead)]
-
-
-def row(message: Message) -> dict[str, Any]:
-    return Message.objects.filter(pk=message.pk).values().get()
-
-
-def form_of(response: Any) -> dict[str, Any]:
-    """The fields of a confirmation page as a browser sends them."""
-    page = response.content.decode()
-    form: dict[str, Any] = {"reason": "because"}
-    for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page):
-        form.setdefault(name, []).append(html.unescape(value))
-    return form
-
-
-def ask(client: Client, verb: str, message: Message) -> dict[str, Any]:
-    response = client.get(url(verb, message.pk))
-    assert response.status_code == 200
-    return form_of(response)
-
-
-def confirm(client: Client, verb: str, form: dict[str, Any]) -> str:
-    """Send a confirmation, and return what the next page says."""
-    response = client.post(url(f"{verb}_many"), form, follow=True)
-    assert response.status_code == 200
-    return " ".join(str(message) for message in response.context["messages"])
 
 
 @pytest.mark.parametrize(("verb", "make", "state"), LEGAL)
@@ -205,105 +170,6 @@ def test_a_reason_is_asked_for_until_it_is_given(browser: Client) -> None:
         assert form_of(response)["message"] == form["message"]
     assert Message.objects.ready().count() == 1
     assert "1 message." in confirm(browser, "drop", form)
-
-
-# -- stale pages ------------------------------------------------------------------------------------------
-
-
-def claimed_meanwhile(message: Message) -> None:
-    assert Message.objects.claim(1, queue="q")
-
-
-def claimed_and_given_back(message: Message) -> None:
-    Message.objects.claim(1, queue="q")[0].release()
-
-
-def updated_meanwhile(message: Message) -> None:
-    outcome = Message.objects.enqueue({"n": 2}, queue="q", key="k", on_conflict="update").outcome
-    assert outcome == "updated"
-
-
-def done_meanwhile(message: Message) -> None:
-    message.ack()
-
-
-def taken_by_another(message: Message) -> None:
-    message.release()
-    assert Message.objects.claim(1, queue="q")
-
-
-def requeued_meanwhile(message: Message) -> None:
-    assert Message.objects.filter(pk=message.pk).requeue() == 1
-
-
-STALE = [
-    ("drop", make_ready, claimed_meanwhile),
-    ("drop", make_ready, claimed_and_given_back),
-    ("drop", make_ready, updated_meanwhile),
-    ("reject", make_ready, claimed_meanwhile),
-    ("reject", make_ready, updated_meanwhile),
-    ("reject", make_stuck, taken_by_another),
-    ("release", make_stuck, done_meanwhile),
-    ("release", make_stuck, taken_by_another),
-    ("release", make_stuck, updated_meanwhile),
-    ("requeue", make_stuck, done_meanwhile),
-    ("requeue", make_stuck, taken_by_another),
-    ("requeue", make_dead, requeued_meanwhile),
-    ("drop", make_dead, requeued_meanwhile),
-    ("send-again", make_dead, requeued_meanwhile),
-]
-
-
-@pytest.mark.parametrize(("verb", "make", "meanwhile"), STALE)
-def test_a_stale_page_changes_nothing(
-    browser: Client, verb: str, make: Callable[..., Message], meanwhile: Callable[[Message], None]
-) -> None:
-    message = make(key="k")
-    form = ask(browser, verb, message)
-    meanwhile(message)
-    before = row(message)
-    assert "changed meanwhile, left alone" in confirm(browser, verb, form)
-    assert row(message) == before
-    assert Message.objects.count() == 1
-    assert not LogEntry.objects.exists()
-
-
-@pytest.mark.parametrize(("verb", "make"), ONE_EACH)
-def test_a_page_is_good_for_once(browser: Client, verb: str, make: Callable[..., Message]) -> None:
-    message = make()
-    form = ask(browser, verb, message)
-    confirm(browser, verb, form)
-    before = row(message)
-    said = confirm(browser, verb, form)
-    assert "left alone" in said or "nothing was done again" in said
-    assert row(message) == before
-    assert LogEntry.objects.count() == 1
-    assert Message.objects.count() == (2 if verb == "send-again" else 1)
-
-
-def test_the_others_go_on_when_one_moved(browser: Client) -> None:
-    dead = [make_dead() for _ in range(3)]
-    form = {"message": [ask(browser, "requeue", message)["message"][0] for message in dead]}
-    Message.objects.filter(pk=dead[1].pk).requeue()
-    said = confirm(browser, "requeue", form)
-    assert "Requeue: 2 messages." in said
-    assert f"q #{dead[1].pk} changed meanwhile, left alone." in said
-
-
-def test_an_archived_message_is_reported(browser: Client) -> None:
-    message = make_dead()
-    form = ask(browser, "requeue", message)
-    Message.objects.dead().purge()
-    assert "no longer here" in confirm(browser, "requeue", form)
-
-
-@pytest.mark.parametrize(
-    "pin", ["", "x", "1:2:3", ":::", "1:x:dead:0", "-1::dead:0", f"{'9' * 40}::dead:0", "1::dead:0:0"]
-)
-def test_forged_pins_change_nothing(browser: Client, pin: str) -> None:
-    make_dead()
-    confirm(browser, "requeue", {"message": [pin]})
-    assert Message.objects.dead().count() == 1
 
 
 # -- keys -------------------------------------------------------------------------------------------------
