@@ -1,32 +1,22 @@
 """Each statement of the queue reads what it needs and no more, whatever else is in the table.
 
-The statements come from the builders that ``lifecycle/`` calls. The large table is the promise; in the small
-one optimisers like to read everything, and to lock what they read.
+The large table is the promise; in the small one optimisers like to read everything, and to lock what they read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from django_dbqueue.databases import Claim, Statement, dialect_of
+from django_dbqueue.databases import Claim, dialect_of
 from django_dbqueue.databases.looking import EXPIRED, READY
-from django_dbqueue.databases.statistics import Stretch
-from django_dbqueue.databases.words import MESSAGE_COLUMNS
-from django_dbqueue.envelope import key_hash
 from django_dbqueue.lifecycle.statements import MAX_IDS
-from django_dbqueue.lifecycle.taking import first_statement
-from django_dbqueue.models import Message
-from django_dbqueue.models.fields import to_column
-from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, PRIMARY, cost_of, plan_of
+from tests.plans.statements import BY_ID, BY_KEY, PROBES, RANGES, Table, claim_from, table_of_crowd, take_ids
 
 pytestmark = pytest.mark.django_db
 TINY = {"done": 10, "delayed": 0, "stuck": 10, "dead": 2, "backlog": 0, "queues": 0}
@@ -39,20 +29,8 @@ LARGE = {
     "backlog": 100_000,
     "queues": 1_000,
 }
-LIMIT = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """``ids`` of ready rows in claim order, ``mark`` at the fifth; ``running`` ones as their holder has them."""
-
-    is_large: bool
-    ids: list[int]
-    mark: tuple[Any, int]
-    mark_in_backlog: tuple[Any, int]
-    running: list[Claim]
-    finished: list[int]
-    dead: list[int]
+MOST = {"mysql": 100, "postgresql": 150, "sqlite": 4_000}
+"""What reading ten rows may cost. A claim touches each twice: where it is found, and where it is taken."""
 
 
 @pytest.fixture(
@@ -86,144 +64,7 @@ def table(request: pytest.FixtureRequest, rows: dict[str, int], django_db_blocke
     with django_db_blocker.unblock():
         if request.param == "fresh":
             crowd.gather_statistics()
-        return _table(is_large=rows is LARGE)
-
-
-def _table(*, is_large: bool) -> Table:
-    ready = list(Message.objects.ready(crowd.QUEUE).order_by("available_at", "id"))
-    backlog = list(Message.objects.ready(crowd.BACKLOG).order_by("id").only("id")[:1000])
-    running = Message.objects.running(crowd.QUEUE).filter(priority=0).order_by("id")[:MAX_IDS]
-    return Table(
-        is_large,
-        ids=[message.pk for message in ready],
-        mark=_mark(ready[4]),
-        mark_in_backlog=_mark(backlog[len(backlog) // 2]) if backlog else _mark(ready[4]),
-        running=[message.claim for message in running],
-        finished=list(Message.objects.done(crowd.QUEUE).order_by("id").values_list("id", flat=True)[:LIMIT]),
-        dead=list(Message.objects.dead(crowd.QUEUE).order_by("id").values_list("id", flat=True)[:LIMIT]),
-    )
-
-
-def _mark(message: Message) -> tuple[Any, int]:
-    """As a claim would remember it."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT available_at, id FROM {Message._meta.db_table} WHERE id = %s", [message.pk])
-        available_at, message_id = cursor.fetchone()
-    return available_at, message_id
-
-
-Build = Callable[[Any, Table], Statement]
-
-
-def _claim(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -> Statement:
-    how = {"token": 1, "worker_id": 1, "lease": 60.0, "max_reads": 5}
-    return first_statement(dialect, queue, 0, limit, mark, how)
-
-
-def _hours_ago(hours: float) -> Any:
-    return to_column(datetime.now(UTC) - timedelta(hours=hours), connection)
-
-
-RANGES: dict[str, Build] = {
-    "count what was done": lambda d, _: d.done_within(crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1)), LIMIT),
-    "count what was done in one moment": lambda d, _: d.done_within(
-        crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1), 1), LIMIT
-    ),
-    "claim": lambda d, _: _claim(d, crowd.QUEUE, LIMIT, None),
-    "claim behind the mark": lambda d, t: _claim(d, crowd.QUEUE, LIMIT, t.mark),
-    "claim from a backlog": lambda d, _: _claim(d, crowd.BACKLOG, LIMIT, None),
-    "claim from a backlog behind a mark": lambda d, t: _claim(d, crowd.BACKLOG, LIMIT, t.mark_in_backlog),
-    "claim of what is delayed": lambda d, _: d.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
-    "claim from a queue that isn't there": lambda d, _: _claim(d, "nothing", LIMIT, None),
-    "claim for a stream": lambda d, _: d.due_for_stream(crowd.QUEUE, 0, LIMIT, None, None),
-    "claim for a stream behind the mark": lambda d, t: d.due_for_stream(crowd.QUEUE, 0, LIMIT, t.mark, None),
-    "claim for a stream until a moment": lambda d, t: d.due_for_stream(
-        crowd.BACKLOG, 0, LIMIT, t.mark_in_backlog, t.mark_in_backlog[0]
-    ),
-    "rescue": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
-    "rescue of what runs in time": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
-    "rescue, but what was just taken": lambda d, _: d.due(
-        ("id",), crowd.QUEUE, RUNNING, 0, LIMIT, but_token=crowd.TOKEN + 1
-    ),
-    "archive": lambda d, _: d.finished(crowd.QUEUE, 0, 60.0, LIMIT),
-    "archive of what is too young": lambda d, _: d.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
-    "count of what is too young": lambda d, _: d.count_finished(crowd.QUEUE, 0, 90_000.0),
-    "look at the dead": lambda d, _: d.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),
-    "look at more of the dead": lambda d, t: d.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
-}
-PROBES: dict[str, Build] = {
-    "first that was done from a moment on": lambda d, _: d.first_ends([(crowd.QUEUE, 0)], _hours_ago(25)),
-    "none that was done from a moment on": lambda d, _: d.first_ends([(crowd.QUEUE, 0)], _hours_ago(-1)),
-    "highest priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 32_767),
-    "next priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 9),
-    "highest priority that runs": lambda d, _: d.next_priority(crowd.QUEUE, RUNNING, 32_767),
-    "highest priority that is done": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 32_767),
-    "no lower priority": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 0),
-    "is something ready at a priority that is new": lambda d, _: d.together([*d.due_facts(READY, crowd.QUEUE, [])]),
-    "does a lease end at a priority that is new": lambda d, _: d.together([*d.due_facts(EXPIRED, crowd.QUEUE, [])]),
-    "first queue": lambda d, _: d.next_queue(""),
-    "next queue": lambda d, _: d.next_queue(crowd.QUEUE),
-}
-
-
-def _take_ids(dialect: Any, ids: list[int]) -> Statement:
-    change = dialect.take(token=1, worker_id=1, session=1, lease=60.0, max_reads=5, now=None)
-    return dialect.take_ids(ids, change)
-
-
-def _park(dialect: Any) -> Any:
-    return dialect.park(token=1, session=1, lease=60.0, max_reads=5)
-
-
-BY_ID: dict[str, Build] = {
-    "park for a stream": lambda d, t: d.move_due(_park(d), d.named(t.ids)),
-    "park a range for a stream": lambda d, t: d.move_due(_park(d), d.between(t.ids[0], t.ids[-1])),
-    "ack of a stream": lambda d, t: d.move_parked(d.ack(), d.named([claim.id for claim in t.running[:LIMIT]]), 1),
-    "ack of a range of a stream": lambda d, t: d.move_parked(d.ack(), d.between(t.ids[0], t.ids[-1]), 1),
-    "read for a stream": lambda d, t: d.delivered("id", d.named(t.ids), 1),
-    "read of a range for a stream": lambda d, t: d.delivered("id", d.between(t.ids[0], t.ids[-1]), 1),
-    "lock what a stream holds": lambda d, t: d.parked(d.named(t.ids), 1),
-    "take": lambda d, t: _take_ids(d, t.ids),
-    "ack": lambda d, t: d.settle(d.ack(), t.running[:1]),
-    "ack of a batch": lambda d, t: d.settle(d.ack(), t.running[:LIMIT]),
-    "ack of claims under their own tokens": lambda d, t: d.settle(
-        d.ack(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
-    ),
-    "ack, and say which": lambda d, t: d.settle(d.ack(), t.running[:LIMIT], returning=d.updates_return_rows),
-    "lock what is held": lambda d, t: d.lock(d.held(t.running[:LIMIT])),
-    "lock what is held and free": lambda d, t: d.lock(d.held(t.running[:LIMIT]), skip_locked=True),
-    "requeue": lambda d, t: d.move(d.requeue(), d.unmoved(t.running[0], f"status = '{RUNNING}'")),
-    "record of failures": lambda d, t: d.record(d.nack(5.0, "no").event, d.held(t.running[:LIMIT])),
-    "record of failures under their own tokens": lambda d, t: d.record(
-        d.nack(5.0, "no").event, d.held([Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])])
-    ),
-    "record of what an operator does": lambda d, t: d.record(
-        d.requeue(actor="ann").event, d.unmoved(t.running[0], f"status = '{RUNNING}'")
-    ),
-    "record of what a stream gives back": lambda d, t: d.record(
-        d.rescue("over").event, d.held_in_claim(d.between(t.ids[0], t.ids[-1]), 1)
-    ),
-    "ack that removes": lambda d, t: d.settle(d.remove(), t.running[:1]),
-    "ack that removes a batch": lambda d, t: d.settle(d.remove(), t.running[:LIMIT]),
-    "ack that removes claims under their own tokens": lambda d, t: d.settle(
-        d.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
-    ),
-    "ack that removes, and say which": lambda d, t: d.settle(
-        d.remove(), t.running[:LIMIT], returning=d.updates_return_rows
-    ),
-    "states": lambda d, t: d.states(t.ids),
-    "overwrite": lambda d, t: d.overwrite(t.ids[0], ("1", "json", None, 0, None, None), 0.0, None),
-    "lock what is finished": lambda d, t: d.lock_finished(t.finished),
-    "lock what is dead": lambda d, t: d.lock_dead(t.dead, 60.0),
-    "copy to the archive": lambda d, t: d.copy_to_archive(t.finished),
-    "delete": lambda d, t: d.delete(t.finished),
-}
-BY_KEY: dict[str, Build] = {
-    "live row of a key": lambda d, _: d.live_by_hash([key_hash(crowd.QUEUE, crowd.KEY)]),
-    "live rows of keys": lambda d, _: d.live_by_hash([key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),
-}
-MOST = {"mysql": 100, "postgresql": 150, "sqlite": 4_000}
-"""What reading ten rows may cost. A claim touches each twice: where it is found, and where it is taken."""
+        return table_of_crowd(is_large=rows is LARGE)
 
 
 def plan_matters(table: Table) -> bool:
@@ -310,7 +151,7 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
     for statement in (
         dialect.settle(dialect.ack(), claims),
         dialect.settle(dialect.ack(), table.running),
-        _take_ids(dialect, ids),
+        take_ids(dialect, ids),
         dialect.settle(dialect.remove(), claims),
         dialect.lock_finished(ids),
         dialect.lock_dead(ids, 60.0),
@@ -325,7 +166,7 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
 @pytest.mark.usefixtures("shy_of_scans")
 def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
     for mark in (None, table.mark_in_backlog):
-        plan = plan_of(connection, _claim(dialect_of(connection), crowd.BACKLOG, MAX_IDS, mark))
+        plan = plan_of(connection, claim_from(dialect_of(connection), crowd.BACKLOG, MAX_IDS, mark))
         assert CLAIM in plan.indexes, plan.text
         assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
         assert not plan.sorts, plan.text
