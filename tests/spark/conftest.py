@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,15 @@ def credentials_file(transactional_db: None, tmp_path: Path) -> str:
     file.write_text(credentials_of("default").to_json())
     file.chmod(0o600)
     return str(file)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files, with nothing else in it."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
 
 
 @pytest.fixture
