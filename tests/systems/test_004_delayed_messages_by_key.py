@@ -1,6 +1,6 @@
-"""Article 004: key and kind, no duplicates, delivery at a time, the lock, its acknowledge race, its loop; and its page.
+"""Article 004: key and kind, no duplicates, delivery at a time, the lock and its loop; and its page.
 
-Its kind is our queue, its scheduledAt our due time, and its lock and createdAt together are our token.
+Its acknowledge race is in ``test_004_acknowledge_race.py``.
 """
 
 from __future__ import annotations
@@ -11,49 +11,25 @@ import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connections
 
-from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from tests.concurrency.steps import aside, meet
 from tests.factories import let_pass, row, rows
 from tests.process.conftest import wait_until
+from tests.systems.contacts import ALEX, FIVE_MINUTES, KEY, KIND, acquire, must_acquire, poll, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "systems" / "004-delayed-messages-by-key.md"
-KEY = "c71de6b4-510f-11ed-9d4d-0242ac120002"
-KIND = "Contact"
-ALEX = {"name": "Alex", "emailAddress": "alex@example.com"}
-FIVE_MINUTES = 60 * 5
 AT_TEN = datetime(2022, 10, 22, 10, 0, tzinfo=UTC)
-
-
-def push(payload: Any = ALEX, *, key: str = KEY, kind: str = KIND, **options: Any) -> Message:
-    return Message.objects.enqueue(payload, queue=kind, key=key, **options)
-
-
-def poll(kind: str = KIND) -> list[Message]:
-    """The article's SELECT: what is next, and nobody is asked to let go of it."""
-    return Message.objects.peek(kind, limit=1)
-
-
-def acquire(kind: str = KIND, *, timeout: float = FIVE_MINUTES) -> Message | None:
-    """The article's SELECT and UPDATE in one."""
-    return next(iter(Message.objects.claim(1, queue=kind, lease=timeout)), None)
-
-
-def must_acquire(kind: str = KIND) -> Message:
-    message = acquire(kind)
-    assert message is not None
-    return message
 
 
 # Pushing new messages
@@ -149,108 +125,6 @@ def test_what_is_acquired_is_invisible_until_its_timeout_and_then_comes_again() 
     second = must_acquire()
     assert (second.pk, second.read_count) == (first.pk, 2)
     assert second.claim_token != first.claim_token
-
-
-# Acknowledging: its race
-
-
-def refused(message: Message) -> bool:
-    """Whether an acknowledgement changes nothing, and says so."""
-    before = rows()
-    with pytest.raises(LeaseLost):
-        message.ack()
-    assert rows() == before
-    return True
-
-
-def test_race_1_the_timeout_passed_and_another_has_it() -> None:
-    push()
-    slow = must_acquire()
-    let_pass(slow, FIVE_MINUTES + 1)
-    other = must_acquire()
-    assert other.pk == slow.pk
-    assert refused(slow)
-    other.ack()
-    assert row(other)["status"] == "y"
-    assert refused(slow)
-
-
-def test_race_1_the_timeout_passed_and_nobody_came() -> None:
-    push()
-    slow = must_acquire()
-    let_pass(slow, FIVE_MINUTES + 1)
-    slow.ack()
-    assert acquire() is None
-
-
-def test_race_1_the_other_failed_too_and_it_waits_again() -> None:
-    push()
-    slow = must_acquire()
-    let_pass(slow, FIVE_MINUTES + 1)
-    must_acquire().nack(error="failed, too")
-    assert refused(slow)
-    must_acquire().ack()
-
-
-@pytest.mark.parametrize("is_taken", [False, True])
-@pytest.mark.parametrize("end", ["acked by another", "dropped", "rejected"])
-def test_race_2_the_key_was_used_again(end: str, *, is_taken: bool) -> None:
-    push()
-    slow = must_acquire()
-    if end == "dropped":
-        Message.objects.drop(KIND, KEY)
-    else:
-        let_pass(slow, FIVE_MINUTES + 1)
-        other = must_acquire()
-        other.ack() if end == "acked by another" else other.reject("no such contact")
-    new = push({"name": "Another Alex"})
-    assert (new.outcome, new.pk != slow.pk) == ("created", True)
-    if is_taken:
-        new = must_acquire()
-    assert refused(slow)
-    if not is_taken:
-        new = must_acquire()
-    assert new.payload == {"name": "Another Alex"}
-    new.ack()
-
-
-def test_race_2_the_content_was_updated_while_it_was_processed() -> None:
-    push()
-    slow = must_acquire()
-    assert push({"name": "Alexandra"}, on_conflict="update").outcome == "updated"
-    assert refused(slow)
-    new = must_acquire()
-    assert (new.pk, new.payload) == (slow.pk, {"name": "Alexandra"})
-    assert refused(slow)
-    new.ack()
-
-
-@pytest.mark.parametrize("first_is_ack", [True, False])
-def test_an_acknowledgement_and_an_update_at_the_same_moment_have_one_winner(*, first_is_ack: bool) -> None:
-    push()
-    holder = must_acquire()
-
-    def update() -> Message:
-        return push({"name": "Alexandra"}, on_conflict="update")
-
-    if first_is_ack:
-        met = meet(holder.ack, update, waits=True)
-        assert (met.first, met.second.outcome) == (None, "created")
-        assert row(holder)["status"] == "y"
-    else:
-        met = meet(update, holder.ack, waits=True)
-        assert met.first.outcome == "updated"
-        assert isinstance(met.second, LeaseLost)
-    assert must_acquire().payload == {"name": "Alexandra"}
-
-
-def test_an_acknowledgement_that_is_sent_twice_is_refused_and_spares_the_next_message_of_the_key() -> None:
-    push()
-    message = must_acquire()
-    message.ack()
-    new = push()
-    assert refused(message)
-    assert acquire() == new
 
 
 # Its run loop
