@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django_dbqueue.models import Message, QueueStatistic
 from example_project.flights.departures import DEPARTURES_QUEUE, read_departures
 from example_project.flights.models import AirportDelay, CarrierDelay, Ingest
-from tests.test_flights import LATE, STORY, write_file
+from tests.flights.departures import LATE, STORY, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
