@@ -23,6 +23,7 @@ ON_SERVERS = [
     "test_grants.py",
     "test_input.py",
     "test_install.py",
+    "test_install_as_a_process.py",
     "test_many.py",
     "test_verbs.py",
 ]
@@ -39,6 +40,14 @@ def installed(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iter
     with django_db_blocker.unblock():
         routines.uninstall("default")
         connection.close()
+
+
+@pytest.fixture
+def nothing_there(transactional_db: None) -> Iterator[None]:
+    """No routine of ours, for tests that install them by themselves."""
+    routines.uninstall("default")
+    yield
+    routines.uninstall("default")
 
 
 @pytest.fixture

@@ -1,0 +1,23 @@
+"""Installing by the command, and what then stands in the database."""
+
+from __future__ import annotations
+
+import io
+
+from django.core.management import call_command
+
+from django_dbqueue.management import routines
+
+
+def command(action: str) -> list[str]:
+    said = io.StringIO()
+    call_command("queue_routines", action, stdout=said)
+    return said.getvalue().splitlines()
+
+
+def standing() -> set[str]:
+    return {one.name for one in routines._standing("default")}
+
+
+def everything() -> set[str]:
+    return {routine.name for routine in routines.wanted_routines("default")}
