@@ -13,12 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.recording import ACTOR_LENGTH, DETAIL_LENGTH, storable
-from django_dbqueue.lifecycle import recording, requeue, settle
-from django_dbqueue.lifecycle.rescue import LEASE_OVER
-from django_dbqueue.models import Failure, Message, MessageEvent, Worker
+from django_dbqueue.lifecycle import recording, requeue
+from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
-from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, stuck, waiting, written_by_sql
+from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, waiting, written_by_sql
 from tests.lifecycle.losing import LOST_BY, VERBS, rescued
+from tests.lifecycle.moves import MOVES, one
 from tests.lifecycle.rollback import rolled_back
 
 if TYPE_CHECKING:
@@ -34,42 +34,7 @@ def told(message: Message) -> list[tuple[Any, ...]]:
     return list(MessageEvent.objects.filter(message_id=message.pk).order_by("id").values_list(*SAID))
 
 
-def spent(**options: Any) -> Message:
-    return held(max_reads=1, **options)
-
-
-def rescue(message: Message) -> None:
-    assert Message.objects.rescue(message.queue) == 1
-
-
-def one(message: Message) -> Any:
-    return Message.objects.filter(pk=message.pk)
-
-
 # Each move that is not ordinary
-
-MOVES: dict[str, tuple[Callable[..., Message], Callable[[Message], Any], tuple[Any, ...]]] = {
-    "a failure": (held, lambda m: m.nack(delay=5, error=ValueError("no")), ("failed", None, "ValueError: no")),
-    "a failure without a word": (held, lambda m: m.nack(), ("failed", None, None)),
-    "the last failure": (spent, lambda m: m.nack(error="no"), ("died", None, "no")),
-    "a rejection": (held, lambda m: m.reject("no such user"), ("rejected", None, "no such user")),
-    "a rescue": (stuck, rescue, ("rescued", None, LEASE_OVER)),
-    "the last rescue": (lambda: stuck(max_reads=1), rescue, ("died", None, LEASE_OVER)),
-    "a requeue": (dead, lambda m: one(m).requeue(by="ann"), ("requeued", "ann", None)),
-    "a requeue by a program": (dead, lambda m: one(m).requeue(), ("requeued", None, None)),
-    "an operator's rejection": (waiting, lambda m: one(m).reject_waiting("no", by="ann"), ("rejected", "ann", "no")),
-    "a drop": (waiting, lambda m: one(m).drop_all("old", by="ann"), ("dropped", "ann", "old")),
-    "a drop by its key": (
-        lambda: waiting(key="k"),
-        lambda _: Message.objects.drop(QUEUE, "k"),
-        ("dropped", None, "dropped by its key"),
-    ),
-    "an operator's release": (
-        held,
-        lambda m: settle.release_many([m], "default", actor="ann"),
-        ("released", "ann", None),
-    ),
-}
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -125,49 +90,6 @@ def test_an_event_names_the_worker_of_the_claim() -> None:
     one(message).update(worker_id=worker.pk)
     message.nack()
     assert MessageEvent.objects.get(message_id=message.pk).worker == "host-é:42"
-
-
-# Which group of failures it counts for
-
-
-def group_of(message: Message) -> Any:
-    event = MessageEvent.objects.filter(message_id=message.pk).latest("id")
-    return Failure.objects.filter(pk=event.failure_id).values_list("queue", "exception").first()
-
-
-FAILS = ("a failure", "the last failure", "a rescue", "the last rescue")
-
-
-@pytest.mark.parametrize("name", FAILS)
-def test_a_failure_counts_for_its_group(name: str) -> None:
-    make, move, _ = MOVES[name]
-    message = make()
-    move(message)
-    queue, _exception = group_of(message)
-    assert queue == QUEUE
-
-
-@pytest.mark.parametrize("name", ["a requeue", "an operator's rejection", "a drop", "an operator's release"])
-def test_what_an_operator_does_counts_for_none(name: str) -> None:
-    make, move, _ = MOVES[name]
-    message = make()
-    groups = Failure.objects.count()
-    move(message)
-    assert (group_of(message), Failure.objects.count()) == (None, groups)
-
-
-def test_one_statement_over_two_queues_counts_for_a_group_in_each() -> None:
-    here, there = held(queue="here"), held(queue="there")
-    assert Message.objects.nack([here, there], error=KeyError("k")) == []
-    assert [group_of(message) for message in (here, there)] == [("here", "KeyError"), ("there", "KeyError")]
-
-
-def test_a_rescue_that_finds_nothing_makes_no_group() -> None:
-    held()
-    with CaptureQueriesContext(connection) as queries:
-        assert Message.objects.rescue(QUEUE) == 0
-    assert not Failure.objects.exists()
-    assert not [query for query in queries if "failure" in query["sql"]]
 
 
 # Losers
