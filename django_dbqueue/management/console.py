@@ -38,10 +38,36 @@ LONGEST_NAME: Final = 150
 """Characters of who did it, as ``Queue.paused_by`` keeps it."""
 
 
-class ConsoleCommand(BaseCommand):
-    """Says what went wrong in a sentence, and ends by a code: never by a traceback for what people may do."""
+class TerminalCommand(BaseCommand):
+    """Ends by a code where it is interrupted or its output goes nowhere: never by a traceback for what people do."""
 
     requires_system_checks: list[str] = []
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Print what the terminal's encoding lacks as an escape."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        super().run_from_argv(argv)
+
+    def execute(self, *args: Any, **said: Any) -> str | None:
+        try:
+            told = super().execute(*args, **said)
+            self.stdout.flush()
+        except KeyboardInterrupt:
+            self.stderr.write(_("Interrupted."))
+            sys.exit(EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            _write_no_more()
+            sys.exit(EXIT_PIPE)
+        except OSError as error:
+            _write_no_more()
+            raise CommandError(_("Can't read or write: %(error)s") % {"error": error}) from error
+        return told
+
+
+class ConsoleCommand(TerminalCommand):
+    """Takes --json and --database, and says in a sentence what went wrong."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         self.add_options(parser)
@@ -56,34 +82,17 @@ class ConsoleCommand(BaseCommand):
         """Do it. InvalidMessage, CommandError and errors of the database may pass through."""
         raise NotImplementedError  # pragma: no cover - every command says it
 
-    def run_from_argv(self, argv: list[str]) -> None:
-        """Print what the terminal's encoding lacks as an escape."""
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
-        super().run_from_argv(argv)
-
     def handle(self, *_args: Any, **said: Any) -> None:
         alias = ""
         try:
             alias = chosen_alias(said["database"])
             self.act(alias, said)
-            self.stdout.flush()
         except InvalidMessage as error:
             raise CommandError(str(error), returncode=EXIT_USAGE) from error
         except (DBQueueError, UnsupportedDatabase) as error:
             raise CommandError(str(error), returncode=EXIT_WRONG) from error
         except Error as error:
             raise unreadable(alias, error) from error
-        except KeyboardInterrupt:
-            self.stderr.write(_("Interrupted."))
-            sys.exit(EXIT_INTERRUPTED)
-        except BrokenPipeError:
-            _write_no_more()
-            sys.exit(EXIT_PIPE)
-        except OSError as error:
-            _write_no_more()
-            raise CommandError(_("Can't read or write: %(error)s") % {"error": error}) from error
 
     def say(self, document: dict[str, Any], *, as_json: bool, text: str) -> None:
         """Print a result, for programs or for people."""

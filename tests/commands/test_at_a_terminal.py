@@ -161,3 +161,5 @@ def test_a_terminal_that_knows_ascii_only_is_written_to_in_escapes(worker_env: d
     ended = run_alone(worker_env | {"PYTHONIOENCODING": "ascii"}, "queue_status")
     assert ended.code == 0
     assert "St\\xf6rung \\u260e" in ended.out
+    ended = run_alone(worker_env | {"PYTHONIOENCODING": "ascii"}, "queue_doctor")
+    assert "\\u2192 manage.py run_queue_worker" in ended.out

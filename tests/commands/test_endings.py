@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.archive import archive
+from django_dbqueue.lifecycle.guardian import Guardian
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from tests.commands.running import hidden, run, run_alone, start
@@ -35,6 +37,7 @@ COMMANDS = {
     "queue_pause": (QUEUE, "--reason", "why"),
     "queue_resume": (QUEUE,),
 }
+OTHERS = {"queue_doctor": (), "queue_rescue": (), "queue_routines": ("print",)}
 every_command = pytest.mark.parametrize("name", COMMANDS)
 
 
@@ -44,8 +47,10 @@ def one_of_each() -> None:
     waiting()
 
 
-@every_command
+@pytest.mark.parametrize("name", COMMANDS | OTHERS)
 def test_a_reader_that_went_away_is_no_reason_to_complain(name: str, worker_env: dict[str, str]) -> None:
+    if name == "queue_routines" and connection.vendor == "sqlite":
+        pytest.skip("SQLite has no stored routines to print")
     one_of_each()
     reader, writer = os.pipe()
     os.close(reader)
@@ -56,7 +61,7 @@ def test_a_reader_that_went_away_is_no_reason_to_complain(name: str, worker_env:
 def run_alone_into(writer: int, env: dict[str, str], name: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [sys.executable, "-m", "django", name, *COMMANDS[name]],
+            [sys.executable, "-m", "django", name, *(COMMANDS | OTHERS)[name]],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=writer,
@@ -71,13 +76,23 @@ def run_alone_into(writer: int, env: dict[str, str], name: str) -> subprocess.Co
 
 if Path("/dev/full").exists():
 
-    def test_a_disk_that_is_full_is_named_in_a_sentence(worker_env: dict[str, str]) -> None:
+    @pytest.mark.parametrize("name", ["queue_status", "queue_doctor", "queue_rescue"])
+    def test_a_disk_that_is_full_is_named_in_a_sentence(name: str, worker_env: dict[str, str]) -> None:
         with Path("/dev/full").open("w") as full:
-            ended = start(worker_env, "queue_status", stdout=full, stderr=subprocess.PIPE)
+            ended = start(worker_env, name, stdout=full, stderr=subprocess.PIPE)
         _, complaint = ended.communicate(timeout=60)
         assert ended.returncode == 1
         assert complaint.startswith("CommandError: Can't read or write: ")
         assert len(complaint.splitlines()) == 1
+
+
+def test_a_look_at_the_dead_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Guardian) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Guardian, "look", interrupted)
+    ended = run("queue_rescue")
+    assert (ended.code, ended.err) == (130, "Interrupted.\n")
 
 
 @every_command

@@ -9,25 +9,25 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from django_dbqueue.doctor.examining import examine
 from django_dbqueue.doctor.finding import LEVELS, NOTE, OK, PROBLEM, WARNING, Finding
+from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.options import chosen_alias
 
 EXIT_ILL: Final = 1
 EXIT_WRONG: Final = 2
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Look, and change nothing.
 
     Exit codes: 0 nothing is wrong; 1 something is, as much as --fail-level says or more; 2 wrong options.
     """
 
     help = "Look at server, settings, tables and workers, and say what is wrong, whether it matters and what to do."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object a line, a finding each")
@@ -45,9 +45,10 @@ class Command(BaseCommand):
         for finding in examine(self._alias(said["database"])):
             levels[finding.level] += 1
             is_ill = is_ill or finding.is_at_least(said["fail_level"])
-            self.stdout.write(json.dumps(asdict(finding), ensure_ascii=False) if said["json"] else self._text(finding))
+            self.stdout.write(json.dumps(asdict(finding)) if said["json"] else self._text(finding))
         if not said["json"]:
             self.stdout.write(self._summary(levels))
+        self.stdout.flush()
         if is_ill:
             sys.exit(EXIT_ILL)
 

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 
+from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.options import chosen_alias
 from django_dbqueue.management.pipeline import credentials_of, told_by_settings
 from django_dbqueue.management.progress import shown_progress
@@ -30,7 +31,7 @@ from django_dbqueue.spark.jobs.running import (
 )
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Run one job of the pipeline.
 
     Exit codes: 0 done; 1 failed, or Spark, Java or a driver is missing; 2 wrong options; 130 stopped by SIGINT; 143
@@ -38,7 +39,6 @@ class Command(BaseCommand):
     """
 
     help = "Run a job of the data pipeline: export, statistics, replay, ingest; and look after streams and readers."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_jobs(parser, _add_database)

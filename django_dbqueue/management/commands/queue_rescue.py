@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -19,6 +19,7 @@ from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
+from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.options import chosen_alias, one_line, seconds, unreadable
 from django_dbqueue.models import Message
 from django_dbqueue.worker.sessions import discard, discard_all, do_without_pools
@@ -39,16 +40,15 @@ def _interval(text: str) -> float:
     return float(text)
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Rescue messages whose lease is over, or whose worker is proven gone.
 
     Exit codes: 0 looked, whether anything was rescued or not, or with --watch stopped by SIGTERM or SIGINT; 1 the
-    database or the queue's tables can't be read; 2 wrong options; 4 --watch ended at once by a third signal. An outage
-    that comes while it watches is waited for.
+    database or the queue's tables can't be read; 2 wrong options; 4 --watch ended at once by a third signal; 130 a
+    single run was interrupted; 141 nobody reads on. An outage that comes while it watches is waited for.
     """
 
     help = "Give back what dead workers hold: leases that are over, and workers whose session is gone."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--watch", action="store_true", help="go on until SIGTERM or SIGINT")
@@ -176,7 +176,7 @@ class Command(BaseCommand):
     def _print(self, event: str, text: str, **fields: Any) -> None:
         moment = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") + "Z"
         if self._json:
-            text = json.dumps({"time": moment, "event": event, "text": text, **fields}, ensure_ascii=False, default=str)
+            text = json.dumps({"time": moment, "event": event, "text": text, **fields}, default=str)
             self.stdout.write(text)
         else:
             self.stdout.write(f"{moment} {text}")

@@ -5,19 +5,21 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management import routines
+from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.options import chosen_alias
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     """Install, take away or print. Run ``install`` again after an upgrade, and after a change of ``DBQUEUE``."""
 
     help = "Install, uninstall or print the queue's stored routines (MySQL, MariaDB, PostgreSQL)."
+    requires_system_checks = "__all__"  # what DBQUEUE says goes into the routines
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=("install", "uninstall", "print"))

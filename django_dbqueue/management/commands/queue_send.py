@@ -48,7 +48,8 @@ class Command(ConsoleCommand):
     """Send one message and print its id.
 
     Exit codes: 0 sent, or with a live message of the same key what --on-conflict says was done; 1 the database refused,
-    or --on-conflict error found one; 2 wrong options, or a payload that can't be stored. Unless 0, nothing was written.
+    or --on-conflict error found one; 2 wrong options, or a payload that can't be stored. Unless 0, nothing was
+    written, but where the output couldn't be.
     """
 
     help = "Put a message into a queue and print its id."
