@@ -30,8 +30,8 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 million quotes would keep a worker busy for hours."""
 _TOGETHER: Final = 64
 """Texts that are encoded as one list: the encoder's start costs as much as a small payload."""
-_BYTES: Final = 4
-"""Of a character in UTF-8, at most."""
+BYTES_OF_CHARACTER: Final = 4
+"""In UTF-8, at most."""
 _STRING: Final = frozenset({str})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
@@ -68,7 +68,7 @@ def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str,
     compact = True
     for first in range(0, len(texts), _TOGETHER):
         some = texts[first : first + _TOGETHER]
-        compact = compact and max(map(len, some)) * _BYTES <= max_bytes and _are_compact(some)
+        compact = compact and max(map(len, some)) * BYTES_OF_CHARACTER <= max_bytes and _are_compact(some)
         if compact:
             yield from zip(some, repeat(JSON))
         else:

@@ -11,12 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from django_dbqueue import codecs
+from django_dbqueue.codecs import BYTES_OF_CHARACTER
 from django_dbqueue.exceptions import InvalidMessage
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 MAX_KEY_LENGTH: Final = 200
 MAX_HEADER_BYTES: Final = 16_384
-INSERT_SIZE: Final = 2 * 1024 * 1024
+INSERT_SIZE: Final = 2_000_000
+"""Bytes of text in an INSERT of many rows. SQL's escapes may double them, and then they still fit a packet of 4 MiB."""
 MAX_SECONDS: Final = 100 * 366 * 86_400.0
 """The longest delay or lease: a century, so that sums stay inside every server's calendar."""
 MAX_READS_LIMIT: Final = 2_000_000_000
@@ -58,8 +60,10 @@ class Sealed(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Characters of text, for bounding the size of one INSERT."""
-        return len(self.body) + len(self.headers or "") + 200
+        """Bytes of text, or somewhat more, for bounding the size of one INSERT."""
+        headers = self.headers or ""
+        size = len(self.body) if self.body.isascii() else len(self.body) * BYTES_OF_CHARACTER
+        return size + (len(headers) if headers.isascii() else len(headers) * BYTES_OF_CHARACTER) + 200
 
 
 def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Sealed:
@@ -83,7 +87,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
 
 
 def in_inserts(items: Iterable[Sealed], *, rows: int) -> Iterator[list[Sealed]]:
-    """Cut into INSERTs of at most so many rows and about INSERT_SIZE characters, under every packet limit."""
+    """Cut into INSERTs of at most so many rows and about INSERT_SIZE bytes; a row that has more stands alone."""
     chunk: list[Sealed] = []
     size = 0
     for item in items:

@@ -11,6 +11,7 @@ from django_dbqueue import conf
 from django_dbqueue.checks.asking import answers, check_isolation
 from django_dbqueue.databases import Dialect
 from django_dbqueue.databases.facts import mysql_engines, mysql_variables
+from django_dbqueue.envelope import INSERT_SIZE
 
 VARIABLES: Final = (
     "binlog_format",
@@ -134,20 +135,30 @@ def check_timeouts(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_packet(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """A body may grow to twice its size by escaping."""
+    """A body may grow to twice its size by escaping, and so may the rows that are sent together."""
     packet = variables.get("max_allowed_packet", "")
     try:
         limit = int(conf.get("MAX_PAYLOAD_BYTES"))
     except (AttributeError, TypeError, ValueError):
         return  # the settings' own check says so
-    needed = 2 * limit + _OVERHEAD
-    if packet.isdigit() and int(packet) < needed:
+    if not packet.isdigit():
+        return
+    needed, together = 2 * limit + _OVERHEAD, 2 * INSERT_SIZE + _OVERHEAD
+    if int(packet) < needed:
         yield checks.Warning(
             f"DBQUEUE['MAX_PAYLOAD_BYTES'] allows {limit:,} bytes, which may take {needed:,} in a "
             f"statement, but the server of the database {alias!r} takes packets up to {int(packet):,} "
             "(max_allowed_packet): enqueue of a large payload fails as if the network did.",
-            hint=f"Set the server's max_allowed_packet to {needed:,} or more, or MAX_PAYLOAD_BYTES to "
+            hint=f"Set the server's max_allowed_packet to {max(needed, together):,} or more, or MAX_PAYLOAD_BYTES to "
             f"{max((int(packet) - _OVERHEAD) // 2, 1):,} or less.",
+            id="dbqueue.W013",
+        )
+    elif int(packet) < together:
+        yield checks.Warning(
+            f"enqueue_many() sends statements of up to {together:,} bytes, but the server of the database {alias!r} "
+            f"takes packets up to {int(packet):,} (max_allowed_packet): many large payloads at once fail as if the "
+            "network did.",
+            hint=f"Set the server's max_allowed_packet to {together:,} or more.",
             id="dbqueue.W013",
         )
 

@@ -4,8 +4,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.checks import blocking_errors, mysql
 from django_dbqueue.checks.database import check_alias
@@ -137,6 +138,18 @@ def test_payloads_larger_than_a_packet_are_warned_of(session: BaseDatabaseWrappe
     with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": allowed}):
         assert ids() == []
         Message.objects.enqueue('"' * (allowed // 2 - 10))  # each is two bytes as JSON, and four as SQL
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ["\\" * 3_000, "\N{PILE OF POO}" * 3_000, "x\N{PILE OF POO}" * 400_000])
+def test_messages_that_are_sent_together_fit_the_packet_that_is_asked_for(text: str) -> None:
+    assert list(mysql.check_packet("default", {"max_allowed_packet": str(4 * 1024 * 1024)})) == []
+    [warning] = mysql.check_packet("default", {"max_allowed_packet": str(3 * 1024 * 1024)})
+    assert warning.id == "dbqueue.W013"
+    needed = int(str(warning.hint).split("max_allowed_packet to ")[1].split(" or")[0].replace(",", ""))
+    with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 2_000_000}), CaptureQueriesContext(connection) as captured:
+        Message.objects.enqueue_many(text for _ in range(1_200 if len(text) < 10_000 else 3))
+    assert needed / 8 < max(len(query["sql"].encode()) for query in captured) <= needed
 
 
 def test_a_session_that_lacks_characters_is_warned_of(session: BaseDatabaseWrapper) -> None:
