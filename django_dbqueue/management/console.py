@@ -22,7 +22,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.management.options import chosen_alias, unreadable
+from django_dbqueue.management.options import chosen_alias, unreadable, wrong_settings_told
 from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1
@@ -52,7 +52,8 @@ class TerminalCommand(BaseCommand):
 
     def execute(self, *args: Any, **said: Any) -> str | None:
         try:
-            told = super().execute(*args, **said)
+            with wrong_settings_told():
+                told = super().execute(*args, **said)
             self.stdout.flush()
         except KeyboardInterrupt:
             self.stderr.write(_("Interrupted."))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Final
 
@@ -15,6 +16,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
+from django_dbqueue.checks.options import check_settings
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 
@@ -55,15 +57,31 @@ def age(text: str) -> float:
 
 def chosen_alias(said: str | None) -> str:
     """Return the alias that --database says, or where the queue lives; CommandError where it leads nowhere."""
-    try:
-        alias = said or db_alias(Message)
-    except ConnectionDoesNotExist:
-        alias = str(conf.database())
+    with wrong_settings_told():
+        try:
+            alias = said or db_alias(Message)
+        except ConnectionDoesNotExist:
+            alias = str(conf.database())
     if alias not in connections:
         close = get_close_matches(alias, list(connections), 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
     return alias
+
+
+@contextmanager
+def wrong_settings_told() -> Iterator[None]:
+    """Say by CommandError what DBQUEUE should be, where something stumbles over what it is.
+
+    Commands run no system checks, so that an operator can work beside a mistake that is none of his.
+    """
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        wrong = [f"  {each}" for each in check_settings() if each.is_serious()]
+        if not wrong:
+            raise
+        raise CommandError("\n".join([_("The settings are not as they should be:"), *wrong])) from error
 
 
 def unreadable(alias: str, error: Error) -> CommandError:

@@ -116,6 +116,26 @@ def test_a_database_without_the_tables_is_told_with_what_to_do(name: str) -> Non
     assert "manage.py migrate --database default" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "settings"),
+    [
+        ("queue_status", (), ["emails"]),
+        ("queue_status", (), {"DATABASE": 5}),
+        ("run_queue_worker", ("--drain",), ["emails"]),
+        ("queue_send", (QUEUE, "1"), {"QUEUES": {QUEUE: 5}}),
+        ("queue_send", (QUEUE, "1"), {"MAX_PAYLOAD_BYTES": "1 MB"}),
+    ],
+)
+def test_settings_that_are_something_else_are_told_and_what_they_should_be(
+    name: str, arguments: tuple[str, ...], settings: Any
+) -> None:
+    with override_settings(DBQUEUE=settings):
+        ended = run(name, *arguments)
+    assert ended.code == 1
+    assert ended.err.startswith("The settings are not as they should be:\n  ?: (dbqueue.E00")
+    assert " must be " in ended.err
+
+
 @every_command
 def test_a_wrong_alias_is_told_and_the_right_one_proposed(name: str) -> None:
     said = "There is no database 'defualt' in DATABASES. Did you mean 'default'?\n"
