@@ -63,8 +63,23 @@ def _keep(connection: Any) -> None:
 
 
 def _is_sound(connection: Any) -> bool:
-    """Whether the driver's connection is open (or not there yet), with autocommit on."""
-    return connection.connection is None or (is_open(connection) and bool(connection.autocommit))
+    """Whether the driver's connection is open (or not there yet), with autocommit on and nothing begun by raw SQL."""
+    return connection.connection is None or (
+        is_open(connection) and bool(connection.autocommit) and not _is_in_raw_transaction(connection)
+    )
+
+
+def _is_in_raw_transaction(connection: Any) -> bool:
+    """Whether a handler's own BEGIN is open, in which the next handler's rows would wait for a commit in vain.
+
+    MySQL's driver doesn't say whether there is one, only whether SET autocommit switched every commit off.
+    """
+    raw = connection.connection
+    if connection.vendor == "mysql":
+        return not raw.get_autocommit()
+    if connection.vendor == "postgresql":
+        return bool(raw.info.transaction_status)
+    return bool(raw.in_transaction)
 
 
 def is_open(connection: Any) -> bool:

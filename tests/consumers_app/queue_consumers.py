@@ -142,6 +142,10 @@ def _break_connection(_message: Message, what: dict[str, Any]) -> None:
     elif what["how"] == "open atomic":
         transaction.atomic().__enter__()
         Queue.objects.create(name="left-open")
+    elif what["how"] == "begun by SQL":
+        with connection.cursor() as cursor:
+            cursor.execute("SET autocommit = 0" if connection.vendor == "mysql" else "BEGIN")
+        Queue.objects.create(name="left-open")
     elif what["how"] == "closed":
         connection.ensure_connection()
         connection.connection.close()

@@ -85,7 +85,7 @@ def test_exactly_once_survives_failures_after_the_effect(drain: Callable[..., An
     assert Queue.objects.filter(name=f"effect-{message.pk}").count() == 1
 
 
-@pytest.mark.parametrize("how", ["autocommit off", "open atomic", "closed"])
+@pytest.mark.parametrize("how", ["autocommit off", "open atomic", "begun by SQL", "closed"])
 def test_a_handler_that_breaks_its_connection_harms_no_other(drain: Callable[..., Any], how: str) -> None:
     bad = send(do="break connection", how=how)
     effect = send(do="ack in transaction")
