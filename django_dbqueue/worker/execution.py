@@ -13,7 +13,7 @@ from django.db import connections, transaction
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
-from django_dbqueue.exceptions import LeaseLost, UndecodableMessage
+from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.retry import is_victim, outermost
 from django_dbqueue.worker.holding import Delivery
@@ -52,13 +52,15 @@ def attempt(delivery: Delivery) -> Verdict:
 
 
 def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
-    """Say what follows from what an attempt has raised."""
+    """Say what follows from what an attempt has raised.
+
+    LeaseLost fails like all else: where the claim is lost the nack is refused, and where the handler's own transaction
+    had ended it, and was rolled back with the error, the message is still ours to give back.
+    """
     if isinstance(error, UndecodableMessage):
         return Verdict("reject", error=error_text(error) or "")
     if isinstance(error, Reject):
         return Verdict("reject", error=error_text(str(error)) or "Rejected")
-    if isinstance(error, LeaseLost) and error.message_id == delivery.message.pk:
-        return NOTHING
     delay, text = backoff(delivery.options, delivery.reads), error_text(error)
     if isinstance(error, Retry):
         delay = delay if error.after is None else error.after

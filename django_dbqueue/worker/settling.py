@@ -196,6 +196,7 @@ class Settler:
         if not held:
             self._lost(delivery, verdict.verb)
             return
+        message.lease_lost = False  # who heard otherwise was in a transaction that did not last
         said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
         if verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")

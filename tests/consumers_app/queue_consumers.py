@@ -105,6 +105,11 @@ def _settle(message: Message, what: dict[str, Any]) -> None:
     getattr(message, what["verb"])()
 
 
+def _settle_twice(message: Message, what: dict[str, Any]) -> None:
+    getattr(message, what["verb"])()
+    getattr(message, what["verb"])()
+
+
 def _extend_and_wait(message: Message, what: dict[str, Any]) -> None:
     """Lock the message's own row, and then wait for a row that somebody else has locked."""
     message.extend(600)
@@ -177,6 +182,7 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "break connection": _break_connection,
     "effect": _effect,
     "settle": _settle,
+    "settle twice": _settle_twice,
     "extend and wait": _extend_and_wait,
     "extend and sleep": _extend_and_sleep,
     "lock in turn": _lock_in_turn,

@@ -108,6 +108,18 @@ def test_a_handler_that_is_too_slow_is_undone_and_nacked(drain: Callable[..., An
     assert "TimedOut" in str(row.error)
 
 
+def test_a_handler_that_settles_twice_has_failed_and_its_message_is_given_back_at_once(
+    drain: Callable[..., Any],
+) -> None:
+    """The first word was undone with the transaction, so that the claim is still the worker's."""
+    message = send({"do": "settle twice", "verb": "ack"})
+    worker = drain()
+    row = stored(message)
+    assert (row.is_dead, row.read_count, row.crashes, effects(message)) == (True, 3, 0, [])
+    assert "LeaseLost" in str(row.error)
+    assert "2 failed and retried, 1 dead" in worker.output
+
+
 @pytest.mark.parametrize(("deadlock", "error"), [(False, "ValueError: after the commit"), (True, "deadlock")])
 def test_a_hook_on_the_commit_that_fails_leaves_the_message_done(
     drain: Callable[..., Any], *, deadlock: bool, error: str
