@@ -24,18 +24,20 @@ class SlotState(IntEnum):
 
 _EMPTY: Final = int(SlotState.EMPTY)
 _STARTED: Final = int(SlotState.STARTED)
+_CELLS: Final = 4
+_NEVER: Final = 2**63 - 1
 COUNTERS: Final = ("started", "done", "failed", "died", "given_back")
 
 
 class Board:
-    """Counters, and ``capacity`` slots of (state, id, token), in anonymous shared memory.
+    """Counters, and ``capacity`` slots of (state, id, token, when its time is over), in anonymous shared memory.
 
     It has no lock: in the child, slots are set and cleared under the lock of ``Holding``, and the main thread counts.
     """
 
     def __init__(self, capacity: int) -> None:
         self._base = len(COUNTERS) + 3
-        self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + 3 * capacity))).cast("q")
+        self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + _CELLS * capacity))).cast("q")
         self._free = list(range(capacity))
         self._capacity = capacity
 
@@ -74,29 +76,47 @@ class Board:
     def is_claiming(self, open_: bool) -> None:
         self._cells[self._base - 3] = open_
 
-    def occupy(self, claim: Claim) -> int:
-        """Note that this message is about to start; return its slot."""
+    def occupy(self, claim: Claim, over_at: float | None = None) -> int:
+        """Note that this message is about to start, and when its timeout is over; return its slot."""
         slot, cells = self._free.pop(), self._cells
-        at = self._base + 3 * slot
+        at = self._base + _CELLS * slot
         cells[at + 1], cells[at + 2] = claim.id, claim.token or 0
+        cells[at + 3] = _NEVER if over_at is None else round(over_at * 1000)
         cells[at] = _STARTED
         cells[0] += 1
         return slot
 
     def mark(self, slot: int, state: SlotState) -> None:
         """Note how far the message of a slot has come."""
-        self._cells[self._base + 3 * slot] = int(state)
+        self._cells[self._base + _CELLS * slot] = int(state)
+
+    def stop_clock(self, slot: int) -> None:
+        """Note that the handler of a slot has ended: whatever its settlement waits for, no timeout runs any more."""
+        self._cells[self._base + _CELLS * slot + 3] = _NEVER
+
+    def is_overdue(self, moment: float) -> bool:
+        """Whether a handler runs whose timeout was over by then (in the supervisor)."""
+        return any(self._cells[at] and self._cells[at + 3] < moment * 1000 for at in self._slots())
+
+    def mark_overdue(self, moment: float) -> None:
+        """Note which timeouts were over by then (in the supervisor, after the child's death)."""
+        for at in self._slots():
+            if self._cells[at] == _STARTED and self._cells[at + 3] < moment * 1000:
+                self._cells[at] = int(SlotState.TIMED_OUT)
 
     def clear(self, slot: int) -> None:
         """Note that the settlement of this slot's message was committed."""
-        self._cells[self._base + 3 * slot] = _EMPTY
+        self._cells[self._base + _CELLS * slot] = _EMPTY
         self._free.append(slot)
 
     def standing(self) -> dict[SlotState, list[Claim]]:
         """Read what stands in the slots, by state (in the supervisor, after the child's death)."""
         found: dict[SlotState, list[Claim]] = {state: [] for state in SlotState if state}
-        for at in range(self._base, self._base + 3 * self._capacity, 3):
+        for at in self._slots():
             state = SlotState(self._cells[at])
             if state:
                 found[state].append(Claim(self._cells[at + 1], self._cells[at + 2]))
         return found
+
+    def _slots(self) -> range:
+        return range(self._base, self._base + _CELLS * self._capacity, _CELLS)

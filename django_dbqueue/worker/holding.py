@@ -68,6 +68,12 @@ class Delivery:
         return self._claimed.is_made and bool(self.message.lease_lost)
 
     @property
+    def over_at(self) -> float | None:
+        """When the timeout of a delivery that has started is over; None: it may run for as long as it likes."""
+        timeout, began = self.options.timeout, self.started_at
+        return None if timeout is None or began is None else began + timeout
+
+    @property
     def extend_at(self) -> float:
         """When the lease is to be extended: after a third of it."""
         return max(self.claimed_at, self.extended_at) + self.lease / 3
@@ -116,8 +122,8 @@ class Holding:
                 if delivery.is_lost:
                     self._all.pop(delivery.claim.id, None)
                     continue
-                delivery.slot = self._board.occupy(delivery.claim)
                 delivery.started_at = time.monotonic()
+                delivery.slot = self._board.occupy(delivery.claim, delivery.over_at)
                 return delivery
 
     def take_back(self) -> list[Delivery]:
@@ -137,10 +143,13 @@ class Holding:
                     self._board.clear(delivery.slot)
                     delivery.slot = None
 
-    def succeeded(self, delivery: Delivery) -> None:
-        """Note that the handler returned, so that a death before the ack is none of its fault."""
+    def ended(self, delivery: Delivery, *, succeeded: bool) -> None:
+        """Note that the handler has ended; if it returned, a death before the ack is none of its fault."""
         if delivery.slot is not None:
-            self._board.mark(delivery.slot, SlotState.SUCCEEDED)
+            self._board.stop_clock(delivery.slot)
+            if succeeded:
+                self._board.mark(delivery.slot, SlotState.SUCCEEDED)
+        delivery.finished = True
 
     def snapshot(self) -> list[Delivery]:
         """Return all that is held now."""

@@ -18,6 +18,8 @@ EXIT_FORCED: Final = 4
 """Ended at once by a third signal; leases give back what was held."""
 EXIT_REPLACE: Final = 75
 """A child's own: a handler ran into its timeout, so its thread can't be used again."""
+EXIT_STOPPED: Final = 76
+"""A child's own: it was told to stop. Where its supervisor told it nothing, a signal came from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from django_dbqueue.worker.feeding import Feeder
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, WorkerOptions
+from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 from django_dbqueue.worker.polling import Backoff, Listener
 from django_dbqueue.worker.presence import Presence
 from django_dbqueue.worker.scheduling import Timetable
@@ -140,7 +140,9 @@ class Runner:
         self._heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
         discard_all()
-        return EXIT_REPLACE if self._replace_deadline is not None else EXIT_OK
+        if self._replace_deadline is not None:
+            return EXIT_REPLACE
+        return EXIT_STOPPED if self._stopping else EXIT_OK
 
     def _turn(self) -> None:
         """Settle, look after the rest, claim, wait."""
@@ -194,9 +196,7 @@ class Runner:
         """Run deliveries one after the other (a thread's whole life)."""
         while (delivery := self._holding.take()) is not None:
             verdict = execute(delivery)
-            if verdict.verb == "ack" and not delivery.timed_out:
-                self._holding.succeeded(delivery)
-            delivery.finished = True
+            self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
             self._post(delivery, verdict)
         discard_all()
 
@@ -209,8 +209,7 @@ class Runner:
     def _find_timeouts(self, now: float) -> None:
         """A thread can't be ended: the child stops claiming, and its supervisor settles what hangs after its end."""
         for delivery in self._holding.running():
-            timeout = delivery.options.timeout
-            over = timeout is not None and now - (delivery.started_at or now) >= timeout
+            over = delivery.over_at is not None and now >= delivery.over_at
             if not over or delivery.timed_out or delivery.consumer.is_async or delivery.slot is None:
                 continue
             delivery.timed_out = True
@@ -227,8 +226,8 @@ class Runner:
         parts = (self._feeder, self._maintenance, self._timetable)
         wait = 1.0 if over else min(part.until_next(now) for part in parts)
         for delivery in self._holding.running():
-            if delivery.options.timeout is not None and not delivery.timed_out:
-                wait = min(wait, (delivery.started_at or now) + delivery.options.timeout - now)
+            if delivery.over_at is not None and not delivery.timed_out:
+                wait = min(wait, delivery.over_at - now)
         return max(wait, 0.0)
 
     def _wait(self, seconds: float) -> None:

@@ -1,15 +1,22 @@
-"""Stop signals as a context: the first asks, the second insists, the third ends the process."""
+"""Stop signals as a context: the first asks, the second insists, the third ends the process. And a child's own end."""
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
 import os
 import signal
+import sys
+import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Final
 
 from django_dbqueue.worker.options import EXIT_FORCED
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+logger = logging.getLogger("django_dbqueue.worker")
 
 
 class StopSignals:
@@ -53,3 +60,20 @@ class StopSignals:
         self.received += 1
         if self.received >= 3:
             os._exit(EXIT_FORCED)
+
+
+def end_within(seconds: float, code: int) -> None:
+    """End this process by then: it waits for threads and processes that handlers left running, maybe for ever."""
+
+    def end() -> None:
+        threads = set(threading.enumerate()) - {threading.main_thread(), threading.current_thread()}
+        left = [thread.name for thread in threads] + [process.name for process in multiprocessing.active_children()]
+        logger.warning("ending without what handlers left running: %s", ", ".join(left))
+        with suppress(Exception):  # os._exit would throw away what was printed
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()

@@ -25,11 +25,11 @@ from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models import Message
 from django_dbqueue.worker.aftermath import StillLocked, release_late_claim, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
-from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, WorkerOptions
+from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
 from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.sessions import discard, discard_all
-from django_dbqueue.worker.shutdown import StopSignals
+from django_dbqueue.worker.shutdown import StopSignals, end_within
 
 TICK: Final = 0.2
 BARREN: Final = 5
@@ -38,6 +38,8 @@ STEADY: Final = 10.0
 """Seconds that a child must have lived for its death not to slow the next start."""
 LATE_CLAIM: Final = 5.0
 """Seconds in which the server may commit a claim whose child ended before it heard of it."""
+OVERDUE: Final = 2.0
+"""Seconds after a timeout and --grace that a child has to end by itself."""
 LOOK_FOR_STRAYS: Final = 30.0
 """Seconds between looks for queues that no consumer serves."""
 
@@ -105,6 +107,7 @@ class Supervisor:
                 if all(child.process is None for child in self._children) and self._may_end():
                     break
                 self._wait(stop)
+                self._end_the_overdue()
                 self._bury_the_dead()
                 self._try_aftermaths()
                 self._release_late_claims()
@@ -146,7 +149,9 @@ class Supervisor:
         os.close(stop.fileno())
         assert child.board is not None
         runner = Runner(self._options, self._consumers, child.board, child.worker_id, child.share)
-        sys.exit(runner.run())
+        code = runner.run()
+        end_within(self._options.grace, code)
+        sys.exit(code)
 
     # -- watching -----------------------------------------------------------------------------------------
 
@@ -158,6 +163,16 @@ class Supervisor:
         if stop.fileno() in wait([*sentinels, stop.fileno()], timeout):
             stop.clear()
 
+    def _end_the_overdue(self) -> None:
+        """Kill a child that its hung handler doesn't let end: no other thread gets to run, or SQLite stays locked."""
+        moment = time.monotonic() - self._options.grace - OVERDUE
+        for child in self._children:
+            board = child.board
+            if board is not None and not board.said_farewell and board.is_overdue(moment):
+                logger.warning("child %s can't end what runs past its timeout, and is killed", child.index)
+                board.say_farewell()
+                os.kill(child.process.pid, signal.SIGKILL)
+
     def _bury_the_dead(self) -> None:
         for child in self._children:
             if child.process is not None and child.process.exitcode is not None:
@@ -168,6 +183,7 @@ class Supervisor:
         assert board is not None
         child.process.join()
         child.process = None
+        board.mark_overdue(time.monotonic())
         if child.share is not None:
             child.share -= board.counter("started")
         child.board = None
@@ -178,7 +194,7 @@ class Supervisor:
         if bounded and child.barren >= BARREN and not self._killed:
             logger.error("child %s died %s times before it started a message; giving it up", child.index, BARREN)
             child.is_finished = self._gave_up = True
-        if not crashed and code == EXIT_OK:
+        if not crashed and code in (EXIT_OK, EXIT_STOPPED):
             self._take_over(board, child.worker_id)
         else:
             self._aftermaths.append((board, child.worker_id, say_how(code), self._killed))

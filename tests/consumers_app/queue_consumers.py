@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,14 @@ def _die(_message: Message, _what: dict[str, Any]) -> None:
 
 def _leave(_message: Message, _what: dict[str, Any]) -> None:
     os._exit(0)
+
+
+def _stop(_message: Message, _what: dict[str, Any]) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _leave_thread(_message: Message, what: dict[str, Any]) -> None:
+    threading.Thread(target=time.sleep, args=(what["seconds"],), name="left-running", daemon=False).start()
 
 
 def _fail(message: Message, what: dict[str, Any]) -> None:
@@ -172,6 +181,8 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "hog": _hog,
     "die": _die,
     "leave": _leave,
+    "stop": _stop,
+    "leave thread": _leave_thread,
     "fail": _fail,
     "retry": _retry,
     "reject": _reject,

@@ -211,6 +211,22 @@ def test_a_drain_waits_for_a_table_that_comes_back(start_worker: Callable[..., A
     assert Message.objects.done("test").count() == 1
 
 
+def test_a_child_that_somebody_else_stops_does_not_end_a_drain(drain: Callable[..., Any]) -> None:
+    stopping = send(do="stop")
+    Message.objects.enqueue_many([{"do": "ok"}] * 9, queue="test")
+    worker = drain("--batch", "1")
+    assert Message.objects.done("test").count() == 10
+    assert len(worker.notes("begin", stopping.pk)) == 1
+    assert len({note["pid"] for note in worker.notes("begin")}) == 2
+
+
+def test_a_thread_that_a_handler_left_running_keeps_a_drain_no_longer_than_its_grace(drain: Callable[..., Any]) -> None:
+    message = send(do="leave thread", seconds=300)
+    worker = drain("--grace", "0.1")
+    assert Message.objects.get(pk=message.pk).status == "y"
+    assert "ending without what handlers left running: left-running" in worker.output
+
+
 def test_a_third_signal_ends_it_at_once(start_worker: Callable[..., Any]) -> None:
     running = send(do="sleep", seconds=300)
     worker = start_worker("--grace", "300")

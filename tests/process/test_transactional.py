@@ -108,6 +108,17 @@ def test_a_handler_that_is_too_slow_is_undone_and_nacked(drain: Callable[..., An
     assert "TimedOut" in str(row.error)
 
 
+def test_a_handler_that_hangs_is_ended_though_it_keeps_the_worker_from_writing(drain: Callable[..., Any]) -> None:
+    """On SQLite, where its transaction has the file's only write lock, so that no other message can be acked."""
+    others = [send({"do": "sleep", "seconds": 0.1}, "second") for _ in range(10)]
+    hung = send({"do": "sleep", "seconds": 300}, "transactional-timed")
+    drain("--threads", "2", "--grace", "0")
+    row = stored(hung)
+    assert (row.is_dead, row.read_count, row.crashes) == (True, 2, 0)
+    assert "TimedOut" in str(row.error)
+    assert {stored(each).status for each in others} == {"y"}
+
+
 def test_a_handler_that_settles_twice_has_failed_and_its_message_is_given_back_at_once(
     drain: Callable[..., Any],
 ) -> None:

@@ -133,6 +133,19 @@ def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Call
     assert len({n["pid"] for n in worker.notes("begin")}) > 1
 
 
+def test_a_handler_that_lets_no_other_thread_run_is_ended_after_its_timeout_all_the_same(
+    drain: Callable[..., Any],
+) -> None:
+    hog = send("timed", do="hog", seconds=300)
+    ok = send("timed", do="ok")
+    worker = drain("--grace", "0")
+    row = Message.objects.get(pk=hog.pk)
+    assert (row.is_dead, row.read_count, row.crashes) == (True, 2, 0)
+    assert "TimedOut" in str(row.error)
+    assert Message.objects.get(pk=ok.pk).status == "y"
+    assert "1 done, 1 failed and retried, 1 dead" in worker.output
+
+
 def test_handlers_keep_their_connection_from_message_to_message(drain: Callable[..., Any]) -> None:
     Message.objects.enqueue_many([{"do": "session"}] * 10, queue="test")
     worker = drain()
