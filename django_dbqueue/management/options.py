@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.checks.options import check_settings
+from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 
@@ -62,6 +63,8 @@ def chosen_alias(said: str | None) -> str:
             alias = said or db_alias(Message)
         except ConnectionDoesNotExist:
             alias = str(conf.database())
+        except UnsupportedDatabase as error:
+            raise CommandError(str(error)) from error
     if alias not in connections:
         close = get_close_matches(alias, list(connections), 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""

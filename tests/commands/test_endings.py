@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 from django.test import override_settings
 
 from django_dbqueue import Envelope
@@ -114,6 +114,15 @@ def test_a_database_without_the_tables_is_told_with_what_to_do(name: str) -> Non
         ended = run(name, *COMMANDS[name])
     assert (ended.code, ended.out) == (1, "")
     assert "manage.py migrate --database default" in ended.err
+
+
+@pytest.mark.parametrize("name", ["run_queue_worker", "queue_rescue", "queue_status"])
+def test_a_database_of_another_kind_is_named_in_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(connections["default"], "vendor", "oracle")
+        ended = run(name)
+    assert (ended.code, ended.out) == (1, "")
+    assert "runs on MySQL, MariaDB, PostgreSQL and SQLite, not on 'oracle'" in ended.err
 
 
 @pytest.mark.parametrize(
