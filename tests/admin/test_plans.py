@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,8 @@ STATEMENTS = 40
 """Of a page beside a thousand queues; one that asks each of them takes a thousand."""
 FINDING = ("WITH RECURSIVE names", "SELECT DISTINCT queue", "EXPLAIN")
 """How queues are found: by a skip over the index, which plans call a scan (tests/plans/test_skipping.py)."""
+OF_MESSAGES = re.compile(rf"{Dialect.message}\b")
+"""What isn't: an empty table, which an optimiser scans as soon as it knows."""
 
 pytestmark = pytest.mark.django_db
 
@@ -75,7 +78,7 @@ def test_pages_read_no_more_than_they_show(rows: dict[str, int]) -> None:
             if sql.startswith(FINDING):
                 continue
             shape = sql[:40] + sql.partition("WHERE")[2][-60:]
-            if f" {Dialect.message}" not in sql.replace('"', "").replace("`", "") or shape in seen or len(seen) > 40:
+            if not OF_MESSAGES.search(sql) or shape in seen or len(seen) > 40:
                 continue
             seen.add(shape)
             plan = plan_of(connection, Statement(sql.replace("%", "%%"), ()))

@@ -127,7 +127,8 @@ def _value(field: Any, text: str, index: int, now: datetime) -> Any:
     if isinstance(field, BooleanField):
         return True
     if isinstance(field, DateTimeField):
-        return now + timedelta(hours=1) if field.attname == "available_at" else now - timedelta(minutes=index)
+        beats = field.attname == "beat_at" and index == 0  # one does, for however long somebody looks
+        return now + timedelta(hours=1) if beats or field.attname == "available_at" else now - timedelta(minutes=index)
     if isinstance(field, FloatField):
         return 1.5
     if isinstance(field, IntegerField):
