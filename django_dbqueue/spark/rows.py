@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 120
 """Characters of a bad row's payload in its error."""
+_UNREADABLE: Final = (ValueError, OverflowError)
+"""Arrow's values that Python has not: strings of Spark that are no UTF-8, days before the year 1 or after 9999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,11 @@ class Sealing:
         [how] = [name for name in BODIES if name in fields]
         number = 0
         for batch in batches:
-            columns = {name: _values(batch, *field) for name, field in fields.items()}
             before = number
+            try:
+                columns = {name: _values(batch, *field) for name, field in fields.items()}
+            except _UNREADABLE:
+                raise _unreadable(batch, fields, before, partition) from None
             try:
                 for item in self._sealed(how, columns):
                     number += 1
@@ -100,6 +105,8 @@ class Sealing:
         """Take a body as it stands, of the size that any text may have."""
         if body is None:
             raise InvalidMessage("The column 'body' is NULL: only a body that stood in the queue can go there again.")
+        if "\0" in body:
+            raise InvalidMessage("The column 'body' has a NUL character, which PostgreSQL can't store: leave it out.")
         codecs.encode(body, max_bytes=self.max_bytes)
         return body, _content_type(kind)
 
@@ -115,6 +122,22 @@ def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
     if convert is None:
         return values
     return [None if value is None else convert(value) for value in values]
+
+
+def _unreadable(
+    batch: RecordBatch, fields: Mapping[str, tuple[int, StructField]], before: int, partition: int
+) -> InvalidMessage:
+    """Return what names the first row of a batch whose values Python can't have."""
+    for row in range(batch.num_rows):
+        for name, field in fields.items():
+            try:
+                _values(batch.slice(row, 1), *field)
+            except _UNREADABLE as error:
+                return InvalidMessage(
+                    f"Row {before + row + 1:,} of partition {partition} can't be a message: its column {name!r} can't "
+                    f"be read ({error}). Strings must be UTF-8, and days lie in the years 1 to 9999."
+                )
+    raise AssertionError("unreachable")  # pragma: no cover
 
 
 def _moments(column: Array) -> list[Any]:

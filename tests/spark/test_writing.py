@@ -172,6 +172,13 @@ def test_overwriting_a_queue_is_refused(spark: SparkSession, credentials_file: s
         ("'x' as payload, if(id = 1700, 101, 1) as priority", "priority"),
         ("'x' as payload, if(id = 1700, 1d, null) as delay, if(id = 1700, now(), null) as at", "not both"),
         ("'x' as payload, if(id = 1700, 'no queue', 'q') as queue", "no queue name"),
+        ("string(if(id = 1700, X'22FF22', X'2222')) as json", "column 'json' can't be read .*0xff"),
+        ("'x' as payload, string(if(id = 1700, X'FF', X'41')) as key", "column 'key' can't be read .*0xff"),
+        (
+            "if(id = 1700, date '+12345-01-01', date '9999-12-31') as payload",
+            "'payload' can't be read .*years 1 to 9999",
+        ),
+        ("if(id = 1700, 'a\\0b', 'body') as body, 'text' as content_type", "NUL"),
     ],
 )
 def test_a_bad_row_fails_the_job_and_is_named_and_nothing_is_visible(
