@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
+from django_dbqueue.databases.recording import storable
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.statements import short_transaction
-from django_dbqueue.management.console import ConsoleCommand, add_by, iso, operator, plain, refuse_unknown
+from django_dbqueue.management.console import (
+    LONGEST_NAME,
+    ConsoleCommand,
+    add_by,
+    iso,
+    operator,
+    plain,
+    refuse_unknown,
+)
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.overview import known_queues
 from django_dbqueue.retry import outermost
+
+LONGEST_REASON: Final = 500
+"""Characters of why, as ``Queue.pause_reason`` keeps it."""
 
 
 class PausingCommand(ConsoleCommand):
@@ -41,7 +53,8 @@ class PausingCommand(ConsoleCommand):
         raise NotImplementedError  # pragma: no cover - both commands say it
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
-        by, reason = operator(said["by"]), said.get("reason") or ""
+        by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may speak another code than UTF-8
+        reason = storable(said.get("reason"), LONGEST_REASON) or ""
         names = [check_queue(name) for name in dict.fromkeys(said["queues"])]
         refuse_unknown(names, {*self.declared(said), *known_queues(alias)})
         told = []

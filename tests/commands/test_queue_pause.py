@@ -40,6 +40,14 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed() -> None:
     assert claimed() == [1]
 
 
+def test_what_a_terminal_of_another_code_says_is_kept_as_far_as_it_can_be_read() -> None:
+    waiting()
+    latin = "St\udcf6rung"  # as Python reads the byte of an ö that is no UTF-8
+    assert pause(QUEUE, "--reason", latin, "--by", latin).code == 0
+    row = Queue.objects.get(pk=QUEUE)
+    assert (row.pause_reason, row.paused_by) == ("St\\udcf6rung", "St\\udcf6rung")
+
+
 def test_who_does_it_is_the_account_and_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting()
     monkeypatch.setenv("SUDO_USER", "ann")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import Any, Final
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.management.pausing import PausingCommand
+from django_dbqueue.management.pausing import LONGEST_REASON, PausingCommand
 from django_dbqueue.models import Queue
-
-LONGEST_REASON: Final = 500
 
 
 class Command(PausingCommand):
