@@ -63,11 +63,11 @@ class Counter:
         reader = Reader(self._using)
         if progress is not None and _is_between_minutes(progress) and reader.first(progress.settled_to) is None:
             return False  # and what it says of its progress may stay so
-        while outermost(connections[self._using], partial(self._step, reader)):
-            if time.monotonic() - began > SECONDS:
-                return True
+        is_over = False
+        while not is_over and outermost(connections[self._using], partial(self._step, reader)):
+            is_over = time.monotonic() - began > SECONDS
         self._forget()
-        return False
+        return is_over
 
     # -- a step --------------------------------------------------------------------------------------------------
 

@@ -190,7 +190,11 @@ def test_after_a_pause_of_days_everything_is_made_up_for() -> None:
     assert sum(row.messages for row in QueueStatistic.objects.filter(queue=ALL_QUEUES)) == 3
 
 
-def test_minutes_of_more_than_a_day_ago_are_removed_and_their_hours_stay() -> None:
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_minutes_of_more_than_a_day_ago_are_removed_and_their_hours_stay(
+    seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "SECONDS", seconds)
     begin()
     done()
     let_pass(HOUR)
