@@ -48,13 +48,12 @@ class Page:
 
     def _where(self) -> str:
         """The machine and the servers, a line for each kind of run."""
-        lines = ["## Where it ran", "", "| server | Python, Django | cores | data |", "|---|---|---|---|"]
+        lines = ["## Where it ran", "", "| server | Python, Django | cores |", "|---|---|---|"]
         found: dict[str, None] = {}
         for run in self._runs:
-            data = "in memory (a sync costs nothing)" if run["tmpfs"] else "on disk"
             for database, results in run["databases"].items():
                 server = f"{_NAMES[database]} {results['version'].split(' ')[0]}"
-                found[f"| {server} | {run['python']}, {run['django']} | {run['cores']} | {data} |"] = None
+                found[f"| {server} | {run['python']}, {run['django']} | {run['cores']} |"] = None
         quick = ["", "**Of a `--quick` run: too few rows to judge by.**"] if any(r["quick"] for r in self._runs) else []
         return "\n".join([*lines, *found, *quick, ""])
 
@@ -70,6 +69,7 @@ class Page:
                 "",
                 f"![{name}: bars of each contestant's median; the numbers are in the table](images/benchmarks/{file})",
                 "",
+                *_data(contests),
                 *_table(contests, unit),
                 "",
                 *_verdicts(contests, unit),
@@ -83,8 +83,19 @@ def _by_contest(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any
     for run in runs:
         for database, results in run["databases"].items():
             for contest in results["contests"]:
-                found.setdefault(contest["contest"], {})[database] = contest
+                found.setdefault(contest["contest"], {})[database] = contest | {"tmpfs": run["tmpfs"]}
     return found
+
+
+def _data(contests: dict[str, dict[str, Any]]) -> list[str]:
+    """Where the servers had their data."""
+    places = {True: "in memory, where a sync costs nothing", False: "on disk"}
+    found: dict[str, list[str]] = {}
+    for database, contest in contests.items():
+        found.setdefault(places[contest["tmpfs"]], []).append(_NAMES[database])
+    if len(found) == 1:
+        return [f"Data {place}." for place in found] + [""]
+    return [f"Data of {', '.join(names)} {place}." for place, names in found.items()] + [""]
 
 
 def _table(contests: dict[str, dict[str, Any]], unit: str) -> list[str]:
