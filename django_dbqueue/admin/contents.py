@@ -26,6 +26,7 @@ from django_dbqueue import codecs
 from django_dbqueue.admin import display
 from django_dbqueue.admin.listing import MAX_ID
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.redaction import Content, content_of, error_text, is_redacting
 
 ERROR_READ: Final = 1_000
@@ -129,7 +130,7 @@ class ContentAdmin(ReadOnlyAdmin):
             size = len(content.payload)
             note = ngettext("%(size)s byte, shown as base64.", "%(size)s bytes, shown as base64.", size)
             return display.block(
-                codecs.encode(content.payload, max_bytes=2 * size + 4)[0], note % {"size": f"{size:,}"}
+                codecs.encode(content.payload, max_bytes=2 * size + 4)[0], note % {"size": grouped(size)}
             )
         return _block(obj, content.payload)
 

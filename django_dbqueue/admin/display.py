@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.admin.states import State
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.models.overview import span as span
 from django_dbqueue.models.worker import ALIVE_WITHIN
 
@@ -96,7 +97,7 @@ def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
                         "Cut: only the beginning of %(size)s characters is shown.",
                         size,
                     )
-                    % {"size": f"{size:,}"},
+                    % {"size": grouped(size)},
                 ),
             )
         )

@@ -22,7 +22,7 @@ from django_dbqueue.admin.ordering import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.verbs import VERBS
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.depths import Capped
+from django_dbqueue.lifecycle.depths import Capped, grouped
 from django_dbqueue.lifecycle.statements import short_transaction
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED
@@ -160,7 +160,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("progress"))
     def progress(self, obj: BulkOperation) -> str:
-        words = {"moved": f"{obj.moved:,}", "expected": Capped(obj.expected, bulk.COUNTED)}
+        words = {"moved": grouped(obj.moved), "expected": Capped(obj.expected, bulk.COUNTED)}
         text = _("%(moved)s of %(expected)s moved") % words
         return format_html('<span class="nowrap">{}</span>', text)
 

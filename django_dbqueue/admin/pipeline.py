@@ -19,6 +19,7 @@ from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.databases.history import DROPPED, PLANNED, PURGED, VERIFIED
 from django_dbqueue.databases.streaming import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.ledger.owning import is_running
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.lifecycle.streams import OnDjango
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
@@ -179,7 +180,7 @@ class HistoryReaderAdmin(PipelineAdmin):
 
     @admin.display(description=gettext_lazy("ids behind the end"))
     def behind(self, obj: Any) -> str:
-        return f"{obj.ids_behind:,}"
+        return grouped(obj.ids_behind)
 
     @admin.display(description=gettext_lazy("last seen"))
     def last_seen(self, obj: Any) -> str:

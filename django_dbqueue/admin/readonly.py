@@ -14,6 +14,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from django_dbqueue.lifecycle.depths import grouped
+
 LOG_READ: Final = 10_000
 """Entries of the admin log that a history looks through: no index finds those of one row."""
 
@@ -58,7 +60,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Show what the admin log says of the row, as far back as it is looked through."""
-        title = _("Change history, in the latest %(n)s actions of the admin") % {"n": f"{LOG_READ:,}"}
+        title = _("Change history, in the latest %(n)s actions of the admin") % {"n": grouped(LOG_READ)}
         return super().history_view(request, object_id, {"title": title, **(extra_context or {})})
 
     def get_paginator(

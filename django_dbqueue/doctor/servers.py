@@ -12,6 +12,7 @@ from django_dbqueue.checks import mysql, postgresql, sqlite
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.statuses import NEW
 
 _ON = ("ON", "on", "1")
@@ -153,7 +154,7 @@ def packet_size(patient: Patient) -> Iterable[Finding]:
         otherwise=_(
             "Packets of %(bytes)s bytes (max_allowed_packet) carry every payload that MAX_PAYLOAD_BYTES allows."
         )
-        % {"bytes": f"{patient.number('max_allowed_packet') or 0:,}"},
+        % {"bytes": grouped(patient.number("max_allowed_packet") or 0)},
     )
 
 

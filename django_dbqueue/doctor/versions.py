@@ -20,6 +20,7 @@ from django_dbqueue.databases.facts import (
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.lifecycle.depths import grouped
 
 LONG_HISTORY: Final = 100_000
 """Changes that InnoDB has not cleared away yet, and dead rows of a table in PostgreSQL."""
@@ -62,7 +63,7 @@ def dead_rows(patient: Patient) -> Iterable[Finding]:
 
 
 def _much(count: int, *, fine_words: str, ill_words: str, shown: int | None = None) -> Finding:
-    words = f"{count if shown is None else shown:,}"
+    words = grouped(count if shown is None else shown)
     if count <= LONG_HISTORY:
         return fine(fine_words % words)
     return warning(
@@ -83,14 +84,14 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
     log = Path(f"{patient.connection.settings_dict['NAME']}-wal")
     size = log.stat().st_size if log.exists() else 0
     if size <= LARGE_LOG:
-        yield fine(_("The write-ahead log is %s bytes long.") % f"{size:,}")
+        yield fine(_("The write-ahead log is %s bytes long.") % grouped(size))
         return
     yield warning(
         _(
             "The write-ahead log is %s bytes long: somebody reads for so long that it can't begin anew, and each read "
             "searches it."
         )
-        % f"{size:,}",
+        % grouped(size),
         _("End the program that keeps a transaction open, then run PRAGMA wal_checkpoint(TRUNCATE)."),
     )
 

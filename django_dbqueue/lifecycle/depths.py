@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connections
+from django.utils.formats import number_format
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.depths import Place
@@ -40,7 +41,12 @@ class Capped(int):
         return count
 
     def __str__(self) -> str:
-        return f"{int(self):,}+" if self.more else f"{int(self):,}"
+        return f"{grouped(self)}+" if self.more else grouped(self)
+
+
+def grouped(number: int) -> str:
+    """Write a whole number as its reader's language does, in groups of three: 10,000, or 10.000 in German."""
+    return number_format(int(number), force_grouping=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle import bulk, sweep
-from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.depths import depths, grouped
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -106,10 +106,10 @@ class SweepCommand(ConsoleCommand):
             self._count(alias, said)
             return
         if said["ids"]:
-            count, where = f"{len(set(said['ids'])):,}", ""
+            count, where = grouped(len(set(said["ids"]))), ""
         else:
             found = depths(alias, [said["queue"]], states=[said["state"]])[said["queue"]].counts[said["state"]]
-            count = f"{said['limit']:,}" if said["limit"] and said["limit"] < found else str(found)
+            count = grouped(said["limit"]) if said["limit"] and said["limit"] < found else str(found)
             where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
             if not found:
                 self._nothing(alias, said)
@@ -146,7 +146,7 @@ class SweepCommand(ConsoleCommand):
         count = min(count, said["limit"] or count)
         if not count:
             self._nothing(alias, said)
-        text = _("%(count)s would be moved; nothing was changed.") % {"count": f"{count:,}"}
+        text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(count)}
         self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
 
     def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
@@ -217,12 +217,12 @@ class SweepCommand(ConsoleCommand):
         for message_id, why in list(swept.refused.items())[:TOLD]:
             self.stderr.write(f"#{message_id}: {plain(why)}")
         if len(swept.refused) > TOLD:
-            more = f"{len(swept.refused) - TOLD:,}"
+            more = grouped(len(swept.refused) - TOLD)
             self.stderr.write(_("… and %(count)s more were left alone.") % {"count": more})
         if swept.left_alone:
             self.stderr.write(
                 _("%(count)s left alone: moved meanwhile, locked by others, or a newer live message has the key.")
-                % {"count": f"{swept.left_alone:,}"}
+                % {"count": grouped(swept.left_alone)}
             )
         self.stdout.write(self.done(swept.total))
         if interrupted:

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.databases.recording import DEADLY
 from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.depths import Capped
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.overview import span
@@ -150,7 +151,7 @@ def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool
             ahead,
         )
         code, advice = "queued", _("More workers, or more threads, take the queue faster.")
-    shown = f"{AHEAD:,}+" if ahead > AHEAD else f"{ahead:,}"
+    shown = Capped(ahead, AHEAD)
     due = message.available_at or now
     return Why(
         code, text % {"span": span(now - due), "count": shown}, servers.alive, verbs=("reject", "drop"), advice=advice,

@@ -12,6 +12,8 @@ from django.contrib.admin import site
 from django.utils import translation
 from django.utils.text import capfirst
 
+from django_dbqueue.lifecycle.depths import Capped
+from django_dbqueue.models import Message
 from tests.admin.conftest import url
 from tests.admin.crawl import crawl, kind_of
 from tests.admin.world import fill
@@ -113,3 +115,14 @@ def test_the_words_of_the_queue_are_german_on_its_pages(browser: Client, setting
     }.items():
         missing = [word for word in words.split() if word.lower() not in said[name].lower()]
         assert not missing, (name, said[name])
+
+
+@pytest.mark.django_db
+def test_numbers_are_in_german_groups(browser: Client, settings: Any) -> None:
+    """In German 2,560 is a little more than two and a half."""
+    settings.LANGUAGE_CODE = "de"
+    message = Message.objects.enqueue(bytes(2_560), queue="queue-1")
+    page = browser.get(url("change", message.pk)).content.decode()
+    assert "2.560 Bytes, als Base64 gezeigt." in page
+    with translation.override("de"):
+        assert str(Capped(10_001, 10_000)) == "10.000+"

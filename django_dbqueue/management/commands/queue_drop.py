@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.management.sweeping import SweepCommand
 
 
@@ -19,4 +20,4 @@ class Command(SweepCommand):
         return _("Drop %(count)s messages%(where)s? This can't be undone.") % {"count": count, "where": where}
 
     def done(self, count: int) -> str:
-        return ngettext("%(count)s message dropped.", "%(count)s messages dropped.", count) % {"count": f"{count:,}"}
+        return ngettext("%(count)s message dropped.", "%(count)s messages dropped.", count) % {"count": grouped(count)}

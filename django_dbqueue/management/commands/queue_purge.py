@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -90,7 +91,7 @@ class Command(ConsoleCommand):
         if not any(counts.values()):
             self._nothing(alias, queue)
         total = min(sum(counts.values()), said["limit"] or sum(counts.values()))
-        text = _("%(count)s would be moved; nothing was changed.") % {"count": f"{total:,}"}
+        text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(total)}
         document = {"queue": queue, "dry_run": True, "count": total, **counts}
         self.say(document, as_json=said["json"], text=text)
 
@@ -115,7 +116,7 @@ class Command(ConsoleCommand):
         document = {"queue": queue, "dry_run": False, "moved": total, **moved, "interrupted": interrupted}
         text = ngettext(
             "%(count)s message moved into the history.", "%(count)s messages moved into the history.", total
-        ) % {"count": f"{total:,}"}
+        ) % {"count": grouped(total)}
         self.say(document, as_json=said["json"], text=text)
         self.stdout.flush()
         if error is not None:

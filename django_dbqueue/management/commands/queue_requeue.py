@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.management.sweeping import SweepCommand
 
 
@@ -18,4 +19,6 @@ class Command(SweepCommand):
         return _("Requeue %(count)s messages%(where)s?") % {"count": count, "where": where}
 
     def done(self, count: int) -> str:
-        return ngettext("%(count)s message requeued.", "%(count)s messages requeued.", count) % {"count": f"{count:,}"}
+        return ngettext("%(count)s message requeued.", "%(count)s messages requeued.", count) % {
+            "count": grouped(count)
+        }

@@ -16,6 +16,7 @@ from django_dbqueue import conf
 from django_dbqueue.codecs import decode_json
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
+from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
 from django_dbqueue.management.options import seconds, whole
 from django_dbqueue.models import Message
@@ -148,7 +149,8 @@ def _read() -> str:
     data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
         raise InvalidMessage(
-            _("Standard input has more than %(most)s bytes, and no payload may be that large.") % {"most": f"{most:,}"}
+            _("Standard input has more than %(most)s bytes, and no payload may be that large.")
+            % {"most": grouped(most)}
         )
     try:
         return data.decode()
