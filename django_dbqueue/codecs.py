@@ -50,7 +50,8 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
     if size > max_bytes:
         raise InvalidMessage(
             f"The payload takes {size:,} bytes as stored and the limit is {max_bytes:,}: store the data elsewhere and "
-            "send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (and the server's packet size)."
+            "send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (of a write by Spark its option "
+            "max_payload_bytes), and the server's packet size."
         )
     return body, content_type
 
