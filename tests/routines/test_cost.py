@@ -45,6 +45,21 @@ def _rows_fetched(client: Client) -> int:
     return int(row["fetched"])
 
 
+def _plan_of_a_get(client: Client) -> str:
+    """What PostgreSQL's planner made of it."""
+    if client.is_mysql:
+        return ""
+    told: list[str] = []
+    client.session.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    client.run("LOAD 'auto_explain'")
+    for setting in ("log_min_duration = 0", "log_analyze = on", "log_nested_statements = on"):
+        client.run(f"SET auto_explain.{setting}")
+    client.run("SET client_min_messages = log")
+    client.put(QUEUE, "x", 5, 600)
+    client.get(QUEUE)
+    return "\n".join(told)
+
+
 def costs(client: Client) -> dict[str, int]:
     """What each verb reads, over a queue of twenty.
 
@@ -83,7 +98,8 @@ def test_no_verb_reads_more_because_of_ten_thousand_other_rows(client: Client, s
         crowd.gather_statistics()
     assert Message.objects.count() > 10_000
     crowded = costs(client)
-    assert {verb: cost for verb, cost in crowded.items() if cost > max(alone[verb], 1) + 4} == {}
+    dear = {verb: cost for verb, cost in crowded.items() if cost > max(alone[verb], 1) + 4}
+    assert dear == {}, _plan_of_a_get(client)
     assert max(crowded["ack"], crowded["delete"], crowded["view"]) == 1
     assert crowded["nack"] <= 3  # it is recorded first, with its worker
     assert crowded["get"] <= MOST
