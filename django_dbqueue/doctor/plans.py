@@ -50,12 +50,13 @@ def _on_mysql(rows: list[dict[str, Any]]) -> Plan:
 def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
     said = rows[0]["query plan"]
     nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
-    through_bitmaps = {"ModifyTable", "Bitmap Heap Scan"}  # the index of a bitmap is a node of its own
+    # The index of a bitmap is a node of its own, and who knows the place of a row needs none
+    by_none = {"ModifyTable", "Bitmap Heap Scan", "Tid Scan"}
     found = [
         node
         for node in nodes
         if node["Node Type"] == "Bitmap Index Scan"
-        or (node.get("Relation Name") == Dialect.message and node["Node Type"] not in through_bitmaps)
+        or (node.get("Relation Name") == Dialect.message and node["Node Type"] not in by_none)
     ]
     return Plan(
         tuple(_index(node.get("Index Name")) for node in found),
