@@ -13,6 +13,7 @@ from django_dbqueue.databases.looking import Looking
 from django_dbqueue.databases.moving import Moving
 from django_dbqueue.databases.recording import Recording
 from django_dbqueue.databases.scanning import Scanning
+from django_dbqueue.databases.sessions import Sessions
 from django_dbqueue.databases.skipping import Skipping
 from django_dbqueue.databases.staging import Staging
 from django_dbqueue.databases.statistics import Statistics
@@ -37,3 +38,7 @@ class Dialect(
     Watching,
 ):
     """Builds every statement about messages, workers and streams; knows no connection and keeps no state."""
+
+
+class ServerDialect(Dialect, Sessions):
+    """What a server with sessions is told and asked beyond that: every dialect but SQLite's."""

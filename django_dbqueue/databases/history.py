@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from django_dbqueue.databases.liveness import MYSQL_PROCESS_LIST
 from django_dbqueue.databases.words import Statement, Words
 
 READERS: Final = "history readers"
@@ -140,60 +139,4 @@ class History(Words):
             f"state = CASE WHEN last_id <= %s THEN '{PURGED}' ELSE state END, "
             f"purged_at = CASE WHEN last_id <= %s THEN {self.now} ELSE purged_at END WHERE lake = %s AND number = %s",
             (purged_to, purged_to, purged_to, lake, number),
-        )
-
-    # -- one exporter a database --------------------------------------------------------------------------
-
-    def take_export_lock(self) -> Statement:
-        """Take the exporters' lock for as long as the session lasts; gives 1 (or true) if it was free."""
-        raise NotImplementedError  # pragma: no cover - every dialect with sessions says it
-
-    def free_export_lock(self) -> Statement:
-        """Let the next exporter in, at once: the end of a session takes a server its time."""
-        raise NotImplementedError  # pragma: no cover
-
-    def export_lock_holder(self) -> Statement:
-        """Read the session that holds the lock, whose it is, and whether it is the one that asks."""
-        raise NotImplementedError  # pragma: no cover
-
-
-class MySQLHistory(History):
-    """The lock's name, 64 characters at most, is the whole server's, so that it says the database's."""
-
-    _lock = "CONCAT('dbqueue-export:', LEFT(SHA2(DATABASE(), 256), 40))"  # MySQL 9.7 has no MD5
-
-    def take_export_lock(self) -> Statement:
-        return Statement(f"SELECT GET_LOCK({self._lock}, 0)", ())
-
-    def free_export_lock(self) -> Statement:
-        return Statement(f"SELECT RELEASE_LOCK({self._lock})", ())
-
-    def export_lock_holder(self) -> Statement:
-        return Statement(
-            f"SELECT held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
-            f"FROM (SELECT IS_USED_LOCK({self._lock}) AS id) AS held "
-            f"LEFT JOIN {MYSQL_PROCESS_LIST} AS shown ON shown.id = held.id WHERE held.id IS NOT NULL",
-            (),
-        )
-
-
-class PostgreSQLHistory(History):
-    """Advisory locks are the database's own."""
-
-    _number = 0x6462_7175_6575_6501  # 'dbqueue', and the number of this lock
-
-    def take_export_lock(self) -> Statement:
-        return Statement("SELECT pg_try_advisory_lock(%s)", (self._number,))
-
-    def free_export_lock(self) -> Statement:
-        return Statement("SELECT pg_advisory_unlock(%s)", (self._number,))
-
-    def export_lock_holder(self) -> Statement:
-        return Statement(
-            "SELECT shown.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
-            "shown.pid = pg_backend_pid() FROM pg_locks AS held JOIN pg_stat_activity AS shown USING (pid) "
-            "WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted "
-            "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND (held.classid::bigint << 32) | held.objid::bigint = %s",
-            (self._number,),
         )

@@ -6,14 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.history import MySQLHistory
-from django_dbqueue.databases.liveness import MySQLLiveness
+from django_dbqueue.databases.base import ServerDialect
+from django_dbqueue.databases.sessions import MySQLSessions
 from django_dbqueue.databases.skipping import MySQLSkipping
 from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Change, Claim, Statement
 
 
-class MySQLDialect(MySQLSkipping, MySQLLiveness, MySQLHistory, Dialect):
+class MySQLDialect(MySQLSkipping, MySQLSessions, ServerDialect):
     """Both servers; neither needs to know which."""
 
     quote = "`"

@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.history import PostgreSQLHistory
+from django_dbqueue.databases.base import ServerDialect
 from django_dbqueue.databases.inserting import said
-from django_dbqueue.databases.liveness import PostgreSQLLiveness
+from django_dbqueue.databases.sessions import PostgreSQLSessions
 from django_dbqueue.databases.words import Statement
 
 _TYPES: Final = {
@@ -23,7 +22,7 @@ _TYPES: Final = {
 """Of columns that aren't text."""
 
 
-class PostgreSQLDialect(PostgreSQLLiveness, PostgreSQLHistory, Dialect):
+class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
     """``statement_timestamp()`` is stable within a statement (an index can use it) and moves within a transaction."""
 
     now = "statement_timestamp()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -113,7 +114,7 @@ class Change(NamedTuple):
     event: Event | None = None
 
 
-class Words:
+class Words(ABC):
     """The words that servers say differently, and the fragments that all statements are made of."""
 
     message = "django_dbqueue_message"
@@ -149,9 +150,9 @@ class Words:
         """Ask what the server's clock says."""
         return Statement(f"SELECT {self.now}", ())
 
+    @abstractmethod
     def plus(self, moment: str, seconds: str) -> str:
         """SQL for a moment plus a number of seconds (both SQL)."""
-        raise NotImplementedError  # pragma: no cover - every dialect says it
 
     def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
         """SQL for 'due, and behind the mark' as a bounded range of the claim index."""

@@ -11,6 +11,7 @@ from django_dbqueue import conf
 from django_dbqueue.checks import mysql, sqlite
 from django_dbqueue.checks.asking import check_isolation
 from django_dbqueue.checks.postgresql import isolation_of
+from django_dbqueue.databases import ServerDialect
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SERVERS, SQLITE, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient, leases
@@ -160,7 +161,7 @@ def characters(patient: Patient) -> Iterable[Finding]:
 @examines("pooler", on=SERVERS)
 def pooler(patient: Patient) -> Iterable[Finding]:
     """Ask whether this session is the one that the server greeted: a pooler greets by itself."""
-    first, second = (patient.ask(patient.dialect.me())[0] for _time in range(2))
+    first, second = (patient.ask(_of_server(patient).me())[0] for _time in range(2))
     greeted = told_by_driver(patient.connection)
     works = int(first[0])
     signs = []
@@ -197,13 +198,19 @@ def no_sight(patient: Patient) -> Iterable[Finding]:  # noqa: ARG001
 @examines("sight", on=SERVERS, needs_tables=True)
 def sight(patient: Patient) -> Iterator[Finding]:
     """Ask whether a guardian on this connection could tell the dead from the living."""
-    hidden, unjudged = blind_to_sessions(patient.alias), blind_to_workers(patient.alias)
+    dialect = _of_server(patient)
+    hidden, unjudged = blind_to_sessions(patient.alias, dialect), blind_to_workers(patient.alias, dialect)
     for spot in hidden:
         yield _hidden(spot, patient, conf.get("SESSION_LOCKS"))
     for spot in unjudged:
         yield warning(spot, _("See docs/databases.md, *Who is dead*."))
     if not hidden and not unjudged:
         yield fine(_("Whether a worker lives can be seen from here."))
+
+
+def _of_server(patient: Patient) -> ServerDialect:
+    assert isinstance(patient.dialect, ServerDialect)  # what is examined on SERVERS
+    return patient.dialect
 
 
 def _hidden(spot: str, patient: Patient, locks: Any) -> Finding:

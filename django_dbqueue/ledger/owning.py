@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django_dbqueue.databases import ServerDialect
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.ledger.asking import Asking, new_number
 
@@ -55,7 +56,7 @@ def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -
                     f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: take another name "
                     "for the stream, and another checkpoint."
                 )
-            if not dialect.session_id and _is_alive(row):
+            if not isinstance(dialect, ServerDialect) and _is_alive(row):
                 return False
             connection.run(
                 dialect.own_stream(
@@ -136,16 +137,17 @@ def is_running(connection: Asking, name: str) -> bool:
     rows = connection.fetch(dialect.read_stream(name, SILENCE, lock=False))
     if not rows:
         return False
-    if not dialect.session_id:
+    if not isinstance(dialect, ServerDialect):
         return _is_alive(rows[0])
     [(_server, holder)] = connection.fetch(dialect.lock_holder(_lock_of(connection, name)))
     return holder is not None
 
 
 def _take_lock(connection: Asking, name: str) -> bool:
-    if not connection.dialect.session_id:
+    dialect = connection.dialect
+    if not isinstance(dialect, ServerDialect):
         return True
-    return bool(connection.fetch(connection.dialect.take_lock(_lock_of(connection, name)))[0][0])
+    return bool(connection.fetch(dialect.take_lock(_lock_of(connection, name)))[0][0])
 
 
 def _lock_of(connection: Asking, name: str) -> int:

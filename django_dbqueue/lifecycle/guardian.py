@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Claim, Dialect, dialect_of
+from django_dbqueue.databases import Claim, ServerDialect, dialect_of
 from django_dbqueue.lifecycle.recording import blamed, move
 from django_dbqueue.lifecycle.rescue import BATCH
 from django_dbqueue.lifecycle.signs import is_blind
@@ -119,7 +119,7 @@ class Guardian:
         """
         connection = connections[self._using]
         dialect = dialect_of(connection)
-        if not dialect.session_id:
+        if not isinstance(dialect, ServerDialect):
             return ""
         connection.ensure_connection()
         if connection.connection is not self._raw:
@@ -131,6 +131,8 @@ class Guardian:
     def _gone(self, late: list[Late]) -> set[Late]:
         """Those whose session is gone, as far as this server, and this account, can tell."""
         dialect = dialect_of(connections[self._using])
+        if not isinstance(dialect, ServerDialect):
+            return set()
         locks = {worker.session_lock: worker for worker in late if worker.session_lock is not None}
         listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
         gone: set[Late] = set()
@@ -144,7 +146,7 @@ class Guardian:
             gone |= {worker for worker in listed if worker.conn_id not in present and worker.server in servers}
         return gone
 
-    def _sessions(self, dialect: Dialect, ids: list[int]) -> set[tuple[str, int]]:
+    def _sessions(self, dialect: ServerDialect, ids: list[int]) -> set[tuple[str, int]]:
         """The sessions among these that are there, and one's own; nothing where the list can't be seen whole."""
         try:
             return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions(ids))}
@@ -236,25 +238,25 @@ def _blind_words() -> str:
 
 def blind_spots(using: str) -> list[str]:
     """Say what a guardian on this connection can't see, and what to do about it; nothing where it sees all."""
-    if not dialect_of(connections[using]).session_id:
+    dialect = dialect_of(connections[using])
+    if not isinstance(dialect, ServerDialect):
         return [_("SQLite has no sessions: what a dead worker held comes again at the end of its lease.")]
-    return [*blind_to_sessions(using), *blind_to_workers(using)]
+    return [*blind_to_sessions(using, dialect), *blind_to_workers(using, dialect)]
 
 
-def blind_to_sessions(using: str) -> list[str]:
-    """Say that this account may not see the sessions of others, if the server hides them; not for SQLite."""
+def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
+    """Say that this account may not see the sessions of others, if the server hides them."""
     try:
-        fetch(using, dialect_of(connections[using]).sessions([0]))
+        fetch(using, dialect.sessions([0]))
     except DatabaseError as error:
-        if not is_blind(dialect_of(connections[using]), error):
+        if not is_blind(dialect, error):
             raise
         return [_blind_words()]
     return []
 
 
-def blind_to_workers(using: str) -> list[str]:
-    """Say which living workers nobody can judge from here; not for SQLite."""
-    dialect = dialect_of(connections[using])
+def blind_to_workers(using: str, dialect: ServerDialect) -> list[str]:
+    """Say which living workers nobody can judge from here."""
     spots: list[str] = []
     [(_conn_id, server)] = fetch(using, dialect.me())
     [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, lately=LATELY, settles=SETTLES))

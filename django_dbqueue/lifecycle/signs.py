@@ -6,7 +6,7 @@ from enum import Enum
 
 from django.db import DatabaseError, connections
 
-from django_dbqueue.databases import Dialect, dialect_of
+from django_dbqueue.databases import ServerDialect, dialect_of
 from django_dbqueue.lifecycle.statements import fetch
 
 
@@ -18,7 +18,7 @@ class Sign(Enum):
     UNKNOWN = "unknown"
 
 
-def is_blind(dialect: Dialect, error: DatabaseError) -> bool:
+def is_blind(dialect: ServerDialect, error: DatabaseError) -> bool:
     """Tell whether the server refused because this account may not see the sessions of others."""
     cause = error.__cause__
     return dialect.blind_error is not None and cause is not None and cause.args[:1] == (dialect.blind_error,)
@@ -27,7 +27,7 @@ def is_blind(dialect: Dialect, error: DatabaseError) -> bool:
 def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock: int | None) -> Sign:
     """Tell of a worker's session by the named lock that it was proven to hold, or else by the server's list."""
     dialect = dialect_of(connections[using])
-    if not dialect.session_id or not server:
+    if not isinstance(dialect, ServerDialect) or not server:
         return Sign.UNKNOWN
     if session_lock is None:
         return sign_of_session(using, conn_id, server=server)
@@ -40,7 +40,7 @@ def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock
 def sign_of_session(using: str, conn_id: int | None, *, server: str = "") -> Sign:
     """Tell of a session by the server's list; ``server`` is where it was proven to be, if it was."""
     dialect = dialect_of(connections[using])
-    if not dialect.session_id or conn_id is None:
+    if not isinstance(dialect, ServerDialect) or conn_id is None:
         return Sign.UNKNOWN
     try:
         rows = fetch(using, dialect.sessions([conn_id]))

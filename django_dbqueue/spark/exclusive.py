@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from django_dbqueue.databases import ServerDialect
 from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -21,13 +22,14 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
 
     On SQLite it is a lock on a file beside the database, since nothing in that could be held so long.
     """
-    if connection.vendor == "sqlite":
+    dialect = connection.dialect
+    if not isinstance(dialect, ServerDialect):
         with _file_lock(Path(f"{credentials.name}.export-lock")):
             yield
         return
-    [(taken,)] = connection.fetch(connection.dialect.take_export_lock())
+    [(taken,)] = connection.fetch(dialect.take_export_lock())
     if not taken:
-        held = connection.fetch(connection.dialect.export_lock_holder())
+        held = connection.fetch(dialect.export_lock_holder())
         who = f"the database session {held[0][0]} ({held[0][1] or 'of another account'})" if held else "somebody else"
         raise ExportBusy(
             f"Another export works on this archive: {who} holds its lock. Nothing was done. Wait until it has ended; "
@@ -37,15 +39,16 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         yield
     finally:
         with suppress(Exception):  # a session that was lost has freed it: as its end does, whatever happens to us
-            connection.fetch(connection.dialect.free_export_lock())
+            connection.fetch(dialect.free_export_lock())
 
 
 def require_lock(connection: Connection) -> None:
     """Raise ExportStopped if the lock went with its session, so that another export may be at work."""
-    if connection.vendor == "sqlite":
+    dialect = connection.dialect
+    if not isinstance(dialect, ServerDialect):
         return
     try:
-        held = connection.fetch(connection.dialect.export_lock_holder())
+        held = connection.fetch(dialect.export_lock_holder())
     except Exception as error:
         raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
     if not any(mine for _, _, mine in held):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from django.db import Error, IntegrityError, connections, transaction
 
 from django_dbqueue import conf
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import ServerDialect, dialect_of
 from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
@@ -73,7 +73,7 @@ class Presence:
 
     def begin_holding(self, held: int) -> None:
         """Promise quick beats before the first of these messages is begun."""
-        if self.beats_too_slowly and dialect_of(connections[self._using]).session_id:
+        if self.beats_too_slowly and isinstance(dialect_of(connections[self._using]), ServerDialect):
             self._write(held=held, every=BEAT_HOLDING)
 
     # -- the heartbeat ------------------------------------------------------------------------------------
@@ -96,10 +96,11 @@ class Presence:
 
     def _prove(self, session: Session) -> bool:
         """Look from here whether the main thread's session is what it believes; warn once where it never was."""
-        if not session.server:
+        dialect = dialect_of(connections[self._using])
+        if not isinstance(dialect, ServerDialect):
             return False
         was_proven = session is self._proven
-        doubt = session.doubt or _doubt(self._using, session, seen_before=was_proven)
+        doubt = session.doubt or _doubt(self._using, dialect, session, seen_before=was_proven)
         self._proven = None if doubt else session
         self._failures = 0 if not doubt or was_proven else self._failures + 1
         if (session.doubt or self._failures > 1) and not self._warned and session is self._session:
@@ -142,13 +143,13 @@ class Presence:
 def _take_session(using: str) -> Session:
     connection = connections[using]
     dialect = dialect_of(connection)
-    if not dialect.session_id:
+    if not isinstance(dialect, ServerDialect):
         return Session(os.getpid())
     connection.ensure_connection()
     [(conn_id, server)] = fetch(using, dialect.me())
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
-        lock, doubt = _take_lock(using)
+        lock, doubt = _take_lock(using, dialect)
     told = told_by_driver(connection)
     if told is None and lock is None:
         doubt = "it holds no named lock, and its driver doesn't tell which session it was given"
@@ -162,11 +163,11 @@ def _take_session(using: str) -> Session:
     return Session(int(conn_id), str(server), lock, doubt)
 
 
-def _take_lock(using: str) -> tuple[int | None, str]:
+def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
     """Take a lock by a new number; some servers (Galera in a strict mode) have none: then the list of sessions goes."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = fetch(using, dialect_of(connections[using]).take_lock(number))
+        [(taken,)] = fetch(using, dialect.take_lock(number))
     except Error:
         if not connections[using].is_usable():
             raise
@@ -183,11 +184,10 @@ def told_by_driver(connection: Any) -> int | None:
     return int(info.backend_pid) if info is not None else None
 
 
-def _doubt(using: str, session: Session, *, seen_before: bool) -> str:
+def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before: bool) -> str:
     """Say why the session is not what it believes to be, seen from the heartbeat's; '' if it is."""
-    dialect = dialect_of(connections[using])
     if session.lock is None:
-        return _doubt_of_listed(using, session)
+        return _doubt_of_listed(using, dialect, session)
     if seen_before:
         [(held,)] = fetch(using, dialect.is_held(session.lock, session.conn_id))
         return "" if held else "its lock is free"
@@ -203,7 +203,7 @@ def _doubt(using: str, session: Session, *, seen_before: bool) -> str:
     return ""
 
 
-def _doubt_of_listed(using: str, session: Session) -> str:
+def _doubt_of_listed(using: str, dialect: ServerDialect, session: Session) -> str:
     """The same where there is no lock. One's own account's sessions are listed for everybody."""
-    [(_, server)] = fetch(using, dialect_of(connections[using]).me())
+    [(_, server)] = fetch(using, dialect.me())
     return "" if server == session.server else f"its connections lead to two servers ({session.server}; {server})"

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.databases.liveness import MYSQL_PROCESS_LIST
+from django_dbqueue.databases.sessions import MYSQL_PROCESS_LIST
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian, blind_spots
 from django_dbqueue.lifecycle.statements import fetch
