@@ -26,7 +26,7 @@ from django_dbqueue import codecs
 from django_dbqueue.admin import display
 from django_dbqueue.admin.listing import MAX_ID
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.lifecycle.depths import grouped
+from django_dbqueue.counts import grouped
 from django_dbqueue.redaction import Content, content_of, error_text, is_redacting
 
 ERROR_READ: Final = 1_000

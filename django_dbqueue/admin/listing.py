@@ -7,6 +7,7 @@ count says so with a plus sign.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -18,9 +19,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.counts import Capped
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.depths import Capped
 from django_dbqueue.lifecycle.listing import first_ids, ids_of_keys
 from django_dbqueue.lifecycle.ranges import Range, ranges_in_use
 from django_dbqueue.models import Message
@@ -75,16 +76,16 @@ def walk_of(request: HttpRequest, using: str) -> Walk:
     return walk
 
 
-class BoundedChangeList(ChangeList):
+class BoundedChangeList(ChangeList, ABC):
     """A change list over ids that were found by bounded reads; subclasses say which."""
 
     ids: list[int]
     heavy: tuple[str, ...] = HEAVY
     """Columns that the list doesn't show, and need not be read."""
 
+    @abstractmethod
     def find_ids(self, request: HttpRequest) -> list[int]:
         """Return up to LIST_CAP + 1 ids, in the order of the list."""
-        raise NotImplementedError  # pragma: no cover - every list says it
 
     def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
         self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)

@@ -21,8 +21,8 @@ from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.ordering import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.verbs import VERBS
+from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.depths import Capped, grouped
 from django_dbqueue.lifecycle.statements import short_transaction
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED

@@ -27,8 +27,8 @@ from django_dbqueue import conf
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.depths import Capped
 from django_dbqueue.lifecycle.statements import short_transaction
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock

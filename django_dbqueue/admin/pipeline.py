@@ -16,10 +16,10 @@ from django.utils.translation import gettext_lazy
 from django_dbqueue.admin import display
 from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.counts import grouped
 from django_dbqueue.databases.history import DROPPED, PLANNED, PURGED, VERIFIED
 from django_dbqueue.databases.streaming import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.ledger.owning import is_running
-from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.lifecycle.streams import OnDjango
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField

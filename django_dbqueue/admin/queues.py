@@ -23,7 +23,8 @@ from django_dbqueue.admin.listing import CELL_CAP, walk_of
 from django_dbqueue.admin.pausing import Pausing
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.states import STATES
-from django_dbqueue.lifecycle.depths import Capped, depths
+from django_dbqueue.counts import Capped
+from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.models import Message, Queue
 
 

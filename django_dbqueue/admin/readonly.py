@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from django_dbqueue.lifecycle.depths import grouped
+from django_dbqueue.counts import grouped
 
 LOG_READ: Final = 10_000
 """Entries of the admin log that a history looks through: no index finds those of one row."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 
 from django_dbqueue.checks import mysql, postgresql, sqlite
+from django_dbqueue.counts import grouped
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient
-from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.statuses import NEW
 
 _ON = ("ON", "on", "1")

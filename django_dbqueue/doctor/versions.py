@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from django_dbqueue.counts import grouped
 from django_dbqueue.databases.facts import (
     mysql_history_metric,
     mysql_history_status,
@@ -20,7 +21,6 @@ from django_dbqueue.databases.facts import (
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
-from django_dbqueue.lifecycle.depths import grouped
 
 LONG_HISTORY: Final = 100_000
 """Changes that InnoDB has not cleared away yet, and dead rows of a table in PostgreSQL."""

@@ -17,10 +17,11 @@ from django.db import IntegrityError, connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
+from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Change, Dialect, Statement, dialect_of
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle.claim import HIGHEST
-from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, Capped, depths
+from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import move

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connections
-from django.utils.formats import number_format
 
+from django_dbqueue.counts import Capped
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle.ranges import ranges_in_use
@@ -28,25 +28,6 @@ AT_ONCE: Final = 50
 """Ranges that one statement counts."""
 ROWS_AT_ONCE: Final = 9_000
 """Rows that one statement counts, if more than one range is to be counted: a server has each in hand twice."""
-
-
-class Capped(int):
-    """A count that stopped at a cap says so: ``500+``."""
-
-    more: bool
-
-    def __new__(cls, found: int, cap: int) -> Capped:
-        count = super().__new__(cls, min(found, cap))
-        count.more = found > cap
-        return count
-
-    def __str__(self) -> str:
-        return f"{grouped(self)}+" if self.more else grouped(self)
-
-
-def grouped(number: int) -> str:
-    """Write a whole number as its reader's language does, in groups of three: 10,000, or 10.000 in German."""
-    return number_format(int(number), force_grouping=True)
 
 
 @dataclass(frozen=True, slots=True)

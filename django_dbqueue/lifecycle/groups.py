@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from django.db import connections
 
+from django_dbqueue.counts import Capped
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.depths import Capped
 from django_dbqueue.lifecycle.statements import chunks, fetch
 
 CAP: Final = 100

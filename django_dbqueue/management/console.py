@@ -10,6 +10,7 @@ import re
 import socket
 import sys
 import threading
+from abc import ABC, abstractmethod
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -67,7 +68,7 @@ class TerminalCommand(BaseCommand):
         return told
 
 
-class ConsoleCommand(TerminalCommand):
+class ConsoleCommand(TerminalCommand, ABC):
     """Takes --json and --database, and says in a sentence what went wrong."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -75,13 +76,13 @@ class ConsoleCommand(TerminalCommand):
         parser.add_argument("--json", action="store_true", help="print JSON for programs")
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
+    @abstractmethod
     def add_options(self, parser: ArgumentParser) -> None:
         """Add what only this command takes."""
-        raise NotImplementedError  # pragma: no cover - every command says it
 
+    @abstractmethod
     def act(self, alias: str, said: dict[str, Any]) -> None:
         """Do it. InvalidMessage, CommandError and errors of the database may pass through."""
-        raise NotImplementedError  # pragma: no cover - every command says it
 
     def handle(self, *_args: Any, **said: Any) -> None:
         alias = ""

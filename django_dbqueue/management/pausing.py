@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from argparse import ArgumentParser
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -48,9 +49,9 @@ class PausingCommand(ConsoleCommand):
         """Return names that are good though the database doesn't know them."""
         return set()
 
+    @abstractmethod
     def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:
         """Do it to a queue that stands otherwise."""
-        raise NotImplementedError  # pragma: no cover - both commands say it
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
         by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may speak another code than UTF-8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
+from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle import bulk, sweep
-from django_dbqueue.lifecycle.depths import depths, grouped
+from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -89,13 +91,13 @@ class SweepCommand(ConsoleCommand):
 
     # -- words --------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def question(self, count: str, where: str) -> str:
         """Return what is asked before the first step."""
-        raise NotImplementedError  # pragma: no cover - both commands say it
 
+    @abstractmethod
     def done(self, count: int) -> str:
         """Return what is said of those that were moved."""
-        raise NotImplementedError  # pragma: no cover - both commands say it
 
     # -- doing --------------------------------------------------------------------------------------------
 

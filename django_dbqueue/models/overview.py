@@ -9,7 +9,8 @@ from typing import Final
 
 from django.db import connections
 
-from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, Capped, depths
+from django_dbqueue.counts import Capped
+from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue

@@ -14,9 +14,9 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.counts import Capped
 from django_dbqueue.databases.recording import DEADLY
 from django_dbqueue.lifecycle.claim import priorities_in_use
-from django_dbqueue.lifecycle.depths import Capped
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.overview import span

@@ -12,7 +12,7 @@ from django.contrib.admin import site
 from django.utils import translation
 from django.utils.text import capfirst
 
-from django_dbqueue.lifecycle.depths import Capped
+from django_dbqueue.counts import Capped
 from django_dbqueue.models import Message
 from tests.admin.conftest import url
 from tests.admin.crawl import crawl, kind_of

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.depths import Capped, depths
+from django_dbqueue.counts import Capped
+from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.overview import known_queues, overview

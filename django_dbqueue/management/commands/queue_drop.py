@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.lifecycle.depths import grouped
+from django_dbqueue.counts import grouped
 from django_dbqueue.management.sweeping import SweepCommand
 
 

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
+from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
-from django_dbqueue.lifecycle.depths import grouped
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
