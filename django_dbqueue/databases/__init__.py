@@ -8,10 +8,10 @@ from django_dbqueue.databases.base import Dialect, ServerDialect
 from django_dbqueue.databases.mysql import MySQLDialect
 from django_dbqueue.databases.postgresql import PostgreSQLDialect
 from django_dbqueue.databases.sqlite import SQLiteDialect
-from django_dbqueue.databases.words import Change, Claim, Event, Statement
+from django_dbqueue.databases.words import Change, Claim, Event, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-__all__ = ["Change", "Claim", "Dialect", "Event", "ServerDialect", "Statement", "dialect_of"]
+__all__ = ["Change", "Claim", "Dialect", "Event", "InOrder", "ServerDialect", "Statement", "dialect_of"]
 
 _DIALECTS: dict[str, Dialect] = {
     "mysql": MySQLDialect(),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.words import (
     ARCHIVED_COLUMNS,
     DEAD,
+    InOrder,
     Statement,
     Words,
 )
@@ -31,7 +32,7 @@ class Archiving(Words):
 
     def finished(self, queue: str, priority: int, age: float, limit: int, *, lock: bool = True) -> Statement:
         """Lock done rows that finished that many seconds ago or earlier, oldest first; or only read them."""
-        return Statement(
+        return InOrder(
             f"SELECT id FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
             f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')} "
             f"ORDER BY available_at, id LIMIT %s{self.skip_locked if lock else ''}",
@@ -52,7 +53,7 @@ class Archiving(Words):
         The claim index holds them in one range, but no index holds their time: the caller reads on from window to
         window.
         """
-        return Statement(
+        return InOrder(
             f"SELECT id, finished_at <= {self.plus(self.now, '%s')} FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
             f"ORDER BY {self.order_of_dead} LIMIT %s",

@@ -9,6 +9,7 @@ from django_dbqueue.databases.words import (
     MESSAGE_COLUMNS,
     MOMENTS,
     Change,
+    InOrder,
     Statement,
     Words,
 )
@@ -57,7 +58,7 @@ class Claiming(Words):
         behind, params = self.after(mark)
         if but_token is not None:
             behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
-        return Statement(
+        return InOrder(
             f"SELECT {columns}, {now} FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = %s AND priority = %s AND {behind} "
             f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",
@@ -91,7 +92,7 @@ class Claiming(Words):
         table was small when the server last counted it.
         """
         picked = self.due(("ctid", "available_at"), queue, NEW, priority, limit, mark)
-        return Statement(
+        return InOrder(
             f"WITH picked (place, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "
             f"UPDATE {self.message} AS m SET {change.sql} FROM picked WHERE m.ctid = picked.place "
             f"RETURNING {self.columns(MESSAGE_COLUMNS, 'm.')}, picked.was_due",

@@ -29,6 +29,8 @@ class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
     session_id = "pg_backend_pid()"
     notifies = True
     order_of_few = "id + 0"
+    keep_order = "SET LOCAL enable_sort = off"
+    forget_order = "SET LOCAL enable_sort TO DEFAULT"
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"({moment}::timestamptz + make_interval(secs => ({seconds})::double precision))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.words import InOrder, Statement, Words
 from django_dbqueue.statuses import DONE
 
 MUTEX: Final = "statistics"
@@ -112,7 +112,7 @@ class Statistics(Words):
         Rows: when it was done, id, due_at, claimed_at, reads.
         """
         within, params = self._within("available_at", stretch)
-        return Statement(
+        return InOrder(
             f"SELECT available_at, id, due_at, claimed_at, read_count, error IS NULL "
             f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' AND priority = %s "
             f"AND {within} ORDER BY available_at, id LIMIT %s",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from django_dbqueue.databases.words import Change, Statement, Words
+from django_dbqueue.databases.words import Change, InOrder, Statement, Words
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 PARKED: Final = "9999-12-31 00:00:00.000000"
@@ -216,7 +216,7 @@ class Streaming(Words):
         behind, params = self.after(mark)
         if until is not None:
             behind, params = f"{behind} AND available_at <= %s", (*params, until)
-        return Statement(
+        return InOrder(
             f"SELECT id, available_at, read_count, max_reads FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND {behind} "
             f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",

@@ -84,6 +84,10 @@ class Statement(NamedTuple):
     params: tuple[Any, ...]
 
 
+class InOrder(Statement):
+    """The first rows of a range in the order of an index, to which ``Words.keep_order`` holds the server."""
+
+
 class Claim(NamedTuple):
     """What a holder holds: a message, and the token it took it by."""
 
@@ -132,6 +136,10 @@ class Words(ABC):
     """The same for rows that are named by key."""
     order_of_dead = "available_at, id"
     """The claim index's order where ``available_at`` is NULL, as the planner wants to hear it."""
+    keep_order = ""
+    """Says, for the transaction, that rows come in an index's order, however few the server believes there are."""
+    forget_order = ""
+    """Takes it back."""
     skip_locked = " FOR UPDATE SKIP LOCKED"
     lock_row = " FOR UPDATE"
     updates_return_rows = True

@@ -10,6 +10,7 @@ from typing import Any, Final
 from django_dbqueue.databases import Dialect, Statement
 from django_dbqueue.databases.facts import explained
 from django_dbqueue.databases.words import LIVE_KEY
+from django_dbqueue.lifecycle.statements import held_to_order
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"
@@ -30,7 +31,7 @@ def plan_of(connection: Any, statement: Statement) -> Plan:
     """Ask for the plan of a statement; it is not run."""
     read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
     question = explained(connection.vendor, statement)
-    with connection.cursor() as cursor:
+    with connection.cursor() as cursor, held_to_order(connection, cursor, statement):
         cursor.execute(question.sql, question.params)
         names = [column[0].lower() for column in cursor.description]
         return read([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from django.db import connections, models, transaction
 
-from django_dbqueue.databases import Statement
+from django_dbqueue.databases import InOrder, Statement, dialect_of
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.retry import in_callers_transaction
 
@@ -25,9 +25,9 @@ _READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 def fetch(using: str, statement: Statement) -> list[tuple[Any, ...]]:
     """Run a statement that gives rows."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(statement.sql, statement.params)
-        return list(cursor.fetchall())
+    connection: Any = connections[using]
+    with connection.cursor() as cursor:
+        return _rows(connection, cursor, statement)
 
 
 def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
@@ -40,8 +40,35 @@ def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         if hasattr(cursor, "adapters"):
             cursor.adapters.register_loader("timestamptz", connection.Database.types.datetime.TimestamptzLoader)
+        return _rows(connection, cursor, statement)
+
+
+def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any, ...]]:
+    if isinstance(statement, InOrder) and _takes_many(connection, cursor):  # one journey instead of three
+        dialect = dialect_of(connection)
+        cursor.execute(f"{dialect.keep_order}; {statement.sql}; {dialect.forget_order}", statement.params)
+        cursor.nextset()
+        return list(cursor.fetchall())
+    with held_to_order(connection, cursor, statement):
         cursor.execute(statement.sql, statement.params)
         return list(cursor.fetchall())
+
+
+def _takes_many(connection: Any, cursor: Any) -> bool:
+    """Whether this is psycopg 3, sending whole texts: several statements with parameters, each with its rows."""
+    return hasattr(cursor, "adapters") and not connection.features.uses_server_side_binding
+
+
+@contextmanager
+def held_to_order(connection: Any, cursor: Any, statement: Statement) -> Iterator[None]:
+    """Keep the server, in a transaction, to the order of a statement that is ``InOrder``."""
+    dialect = dialect_of(connection)
+    is_held = isinstance(statement, InOrder) and bool(dialect.keep_order) and connection.in_atomic_block
+    if is_held:
+        cursor.execute(dialect.keep_order)
+    yield
+    if is_held:
+        cursor.execute(dialect.forget_order)
 
 
 def run(using: str, statement: Statement) -> int:

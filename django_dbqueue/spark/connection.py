@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
-from django_dbqueue.databases import Dialect, Statement, dialect_of
+from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
 from django_dbqueue.databases.passing import (
     MYSQL_LOST,
     MYSQL_PASSING,
@@ -57,12 +57,18 @@ class Connection:
             ) from error
 
     def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """Run a statement that gives rows."""
+        """Run a statement that gives rows; where they come in order, under the dialect's words for it."""
+        held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.keep_order
+        if held:
+            self.run(Statement(self.dialect.keep_order, ()))
         cursor = self._execute(statement)
         try:
-            return list(cursor.fetchall())
+            rows = list(cursor.fetchall())
         finally:
             cursor.close()
+        if held:
+            self.run(Statement(self.dialect.forget_order, ()))
+        return rows
 
     def run(self, statement: Statement) -> int:
         """Run a statement and return how many rows it matched."""

@@ -10,6 +10,7 @@ from django.db import transaction
 from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY
 from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, Plan, plan_of, walk
+from django_dbqueue.lifecycle.statements import held_to_order
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -44,7 +45,7 @@ def _handler_reads(connection: BaseDatabaseWrapper) -> int:
 
 
 def _pages(connection: BaseDatabaseWrapper, statement: Statement) -> int:
-    with connection.cursor() as cursor:
+    with connection.cursor() as cursor, held_to_order(connection, cursor, statement):
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.sql}", statement.params)
         said = cursor.fetchone()[0]
     scans = [

@@ -1,6 +1,8 @@
 """Each statement of the queue reads what it needs and no more, whatever else is in the table.
 
 The large table is the promise; in the small one optimisers like to read everything, and to lock what they read.
+PostgreSQL takes pages that held a handful of rows when it last looked for such still, however full they are now: it
+looked after almost everything was archived, and then a backlog came.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
@@ -29,6 +32,7 @@ LARGE = {
     "backlog": 100_000,
     "queues": 1_000,
 }
+BELIEFS = ["stale", "fresh", *(["thin"] if settings.TEST_DATABASE == "postgres" else [])]
 MOST = {"mysql": 100, "postgresql": 150, "sqlite": 4_000}
 """What reading ten rows may cost. A claim touches each twice: where it is found, and where it is taken."""
 
@@ -59,11 +63,13 @@ def rows(
         connection.close()
 
 
-@pytest.fixture(scope="module", params=["stale", "fresh"])
+@pytest.fixture(scope="module", params=BELIEFS)
 def table(request: pytest.FixtureRequest, rows: dict[str, int], django_db_blocker: DjangoDbBlocker) -> Table:
     with django_db_blocker.unblock():
         if request.param == "fresh":
             crowd.gather_statistics()
+        if request.param == "thin":
+            crowd.thin_out_statistics()
         return table_of_crowd(is_large=rows is LARGE)
 
 

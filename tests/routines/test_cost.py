@@ -119,3 +119,12 @@ def test_no_verb_reads_more_because_of_ten_thousand_other_rows(client: Client, s
     assert max(crowded["ack"], crowded["delete"]) == 1
     assert crowded["nack"] <= 3  # it is recorded first, with its worker
     assert crowded["get"] <= MOST
+
+
+@pytest.mark.usefixtures("left_alone")
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="the others are told which index")
+def test_a_get_reads_its_message_alone_however_few_the_server_believes_there_are(client: Client) -> None:
+    crowd.fill(**(CROWD | {"backlog": 10_000}))
+    crowd.gather_statistics()
+    crowd.thin_out_statistics()
+    assert reads(client, lambda: client.get(crowd.BACKLOG)) <= MOST, _plan_of_a_get(client)

@@ -2,6 +2,8 @@ CREATE FUNCTION {schema}.dbqueue_claim(_queue_name text, _how_many integer, _lea
 RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
 SET plan_cache_mode = force_custom_plan
+SET enable_bitmapscan = off
+SET enable_seqscan = off
 AS $routine$
 DECLARE
     _token bigint := dbqueue_new_token();
@@ -12,7 +14,8 @@ DECLARE
     _row record;
 BEGIN
     -- n to run: takes due messages and returns their ids, in order. Plans are made anew for each call: one that was made
-    -- while the table was small would stay with the session as it grows.
+    -- while the table was small would stay with the session as it grows. Rows are read by an index, in its order, however
+    -- few the server believes there are.
     IF EXISTS (SELECT 1 FROM {queues} WHERE name = _queue_name AND is_paused) THEN
         RETURN _ids;
     END IF;
