@@ -10,7 +10,8 @@ import json
 import secrets
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from benchmarks.queue.sessions import connect
@@ -18,9 +19,12 @@ from benchmarks.queue.sessions import connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+Result = TypeVar("Result")
+
 TABLE: Final = "django_dbqueue_message"
 LEASE_SECONDS: Final = 30
 RESCAN_SECONDS: Final = 1.0
+MYSQL_DEADLOCK: Final = 1213
 _INSERT: Final = f"INSERT INTO {TABLE} (queue, body) VALUES "
 
 
@@ -95,19 +99,35 @@ class Floor:
         held: Sequence[tuple[Any, ...]] = ()
         token = 0
         while True:
-            self.cursor.execute(self.begin)
-            if held:
-                self.ack(held, token)
             if held and not together:
-                self.cursor.execute("COMMIT")
-                self.cursor.execute(self.begin)
-            token = secrets.randbits(62)
-            held = self.claim(limit, token)
-            self.cursor.execute("COMMIT")
+                self._commit(partial(self.ack, held, token))
+                held = ()
+            held, token = self._commit(partial(self._settle_and_claim, held, token, limit))
             if not held:
                 return
             for row in held:
                 handle(json.loads(row[1]))
+
+    def _settle_and_claim(
+        self, held: Sequence[tuple[Any, ...]], token: int, limit: int
+    ) -> tuple[Sequence[tuple[Any, ...]], int]:
+        if held:
+            self.ack(held, token)
+        token = secrets.randbits(62)
+        return self.claim(limit, token), token
+
+    def _commit(self, work: Callable[[], Result]) -> Result:
+        """Run it as one transaction; anew where the server has rolled it back for a deadlock, which it counts."""
+        while True:
+            self.cursor.execute(self.begin)
+            try:
+                done = work()
+            except Exception as error:
+                if error.args[:1] == (MYSQL_DEADLOCK,):
+                    continue
+                raise
+            self.cursor.execute("COMMIT")
+            return done
 
 
 class PostgresFloor(Floor):
