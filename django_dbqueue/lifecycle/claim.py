@@ -142,7 +142,7 @@ class Claimer:
         """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
         taken: list[Claimed] = []
-        with short_transaction(self.using):
+        with short_transaction(self.using, saves_a_journey=True):
             if beside is not None:
                 beside.send()
             began = time.monotonic()  # what went before waits for locks, and the commit for a disk: it was no look

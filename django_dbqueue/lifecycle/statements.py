@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -44,8 +44,8 @@ def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
 
 
 def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any, ...]]:
-    if isinstance(statement, InOrder) and _takes_many(connection, cursor):  # one journey instead of three
-        dialect = dialect_of(connection)
+    dialect = dialect_of(connection)
+    if isinstance(statement, InOrder) and dialect.keep_order and _takes_many(connection):  # one journey, not three
         cursor.execute(f"{dialect.keep_order}; {statement.sql}; {dialect.forget_order}", statement.params)
         cursor.nextset()
         return list(cursor.fetchall())
@@ -54,9 +54,15 @@ def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any,
         return list(cursor.fetchall())
 
 
-def _takes_many(connection: Any, cursor: Any) -> bool:
-    """Whether this is psycopg 3, sending whole texts: several statements with parameters, each with its rows."""
-    return hasattr(cursor, "adapters") and not connection.features.uses_server_side_binding
+def _takes_many(connection: Any) -> bool:
+    """Whether the driver sends several statements in one journey, and gives the result of each.
+
+    mysqlclient does if nobody forbids it, and psycopg 3 where it sends whole texts. psycopg 2 gives the last one's.
+    """
+    if connection.vendor == "mysql":
+        said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
+        return bool(said) and connection.Database.__name__ == "MySQLdb"
+    return hasattr(connection.Database, "ClientCursor") and not connection.features.uses_server_side_binding
 
 
 @contextmanager
@@ -79,11 +85,14 @@ def run(using: str, statement: Statement) -> int:
 
 
 @contextmanager
-def short_transaction(using: str) -> Iterator[None]:
+def short_transaction(using: str, *, saves_a_journey: bool = False) -> Iterator[None]:
     """Run a READ COMMITTED transaction that takes SQLite's write lock at once; a savepoint inside the caller's.
 
     READ COMMITTED, because gap locks of REPEATABLE READ make claimers and producers deadlock; the write lock
     at once, because a reader that becomes a writer is refused without waiting.
+
+    ``saves_a_journey``: the first statement takes BEGIN along, where the driver can do that. It is for claims, whose
+    sessions are their own anyway: a pooler may keep one for whoever sends two statements at once.
     """
     connection: Any = connections[using]
     connection.ensure_connection()
@@ -103,6 +112,10 @@ def short_transaction(using: str) -> Iterator[None]:
     odd = connection.vendor == "mysql" and weaker != "read committed"
     if odd:
         run(using, Statement(_READ_COMMITTED, ()))
+    if saves_a_journey and _takes_many(connection):
+        with _begun_by_the_first(connection), transaction.atomic(using=using):
+            yield
+        return
     with _begun_by_statement(using, connection), transaction.atomic(using=using):
         if connection.vendor == "postgresql":
             _read_committed_on_postgresql(using, connection)
@@ -115,7 +128,33 @@ def _begun_by_statement(using: str, connection: Any) -> Iterator[None]:
     if connection.vendor != "mysql":
         yield
         return
-    connection._start_transaction_under_autocommit = partial(run, using, Statement("BEGIN", ()))
+    with _begun_by(connection, partial(run, using, Statement("BEGIN", ()))):
+        yield
+
+
+@contextmanager
+def _begun_by_the_first(connection: Any) -> Iterator[None]:
+    """Let the first statement in atomic() say BEGIN before it."""
+    begin = "BEGIN" if connection.vendor == "mysql" else "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+    def with_begin(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        connection.execute_wrappers.remove(with_begin)
+        result = execute(f"{begin}; {sql}", params, many, context)
+        context["cursor"].nextset()
+        return result
+
+    with _begun_by(connection, lambda: connection.execute_wrappers.append(with_begin)):
+        try:
+            yield
+        finally:
+            if with_begin in connection.execute_wrappers:  # there was nothing to say
+                connection.execute_wrappers.remove(with_begin)
+
+
+@contextmanager
+def _begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
+    """Let atomic() begin in another way than Django's own, and leave the driver in autocommit."""
+    connection._start_transaction_under_autocommit = begin
     try:
         yield
     finally:

@@ -36,7 +36,7 @@ class WorkerOptions:
     plans: tuple[Plan, ...] = ()
     processes: int = 1
     threads: int = 1
-    batch: int = 200
+    batch: int = 400
     lease: float | None = None
     grace: float = 25.0
     drain: bool = False

@@ -88,9 +88,9 @@ def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
     real = claiming.short_transaction
 
     @contextmanager
-    def late(using: str) -> Iterator[None]:
+    def late(using: str, *, saves_a_journey: bool) -> Iterator[None]:
         clock.now += 20.0  # SQLite's write lock is another's
-        with real(using):
+        with real(using, saves_a_journey=saves_a_journey):
             yield
             clock.now += 20.0  # and a disk is slow
 

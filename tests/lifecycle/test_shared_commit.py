@@ -89,8 +89,8 @@ def test_neither_is_taken_for_done_before_the_commit(
     finish(settler, finished)
     real = claiming.short_transaction
 
-    def cut(using: str) -> Any:
-        return _Cut(real(using), is_committed=is_committed)
+    def cut(using: str, *, saves_a_journey: bool) -> Any:
+        return _Cut(real(using, saves_a_journey=saves_a_journey), is_committed=is_committed)
 
     monkeypatch.setattr(claiming, "short_transaction", cut)
     with pytest.raises(OperationalError):

@@ -54,8 +54,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--batch",
             type=whole(1, 900),
-            default=200,
-            help="messages that a child holds at most (default: 200)",
+            default=400,
+            help="messages that a child holds at most (default: 400)",
         )
         parser.add_argument("--lease", type=_lease, help="seconds; goes before what consumers and settings say")
         parser.add_argument(
