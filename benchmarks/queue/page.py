@@ -23,9 +23,9 @@ written by `bin/bench --queue --page docs/benchmarks.md`; what each contest does
 [benchmarks/README.md](../benchmarks/README.md).
 
 Contestants take turns, round by round, on one server, so what can be relied on is their *ratio*; the absolute numbers
-belong to a machine and an hour. Given are the median and, in parentheses, the lowest and the highest round. *Raw* is a
-bare loop with the database's driver on the queue's own table: what the server and the driver can do, without a
-product around it.
+belong to a machine and an hour, which two contests need not share. Given are the median and, in parentheses, the lowest
+and the highest round. *Raw* is a bare loop with the database's driver on the queue's own table: what the server and the
+driver can do, without a product around it.
 """
 
 
