@@ -19,6 +19,12 @@ PATIENCE = 60.0
 """Seconds after which an event that should have come is called missing; far beyond what any machine needs."""
 
 
+def whole_lines(file: Path) -> list[str]:
+    """What somebody has written so far, without the line that he is just writing."""
+    text = file.read_text() if file.exists() else ""
+    return text[: text.rfind("\n") + 1].splitlines()
+
+
 def wait_until(happened: Callable[[], Any], what: str | Callable[[], str]) -> Any:
     """Wait for an event and return what it gave; fail by name, told at the end, when it doesn't come."""
     deadline = time.monotonic() + PATIENCE
@@ -53,8 +59,7 @@ class WorkerProcess:
 
     def notes(self, step: str = "", message_id: int | None = None) -> list[dict[str, Any]]:
         """What the consumers wrote down so far."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        notes = [json.loads(line) for line in lines]
+        notes = [json.loads(line) for line in whole_lines(self.log)]
         return [n for n in notes if step in ("", n["step"]) and (message_id is None or n["id"] == message_id)]
 
     def wait_for(self, step: str, message_id: int | None = None, times: int = 1) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.models import Message
 from tests.bank_app.boundaries import CUT, KILL, KILL_ALL
 from tests.bank_app.models import Account, Transfer
-from tests.process.conftest import wait_until
+from tests.process.conftest import wait_until, whole_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class Bank:
     def log(self, name: str) -> list[str]:
         """The points in a log of the plan, in order."""
         file = self.directory / name
-        return [json.loads(line)[1] for line in file.read_text().splitlines()] if file.exists() else []
+        return [json.loads(line)[1] for line in whole_lines(file)]
 
     def assert_each_was_booked_once(self) -> None:
         assert Message.objects.exclude(status="y").count() == 0
