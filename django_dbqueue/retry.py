@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError
 
-from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING
+from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING, sqlstate_of
 
 Result = TypeVar("Result")
 
@@ -43,7 +43,7 @@ def _is_one_of(error: DatabaseError, codes: Set[int], states: Set[str]) -> bool 
     code = cause.args[0] if cause is not None and cause.args else None
     if isinstance(code, int):
         return code in codes
-    state = getattr(cause, "sqlstate", None)
+    state = sqlstate_of(cause)
     return None if state is None else state in states
 
 

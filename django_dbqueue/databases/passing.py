@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 MYSQL_PASSING: Final = frozenset({1020, 1205, 1213, 1317, 3572})
 """Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
@@ -13,3 +13,8 @@ MYSQL_LOST: Final = frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
 """Shutdown, killed (MariaDB), can't connect, gone, lost, ended for its idleness: did a commit arrive?"""
 SQLSTATE_LOST: Final = ("08", "57P")
 """Beginnings: connection exceptions, and a server that ends sessions."""
+
+
+def sqlstate_of(error: Any) -> str | None:
+    """Return the SQLSTATE that psycopg tells of, which psycopg 2 calls ``pgcode``; None where there is none."""
+    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)

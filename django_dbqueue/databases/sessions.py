@@ -159,9 +159,7 @@ class PostgreSQLSessions(Sessions):
     def export_lock_holder(self) -> Statement:
         return Statement(
             "SELECT shown.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
-            "shown.pid = pg_backend_pid() FROM pg_locks AS held JOIN pg_stat_activity AS shown USING (pid) "
-            "WHERE held.locktype = 'advisory' AND held.objsubid = 1 AND held.granted "
-            "AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND (held.classid::bigint << 32) | held.objid::bigint = %s",
+            f"shown.pid = pg_backend_pid() FROM ({self._held}) AS held JOIN pg_stat_activity AS shown USING (pid) "
+            "WHERE held.number = %s",
             (self._export_lock,),
         )

@@ -23,6 +23,7 @@ from django_dbqueue.databases.facts import (
     waits_as_before,
     waits_briefly,
 )
+from django_dbqueue.databases.passing import sqlstate_of
 from django_dbqueue.lifecycle.statements import fetch, run, short_transaction
 
 NOBODYS: Final = ":nobody"
@@ -138,7 +139,7 @@ def first_line(error: BaseException) -> str:
 def _is(error: Error, numbers: tuple[int, ...], states: tuple[str, ...]) -> bool:
     cause = error.__cause__
     number = cause.args[0] if cause is not None and cause.args else None
-    return number in numbers or getattr(cause, "sqlstate", None) in states
+    return number in numbers or sqlstate_of(cause) in states
 
 
 def _question(vendor: str) -> Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -20,7 +20,8 @@ MessageType = type[models.Model]
 MAX_IDS = 900
 """Ids in one statement: MariaDB turns lists of a thousand and more into a subquery."""
 
-_READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+_READ_COMMITTED = Statement("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
+_BEGIN = {"mysql": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
 
 
 def fetch(using: str, statement: Statement) -> list[tuple[Any, ...]]:
@@ -44,8 +45,8 @@ def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
 
 
 def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any, ...]]:
-    dialect = dialect_of(connection)
-    if isinstance(statement, InOrder) and dialect.keep_order and _takes_many(connection):  # one journey, not three
+    if _is_held(connection, statement) and _takes_many(connection):  # one journey, not three
+        dialect = dialect_of(connection)
         cursor.execute(f"{dialect.keep_order}; {statement.sql}; {dialect.forget_order}", statement.params)
         cursor.nextset()
         return list(cursor.fetchall())
@@ -62,19 +63,28 @@ def _takes_many(connection: Any) -> bool:
     if connection.vendor == "mysql":
         said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
         return bool(said) and connection.Database.__name__ == "MySQLdb"
-    return hasattr(connection.Database, "ClientCursor") and not connection.features.uses_server_side_binding
+    return is_psycopg_3(connection) and not connection.features.uses_server_side_binding
+
+
+def is_psycopg_3(connection: Any) -> bool:
+    """Whether Django speaks to PostgreSQL by psycopg 3, or, where a project has only that, by psycopg 2."""
+    return hasattr(connection.Database, "ClientCursor")
 
 
 @contextmanager
 def held_to_order(connection: Any, cursor: Any, statement: Statement) -> Iterator[None]:
     """Keep the server, in a transaction, to the order of a statement that is ``InOrder``."""
     dialect = dialect_of(connection)
-    is_held = isinstance(statement, InOrder) and bool(dialect.keep_order) and connection.in_atomic_block
+    is_held = _is_held(connection, statement) and connection.in_atomic_block
     if is_held:
         cursor.execute(dialect.keep_order)
     yield
     if is_held:
         cursor.execute(dialect.forget_order)
+
+
+def _is_held(connection: Any, statement: Statement) -> bool:
+    return isinstance(statement, InOrder) and bool(dialect_of(connection).keep_order)
 
 
 def run(using: str, statement: Statement) -> int:
@@ -96,46 +106,43 @@ def short_transaction(using: str, *, saves_a_journey: bool = False) -> Iterator[
     """
     connection: Any = connections[using]
     connection.ensure_connection()
+    with _begun(connection, saves_a_journey), transaction.atomic(using=using):
+        yield
+
+
+def _begun(connection: Any, saves_a_journey: bool) -> AbstractContextManager[None]:
+    """Let atomic() begin as the docstring above says."""
     if in_callers_transaction(connection):
-        with transaction.atomic(using=using):
-            yield
-        return
+        return nullcontext()
     if connection.vendor == "sqlite":
-        chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
-        try:
-            with transaction.atomic(using=using):
-                yield
-        finally:
-            connection.transaction_mode = chosen
-        return
-    weaker = str(connection.isolation_level or "").lower().replace("isolationlevel.", "")
-    odd = connection.vendor == "mysql" and weaker != "read committed"
-    if odd:
-        run(using, Statement(_READ_COMMITTED, ()))
+        return _immediate(connection)
+    if connection.vendor == "postgresql" and not is_psycopg_3(connection):
+        return _begun_by(connection, partial(_begin_on_psycopg_2, connection))
+    level = str(connection.isolation_level or "").lower()
+    if connection.vendor == "mysql" and level != "read committed":
+        run(connection.alias, _READ_COMMITTED)  # the next transaction
     if saves_a_journey and _takes_many(connection):
-        with _begun_by_the_first(connection), transaction.atomic(using=using):
-            yield
-        return
-    with _begun_by_statement(using, connection), transaction.atomic(using=using):
-        if connection.vendor == "postgresql":
-            _read_committed_on_postgresql(using, connection)
-        yield
+        return _begun_by_the_first(connection, _BEGIN[connection.vendor])
+    return _begun_by(connection, partial(run, connection.alias, Statement(_BEGIN[connection.vendor], ())))
 
 
 @contextmanager
-def _begun_by_statement(using: str, connection: Any) -> Iterator[None]:
-    """On MySQL, let atomic() say BEGIN: it switches autocommit off and on, which is one journey more."""
-    if connection.vendor != "mysql":
+def _immediate(connection: Any) -> Iterator[None]:
+    chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
+    try:
         yield
-        return
-    with _begun_by(connection, partial(run, using, Statement("BEGIN", ()))):
-        yield
+    finally:
+        connection.transaction_mode = chosen
+
+
+def _begin_on_psycopg_2(connection: Any) -> None:
+    connection._set_autocommit(False)  # it begins with the first statement, and would not commit what we had begun
+    run(connection.alias, _READ_COMMITTED)
 
 
 @contextmanager
-def _begun_by_the_first(connection: Any) -> Iterator[None]:
+def _begun_by_the_first(connection: Any, begin: str) -> Iterator[None]:
     """Let the first statement in atomic() say BEGIN before it."""
-    begin = "BEGIN" if connection.vendor == "mysql" else "BEGIN ISOLATION LEVEL READ COMMITTED"
 
     def with_begin(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         connection.execute_wrappers.remove(with_begin)
@@ -153,17 +160,12 @@ def _begun_by_the_first(connection: Any) -> Iterator[None]:
 
 @contextmanager
 def _begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
-    """Let atomic() begin in another way than Django's own, and leave the driver in autocommit."""
+    """Let atomic() begin in another way than Django's own, which switches autocommit off and on: a journey on MySQL."""
     connection._start_transaction_under_autocommit = begin
     try:
         yield
     finally:
         del connection._start_transaction_under_autocommit
-
-
-def _read_committed_on_postgresql(using: str, connection: Any) -> None:
-    if "isolation_level" in connection.settings_dict["OPTIONS"]:
-        run(using, Statement(_READ_COMMITTED, ()))
 
 
 def refuse_inside_atomic(using: str, verb: str) -> None:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of, installed
+from django_dbqueue.databases.passing import sqlstate_of
 from django_dbqueue.databases.routines import MARK, NAMES, Routine, Words, routines
 from django_dbqueue.lifecycle.claim import SPENT_BEFORE
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
@@ -271,7 +272,7 @@ def _grants(using: str, routine: Routine) -> list[tuple[Any, ...]]:
 def _explain(using: str, error: Error) -> str:
     """Say what the database refused, and what to do next."""
     cause = error.__cause__
-    code = getattr(cause, "sqlstate", None) or (cause.args[0] if cause is not None and cause.args else None)
+    code = sqlstate_of(cause) or (cause.args[0] if cause is not None and cause.args else None)
     said = _("The database %(alias)r refused: %(error)s\nNothing was left half made.\n") % {
         "alias": using,
         "error": error,
