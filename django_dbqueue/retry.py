@@ -57,8 +57,11 @@ def outermost(
     connection: Any, work: Callable[[], Result], *, passing: Callable[[BaseException], bool] = is_passing
 ) -> Result:
     """Run ``work``, again with jitter while errors pass; once only inside a transaction of the caller."""
-    if in_callers_transaction(connection):
-        return work()
+    return work() if in_callers_transaction(connection) else again(work, passing)
+
+
+def again(work: Callable[[], Result], passing: Callable[[BaseException], bool]) -> Result:
+    """Run ``work``, up to eight times within a second or two, while its errors pass."""
     for attempt in range(ATTEMPTS):
         try:
             return work()

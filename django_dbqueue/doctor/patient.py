@@ -51,6 +51,7 @@ _POSTGRESQL: Final = (
 _DENIED: Final = (1044, 1045, 1142, 1143, 1227, 1370)
 _DENIED_STATES: Final = ("42501",)
 _WAITED: Final = (1205, 3572)
+_UNSHOWABLE: Final = (3854,)
 _WAITED_STATES: Final = ("55P03", "57014")
 
 
@@ -128,6 +129,11 @@ def is_denied(error: Error) -> bool:
 def has_waited(error: Error) -> bool:
     """Whether somebody's lock was waited for in vain."""
     return _is(error, _WAITED, _WAITED_STATES) or getattr(error.__cause__, "sqlite_errorcode", None) == SQLITE_BUSY
+
+
+def is_unshowable(error: BaseException) -> bool:
+    """Whether MySQL fails at a list (3854), as long as a statement that stands in it has a character of four bytes."""
+    return isinstance(error, Error) and _is(error, _UNSHOWABLE, ())
 
 
 def first_line(error: BaseException) -> str:

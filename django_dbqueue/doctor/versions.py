@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.counts import grouped
@@ -20,7 +21,8 @@ from django_dbqueue.databases.facts import (
 )
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
-from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.doctor.patient import Patient, is_unshowable
+from django_dbqueue.retry import again
 
 LONG_HISTORY: Final = 100_000
 """Changes that InnoDB has not cleared away yet, and dead rows of a table in PostgreSQL."""
@@ -99,7 +101,17 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
 @examines("oldest-transaction", on=MYSQL, grant=TO_SEE)
 def oldest_on_mysql(patient: Patient) -> Iterable[Finding]:
     """Ask who has had a transaction open for long."""
-    rows = [(int(session), float(age)) for session, age in patient.ask(mysql_oldest_transactions())]
+    try:
+        answer = again(lambda: patient.ask(mysql_oldest_transactions()), passing=is_unshowable)
+    except Error as error:
+        if not is_unshowable(error):
+            raise
+        yield note(
+            _("MySQL can't list transactions while a statement is under way that has a character of four bytes."),
+            _("Look again when less is going on."),
+        )
+        return
+    rows = [(int(session), float(age)) for session, age in answer]
     yield from _oldest(rows, _("session %s"), "KILL %s")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -11,7 +12,9 @@ from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
+from django_dbqueue import retry
 from django_dbqueue.doctor import versions
+from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models import Message, Mutex, Schedule
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
@@ -178,6 +181,37 @@ def test_the_age_of_a_transaction_does_not_depend_on_the_sessions_time_zone(
     run(session, "SET SESSION time_zone = '-11:00'")
     run(other_connection, "BEGIN", "SELECT COUNT(*) FROM django_dbqueue_message FOR UPDATE")
     assert levels(examined(), "oldest-transaction") == ["ok"]
+
+
+if settings.TEST_DATABASE == "mysql":
+
+    def test_where_a_statement_keeps_transactions_from_being_listed_that_is_a_note(
+        session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(retry, "ATTEMPTS", 1)  # meanwhile nobody else on this server could list them
+        patient = Patient.at(session)
+        name = f"{settings.TEST_RUN} {session.settings_dict['NAME']}"
+        run(session, f"SELECT GET_LOCK('{name}', 0)")
+        run(other_connection, "BEGIN", "SELECT COUNT(*) FROM django_dbqueue_message")
+        with ThreadPoolExecutor(1) as aside:
+            waits = aside.submit(run, other_connection, f"SELECT GET_LOCK('{name}', 60), '\N{PILE OF POO}'")
+            while not waits.done() and not _waits_for_a_lock(session, name):
+                pass
+            found = list(versions.oldest_on_mysql.look(patient))
+            run(session, f"SELECT RELEASE_LOCK('{name}')")
+            waits.result()
+        assert [finding.level for finding in found] == ["note"]
+        assert "a character of four bytes" in found[0].found
+        assert [finding.level for finding in versions.oldest_on_mysql.look(patient)] == ["ok"]
+
+    def _waits_for_a_lock(session: BaseDatabaseWrapper, name: str) -> bool:
+        with session.cursor() as cursor:
+            cursor.execute(
+                "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE lock_status = 'PENDING' "
+                "AND object_name = %s",
+                [name],
+            )
+            return bool(cursor.fetchone()[0])
 
 
 # -- who stands in between ----------------------------------------------------------------------------------
