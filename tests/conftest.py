@@ -8,6 +8,8 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
+from tests.whole_server import WholeServer
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,6 +34,13 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker, d
             vendor = "mariadb" if connection.mysql_is_mariadb else "mysql"
     if vendor != database:
         pytest.exit(f"DBQUEUE_TEST_DATABASE says {database}, DBQUEUE_TEST_URL leads to {vendor}", returncode=4)
+
+
+@pytest.fixture
+def whole_server() -> Iterator[WholeServer]:
+    """The server, whose own settings nobody changes meanwhile."""
+    with WholeServer.shared() as server:
+        yield server
 
 
 @pytest.fixture

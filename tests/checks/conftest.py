@@ -9,6 +9,8 @@ from django.conf import settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.whole_server import WholeServer
+
 
 _OF = {
     "test_on_mysql.py": {"mariadb", "mysql"},
@@ -27,3 +29,8 @@ def nowhere(database: str, tmp_path: Path) -> dict[str, str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return {"PORT": str(probe.getsockname()[1])}
+
+
+@pytest.fixture(autouse=True)
+def unspoiled(whole_server: WholeServer) -> None:
+    """What is looked at here nobody else changes meanwhile."""

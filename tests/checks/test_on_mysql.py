@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +12,9 @@ from django_dbqueue.checks.database import check_alias
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from django.db.backends.base.base import BaseDatabaseWrapper
+
+    from tests.whole_server import WholeServer
 
 
 def ids() -> list[str]:
@@ -27,18 +26,6 @@ def ids() -> list[str]:
 def run(session: BaseDatabaseWrapper, sql: str) -> None:
     with session.cursor() as cursor:
         cursor.execute(sql)
-
-
-@contextmanager
-def globally(session: BaseDatabaseWrapper, name: str, value: int) -> Iterator[None]:
-    with session.cursor() as cursor:
-        cursor.execute(f"SELECT @@GLOBAL.{name}")
-        before = cursor.fetchone()[0]
-    run(session, f"SET GLOBAL {name} = {value}")
-    try:
-        yield
-    finally:
-        run(session, f"SET GLOBAL {name} = {before}")
 
 
 def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrapper) -> None:
@@ -93,8 +80,10 @@ def test_statements_are_no_danger_without_a_binary_log() -> None:
     ("name", "value"),
     [("innodb_flush_log_at_trx_commit", 2), ("innodb_flush_log_at_trx_commit", 0), ("sync_binlog", 0)],
 )
-def test_commits_that_a_crash_takes_back_are_warned_of(session: BaseDatabaseWrapper, name: str, value: int) -> None:
-    with globally(session, name, value):
+def test_commits_that_a_crash_takes_back_are_warned_of(
+    session: BaseDatabaseWrapper, whole_server: WholeServer, name: str, value: int
+) -> None:
+    with whole_server.saying(session, name, value):
         messages = check_alias("default")
     assert [message.id for message in messages] == ["dbqueue.W010"]
     assert f"{name} is {value}" in messages[0].msg

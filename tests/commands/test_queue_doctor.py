@@ -15,7 +15,7 @@ from django.test import override_settings
 from tests.doctor.conftest import register  # noqa: F401 - a fixture, used by all
 from tests.factories import waiting
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("whole_server")]
 WRONG_SETTINGS = {"DEFAULTS": {"backoff": 9, "backoff_max": 3}}
 
 

@@ -16,7 +16,7 @@ from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
-    pass
+    from tests.whole_server import WholeServer
 
 _OF = {
     "test_on_mysql.py": {"mariadb", "mysql"},
@@ -76,3 +76,8 @@ def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:
     """One that beats in time, unless it is said otherwise."""
     said = {"late_at": DbNow() + timedelta(seconds=10), "held": 2} | said
     return Worker.objects.create(id=number, host="there", pid=7, queues=queues, threads=1, **said)
+
+
+@pytest.fixture(autouse=True)
+def unspoiled(whole_server: WholeServer) -> None:
+    """What is looked at here nobody else changes meanwhile."""

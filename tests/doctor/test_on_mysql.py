@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from django.db.backends.base.base import BaseDatabaseWrapper
 
+    from tests.whole_server import WholeServer
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -73,21 +75,11 @@ def test_payloads_larger_than_a_packet_are_a_warning(session: BaseDatabaseWrappe
     assert "max_allowed_packet" in found["packet-size"][0].do
 
 
-@contextmanager
-def globally(session: BaseDatabaseWrapper, name: str, value: int) -> Iterator[None]:
-    with session.cursor() as cursor:
-        cursor.execute(f"SELECT @@GLOBAL.{name}")
-        before = cursor.fetchone()[0]
-    run(session, f"SET GLOBAL {name} = {value}")
-    try:
-        yield
-    finally:
-        run(session, f"SET GLOBAL {name} = {before}")
-
-
 @pytest.mark.parametrize("name", ["innodb_flush_log_at_trx_commit", "sync_binlog"])
-def test_commits_that_a_crash_takes_back_are_a_warning(session: BaseDatabaseWrapper, name: str) -> None:
-    with globally(session, name, 0):
+def test_commits_that_a_crash_takes_back_are_a_warning(
+    session: BaseDatabaseWrapper, whole_server: WholeServer, name: str
+) -> None:
+    with whole_server.saying(session, name, 0):
         found = examined()
     assert wrong(found) == ["durability"]
     assert f"{name} is 0" in found["durability"][0].found
