@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue import retry
+from django_dbqueue.databases import facts
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models import Message, Mutex, Schedule
@@ -159,6 +160,7 @@ def test_a_transaction_that_is_open_for_long_and_what_it_keeps_are_warnings(
     found = examined()
     assert levels(found, "oldest-transaction") == ["ok"], "it has not been open for five minutes"
     monkeypatch.setattr(versions, "LONG_TRANSACTION", -1.0)
+    monkeypatch.setattr(facts, "MOST_SHOWN", 1000)  # other tests on this server have transactions too
     monkeypatch.setattr(versions, "LONG_HISTORY", 30)
     found = examined()
     assert levels(found, "oldest-transaction") == levels(found, "history") == ["warning"]
