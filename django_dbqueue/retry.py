@@ -6,18 +6,15 @@ Inside a caller's transaction nothing is retried: a deadlock has rolled back the
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Set
 from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError
 
-from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING, sqlstate_of
+from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING, again, sqlstate_of
 
 Result = TypeVar("Result")
 
-ATTEMPTS: Final = 8
 _MYSQL_VICTIM: Final = {1020, 1213}
 _SQLSTATE_VICTIM: Final = {"40001", "40P01"}
 
@@ -58,15 +55,3 @@ def outermost(
 ) -> Result:
     """Run ``work``, again with jitter while errors pass; once only inside a transaction of the caller."""
     return work() if in_callers_transaction(connection) else again(work, passing)
-
-
-def again(work: Callable[[], Result], passing: Callable[[BaseException], bool]) -> Result:
-    """Run ``work``, up to eight times within a second or two, while its errors pass."""
-    for attempt in range(ATTEMPTS):
-        try:
-            return work()
-        except DatabaseError as error:
-            if attempt == ATTEMPTS - 1 or not passing(error):
-                raise
-        time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
-    raise AssertionError("unreachable")  # pragma: no cover

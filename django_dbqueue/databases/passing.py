@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 8
 
 MYSQL_PASSING: Final = frozenset({1020, 1205, 1213, 1317, 3572})
 """Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
@@ -18,3 +25,15 @@ SQLSTATE_LOST: Final = ("08", "57P")
 def sqlstate_of(error: Any) -> str | None:
     """Return the SQLSTATE that psycopg tells of, which psycopg 2 calls ``pgcode``; None where there is none."""
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+
+
+def again(work: Callable[[], Result], passing: Callable[[Exception], bool]) -> Result:
+    """Run ``work``, up to eight times within a second or two, with jitter, while its errors pass."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return work()
+        except Exception as error:
+            if attempt == ATTEMPTS - 1 or not passing(error):
+                raise
+        time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
+    raise AssertionError("unreachable")  # pragma: no cover

@@ -19,10 +19,10 @@ from django_dbqueue.databases.facts import (
     postgresql_prepared_transactions,
     postgresql_sees_sessions,
 )
+from django_dbqueue.databases.passing import again
 from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient, is_unshowable
-from django_dbqueue.retry import again
 
 LONG_HISTORY: Final = 100_000
 """Changes that InnoDB has not cleared away yet, and dead rows of a table in PostgreSQL."""

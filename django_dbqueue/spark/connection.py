@@ -5,8 +5,6 @@ Every session speaks UTC, READ COMMITTED and strict SQL, whatever the server's d
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,13 +18,13 @@ from django_dbqueue.databases.passing import (
     SQLITE_PASSING,
     SQLSTATE_LOST,
     SQLSTATE_PASSING,
+    again,
 )
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.credentials import Credentials
 
 Result = TypeVar("Result")
 
-ATTEMPTS: Final = 8
 CONNECT_SECONDS: Final = 10
 SQLITE_SECONDS: Final = 20.0
 """How long a writer waits for the other one."""
@@ -108,16 +106,7 @@ class Connection:
 
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, again with jitter while errors pass; once only inside a transaction."""
-        if self.in_transaction:
-            return work()
-        for attempt in range(ATTEMPTS):
-            try:
-                return work()
-            except Exception as error:
-                if attempt == ATTEMPTS - 1 or not self.is_passing(error):
-                    raise
-            time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
-        raise AssertionError("unreachable")  # pragma: no cover
+        return work() if self.in_transaction else again(work, self.is_passing)
 
     def is_passing(self, error: Exception) -> bool:
         """Tell whether the same transaction, begun anew, is likely to succeed at once."""

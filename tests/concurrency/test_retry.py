@@ -10,6 +10,7 @@ import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from django_dbqueue import retry
+from django_dbqueue.databases import passing
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, outcome, waits_for_a_lock
 from tests.factories import QUEUE, held, held_many, row, rows, waiting
@@ -67,7 +68,7 @@ GONE = [
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the pauses between tries would have been."""
     pauses: list[float] = []
-    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr(passing, "time", SimpleNamespace(sleep=pauses.append))
     return pauses
 
 
@@ -117,7 +118,7 @@ def test_an_error_that_lasts_is_raised_at_once(error: Any, no_pauses: list[float
 def test_it_gives_up_in_the_end_and_its_pauses_grow(no_pauses: list[float]) -> None:
     with pytest.raises(OperationalError):
         retry.outermost(outside, failing([PASSING[0]] * 100))
-    assert len(no_pauses) == retry.ATTEMPTS - 1
+    assert len(no_pauses) == passing.ATTEMPTS - 1
     assert no_pauses[0] < 0.02 < no_pauses[-1] < 2
 
 
@@ -249,7 +250,7 @@ def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | Non
             then()
         retried.set()
 
-    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(passing, "time", SimpleNamespace(sleep=pause))
     return retried
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from django.conf import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+collect_ignore = [] if settings.TEST_DATABASE == "postgres" else ["test_listening.py"]  # none other wakes anybody
 
 PATIENCE = 60.0
 """Seconds after which an event that should have come is called missing; far beyond what any machine needs."""
