@@ -17,6 +17,7 @@ from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.test import override_settings
 from django.test.testcases import LiveServerThread
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
@@ -56,18 +57,26 @@ class Page:
         self.wait_until_gone(here)
 
     def press(self, key: str) -> Any:
-        """Press a key where the focus is, and return the element that has it then."""
-        self.driver.switch_to.active_element.send_keys(key)
+        """Press keys where the focus is, and return the element that has it then.
+
+        By the keyboard, which asks nobody; an element's own ``send_keys`` refuses one that is just being laid out.
+        """
+        ActionChains(self.driver).send_keys(key).perform()
         return self.driver.switch_to.active_element
 
     def tab_to(self, selector: str) -> Any:
         """Walk by the Tab key to an element; fail when the keyboard can't get there."""
         wanted = self.find(selector)
+        focus = self.driver.switch_to.active_element
         for _ in range(120):
-            if self.driver.switch_to.active_element == wanted:
+            if focus == wanted:
                 return wanted
-            self.driver.switch_to.active_element.send_keys(Keys.TAB)
+            focus = self.press(Keys.TAB)
         raise AssertionError(f"Tab never reaches {selector}")
+
+    def wait_for_focus(self, selector: str) -> None:
+        """Wait until the page has set the focus where it says: that comes with its first picture, not with its load."""
+        WebDriverWait(self.driver, 20).until(lambda d: d.switch_to.active_element == self.find(selector))
 
     def enter(self) -> None:
         """Press Enter, and wait until the next page has replaced this one."""

@@ -99,7 +99,8 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.shot("queues")
     page.click('a[href*="nightly/change/"]')
     page.click(".dbqueue-verb-pause")
-    page.driver.switch_to.active_element.send_keys(f"the printer burns {EVIL}")
+    page.wait_for_focus('input[name="reason"]')
+    page.press(f"the printer burns {EVIL}")
     page.shot("pause")
     page.enter()
     assert Queue.objects.get(pk="reports.nightly").is_paused

@@ -107,7 +107,8 @@ def test_by_keyboard_alone_the_focus_stays_on_the_stop_button_while_the_page_ref
     page.enter()
     page.tab_to(".dbqueue-verb-drop")
     page.enter()
-    page.driver.switch_to.active_element.send_keys("paid by hand")  # the reason has the focus
+    page.wait_for_focus('input[name="reason"]')
+    page.press("paid by hand")
     page.enter()
     stop = page.tab_to(".dbqueue-operation form input[type=submit]")
     take_steps(start_worker, 1)

@@ -106,7 +106,7 @@ def test_it_is_worked_by_keyboard_alone(page: Page) -> None:
     page.enter()
     assert page.find('.dbqueue-bar a[aria-current="page"]').text == "last day"
     button = page.tab_to(".dbqueue-pause")
-    button.send_keys(Keys.SPACE)
+    page.press(Keys.SPACE)
     wait_for(page, lambda: trouble(page) == "Refreshing is paused.")
     assert (button.text, button.get_attribute("aria-pressed")) == ("Refresh again", "true")
     page.press(Keys.SPACE)
