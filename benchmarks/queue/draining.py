@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from benchmarks.queue.bench import QUEUE, SLOW_QUEUE, TABLE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.probe import Probe
 from benchmarks.queue.processes import together
+from benchmarks.queue.settings import DBQUEUE_SETTINGS
 from benchmarks.queue.workers import worker
 from benchmarks.race import Contest, Contestant, Target
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 UNIT: Final = "messages/s"
 WORKER: Final = "worker"
+DELETING: Final = "worker, on_ack=delete"
 FLOOR: Final = "raw batch loop"
 _FLOOR_BATCH: Final = 200
 _AT_LEAST: Final = {"mariadb": 0.6, "mysql": 0.6, "postgres": 0.5, "sqlite": 0.3}
@@ -36,12 +39,14 @@ def _draining(bench: Bench, processes: int) -> Contest:
     contestants = [
         _by_floor(bench, FLOOR, rows, processes, batch=_FLOOR_BATCH, shared=True),
         _by_worker(bench, WORKER, rows, processes),
+        _by_worker(bench, DELETING, rows, processes, on_ack="delete"),
         *rivals.draining(bench, processes),
     ]
     targets = [
         Target(WORKER, FLOOR, _AT_LEAST[bench.database]),
         *rivals.beats(bench, WORKER, 9 if processes == 1 else 15),
         *rivals.keeps_up(bench, WORKER, "graphile_worker"),
+        *rivals.keeps_up(bench, DELETING, "graphile_worker"),
     ]
     return Contest(f"drain, {processes}", contestants, targets, UNIT)
 
@@ -95,13 +100,16 @@ def _first(bench: Bench) -> float:
     return probe.rate(hits, hits[-1].at)
 
 
-def _by_worker(bench: Bench, name: str, rows: int, processes: int, *arguments: str, queue: str = QUEUE) -> Contestant:
+def _by_worker(
+    bench: Bench, name: str, rows: int, processes: int, *arguments: str, queue: str = QUEUE, on_ack: str = "keep"
+) -> Contestant:
     seen = Probe(bench.directory / "probe")
     said = ("--queues", queue, "--processes", str(processes), *arguments)
+    told = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": {"on_ack": on_ack}})}
 
     def measure() -> float:
         seen.empty()
-        with troubles.told(bench, name), worker(bench, *said, **{probe.PATH: str(seen.path)}) as running:
+        with troubles.told(bench, name), worker(bench, *said, **told) as running:
             seen.wait_for(rows, running.still_alive)
             end = _acknowledged(bench, queue)
         return probe.rate(seen.hits(), end)
@@ -111,7 +119,7 @@ def _by_worker(bench: Bench, name: str, rows: int, processes: int, *arguments: s
         rows,
         prepare=lambda: _prepare(bench, rows, queue),
         measure=measure,
-        check=lambda: _check(bench, seen, rows, queue),
+        check=lambda: _check(bench, seen, rows, queue, kept=0 if on_ack == "delete" else rows),
     )
 
 
@@ -131,7 +139,7 @@ def _by_floor(
         rows,
         prepare=lambda: _prepare(bench, rows, queue),
         measure=measure,
-        check=lambda: _check(bench, seen, rows, queue),
+        check=lambda: _check(bench, seen, rows, queue, kept=rows),
     )
 
 
@@ -169,9 +177,11 @@ def _acknowledged(bench: Bench, queue: str) -> float:
     raise AssertionError(f"not all was acknowledged within {probe.PATIENCE:g} s after it was handled")
 
 
-def _check(bench: Bench, seen: Probe, rows: int, queue: str) -> None:
+def _check(bench: Bench, seen: Probe, rows: int, queue: str, *, kept: int) -> None:
     seen.check_each_once(rows)
     done = bench.number(
         f"SELECT COUNT(*) FROM {TABLE} WHERE queue = %s AND status = 'y' AND read_count = 1 AND error IS NULL", (queue,)
     )
-    bench.expect(done, rows, "what was done at its first delivery")
+    bench.expect(done, kept, "what was done at its first delivery")
+    left = bench.number(f"SELECT COUNT(*) FROM {TABLE} WHERE queue = %s", (queue,))
+    bench.expect(left, kept, "what is in the table afterwards")

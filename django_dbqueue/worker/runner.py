@@ -42,6 +42,8 @@ MARGIN: Final = 0.05
 """Seconds by which the server's clock may be behind in calling a retry due."""
 PROOF_WAIT: Final = 1.0
 """Seconds that a child waits at its start for the proof of its session."""
+TURN: Final = 0.001
+"""Seconds for which a handler may keep the interpreter from the main thread, which has to feed all of them."""
 NEVER: Final = sys.maxsize
 
 logger = logging.getLogger("django_dbqueue.worker")
@@ -120,6 +122,7 @@ class Runner:
         """Work until told to stop, drained or spent; return the exit code. Ends the process where a thread hangs."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
         signal.signal(signal.SIGTERM, self.stop)
+        sys.setswitchinterval(min(TURN, sys.getswitchinterval()))
         threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._options.threads)]
         for thread in threads:
             thread.start()
