@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core import checks
+from django.db import OperationalError
 
 from django_dbqueue.checks.asking import answers
-from django_dbqueue.databases.facts import sqlite_pragmas
+from django_dbqueue.databases.facts import json_read, sqlite_pragmas
 
 _LOCK_AT_ONCE = {"IMMEDIATE", "EXCLUSIVE"}
 _NAMES = {"0": "OFF", "1": "NORMAL"}
@@ -16,7 +17,7 @@ _NAMES = {"0": "OFF", "1": "NORMAL"}
 
 def check(connection: Any) -> list[checks.CheckMessage]:
     """Check library and file; a database in memory is for tests and has no file."""
-    found = [*check_returning(connection), *check_transaction_mode(connection)]
+    found = [*check_returning(connection), *check_json(connection), *check_transaction_mode(connection)]
     if not connection.is_in_memory_db():
         said = answers(connection, sqlite_pragmas())
         found += [*check_durability(connection.alias, said), *check_journal(connection.alias, said)]
@@ -30,6 +31,21 @@ def check_returning(connection: Any) -> Iterator[checks.CheckMessage]:
             f"The SQLite library under the database {connection.alias!r} has no RETURNING, by which the "
             "queue learns what it wrote.",
             hint="Use SQLite 3.35 or newer: a newer Python or system brings it along.",
+            id="dbqueue.E012",
+        )
+
+
+def check_json(connection: Any) -> Iterator[checks.CheckMessage]:
+    """Settlements of many messages give their ids as a JSON array, which some libraries can't read."""
+    try:
+        answers(connection, json_read())
+    except OperationalError as error:
+        if "json_each" not in str(error):
+            raise
+        yield checks.Error(
+            f"The SQLite library under the database {connection.alias!r} has no JSON functions, by which the queue "
+            "names many messages at once.",
+            hint="Use SQLite 3.38 or newer, which has them unless it was compiled without, or an older one with JSON1.",
             id="dbqueue.E012",
         )
 

@@ -162,6 +162,11 @@ def postgresql_rights(table: str) -> Statement:
     )
 
 
+def json_read() -> Statement:
+    """A JSON array's values, beside themselves: SQLite."""
+    return Statement("SELECT value, value FROM json_each('[1]')", ())
+
+
 def sqlite_pragmas() -> Statement:
     """How this connection writes: ``synchronous`` as a number, ``journal_mode`` as a word, waits in milliseconds."""
     return Statement(

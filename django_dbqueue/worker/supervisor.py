@@ -32,6 +32,9 @@ from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.shutdown import StopSignals, end_within
 
 TICK: Final = 0.2
+"""Seconds between turns while something has to end, or a drain is watched; the end of a child is a turn at once."""
+CALM_TICK: Final = 1.0
+"""The same while all goes well, as an idle worker's turns are a part of what it costs."""
 BARREN: Final = 5
 """Children that may die in a row before they start a message, where the worker is to end by itself."""
 STEADY: Final = 10.0
@@ -159,7 +162,8 @@ class Supervisor:
         sentinels = [child.process.sentinel for child in self._children if child.process is not None]
         waiting = [child.start_at for child in self._children if child.process is None and not child.is_finished]
         soonest = min(waiting, default=float("inf"))
-        timeout = min(TICK, max(0.01, soonest - time.monotonic()))
+        is_calm = not (self._aftermaths or self._late_claims or self._options.drain) and self._deadline is None
+        timeout = min(CALM_TICK if is_calm else TICK, max(0.01, soonest - time.monotonic()))
         if stop.fileno() in wait([*sentinels, stop.fileno()], timeout):
             stop.clear()
 

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_dbqueue.checks import sqlite
 from django_dbqueue.checks.database import check_alias, check_connection
+from django_dbqueue.databases import Statement
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -64,3 +66,18 @@ def test_a_library_without_returning_forbids_a_worker(session: BaseDatabaseWrapp
     with monkeypatch.context() as changed:
         changed.setattr(session.features, "can_return_columns_from_insert", False)
         assert ids() == ["E012"]
+
+
+def test_a_library_without_json_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
+    missing = Statement("SELECT value, value FROM json_each_not_there('[1]')", ())
+    with monkeypatch.context() as changed:
+        changed.setattr(sqlite, "json_read", lambda: missing)
+        assert ids() == ["E012"]
+
+
+def test_a_file_that_cannot_be_opened_is_not_taken_for_a_library_without_json(session: BaseDatabaseWrapper) -> None:
+    other = session.copy()
+    other.settings_dict["NAME"] = "/nowhere/db.sqlite3"
+    [message] = check_connection(other)
+    assert message.id == "dbqueue.E010"
+    assert "unable to open" in message.msg
