@@ -75,11 +75,15 @@ class ExactTextField(Text):
 
 
 class StatusField(Characters):
-    """The three letters: a native ENUM where there is one."""
+    """The three letters: a native ENUM where there is one.
+
+    It sorts by the place in the list. A claim reads on behind the last row that waits until it meets an entry that
+    lives, so the rows that wait stand last, before the next queue's done ones (docs/decisions/0019).
+    """
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         if connection.vendor == "mysql":
-            letters = ", ".join(f"'{letter}'" for letter in STATUSES)
+            letters = ", ".join(f"'{letter}'" for letter in reversed(STATUSES))
             return f"enum({letters}) CHARACTER SET ascii COLLATE ascii_bin"
         return f"varchar({self.max_length})"
 
