@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -32,7 +33,7 @@ def note(step: str, message: Message, **more: Any) -> None:
 
 
 def _ok(message: Message, _what: dict[str, Any]) -> None:
-    note("ok", message)
+    note("ok", message, turn=sys.getswitchinterval())
 
 
 def _sleep(message: Message, what: dict[str, Any]) -> None:

@@ -193,3 +193,10 @@ def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
     assert worker.output.count("queue nobody") == 1
     assert Message.objects.get(pk=stray.pk).read_count == 0
     assert Worker.objects.count() == 1
+
+
+def test_the_main_thread_gets_its_turn_beside_a_handler_within_a_millisecond(drain: Callable[..., Any]) -> None:
+    message = send(do="ok")
+    worker = drain()
+    [noted] = worker.notes("ok", message.pk)
+    assert noted["turn"] <= 0.001

@@ -1,0 +1,22 @@
+"""However many rows are named by their ids: SQLite prepares one statement, which its driver keeps."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.databases import Claim, dialect_of
+from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.models import Message
+from tests.factories import held
+
+pytestmark = pytest.mark.django_db
+
+
+def test_any_number_of_ids_is_one_statement_and_names_just_these_rows() -> None:
+    messages = [held() for _ in range(4)]
+    dialect = dialect_of(connection)
+    claims = [Claim(each.pk, each.claim_token) for each in messages]
+    assert dialect.id_in([1, 2]).sql == dialect.id_in(range(1, 300)).sql
+    assert settle_claims("default", dialect.ack(), claims[1:3]) == {claims[1].id, claims[2].id}
+    assert list(Message.objects.order_by("pk").values_list("status", flat=True)) == ["run", "y", "y", "run"]
