@@ -9,6 +9,7 @@ from django.db import connections, models
 
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.recording import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, recording, requeue, streams
@@ -206,7 +207,12 @@ class QueueQuerySet(models.QuerySet[Any]):
         """Let nobody claim from this queue; what runs may finish."""
         self.update_or_create(
             name=check_queue(name),
-            defaults={"is_paused": True, "paused_at": DbNow(), "paused_by": by, "pause_reason": reason},
+            defaults={
+                "is_paused": True,
+                "paused_at": DbNow(),
+                "paused_by": self._fitting("paused_by", by),
+                "pause_reason": self._fitting("pause_reason", reason),
+            },
         )
 
     def resume(self, name: str) -> None:
@@ -215,6 +221,10 @@ class QueueQuerySet(models.QuerySet[Any]):
             name=check_queue(name),
             defaults={"is_paused": False, "paused_at": None, "paused_by": "", "pause_reason": ""},
         )
+
+    def _fitting(self, field: str, text: str) -> str:
+        """Return the text as every database can keep it: who and why are for people, and no reason to refuse."""
+        return storable(text, self.model._meta.get_field(field).max_length) or ""
 
     def paused_names(self) -> set[str]:
         """Return the names of the paused queues."""

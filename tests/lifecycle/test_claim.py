@@ -268,6 +268,12 @@ def test_a_pause_of_a_bad_name_is_refused() -> None:
         Queue.objects.pause("no good")
 
 
+def test_who_and_why_of_a_pause_are_kept_as_every_database_can() -> None:
+    Queue.objects.pause(QUEUE, by="a" * 200, reason="\0\ud800" + "b" * 600)
+    said = Queue.objects.get(pk=QUEUE)
+    assert (said.paused_by, said.pause_reason) == ("a" * 150, "\\0\\ud800" + "b" * 492)
+
+
 # What a worker's claim gives
 
 
