@@ -12,6 +12,7 @@ import os
 import secrets
 import time
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from django_dbqueue import signals
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
+from django_dbqueue.lifecycle.statements import Ahead, MessageType, ahead_of_the_first, fetch, run, short_transaction
 from django_dbqueue.lifecycle.taking import Claimed, Place, take_range
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import NEW
@@ -59,8 +60,8 @@ def priorities_in_use(using: str, queue: str, status: str) -> list[int]:
 class Beside(Protocol):
     """What shares a claim's transaction, and so its commit."""
 
-    def send(self) -> None:
-        """Do it, in that transaction; again, where that begins anew. Short undoes the transaction."""
+    def send(self) -> Ahead | None:
+        """Return what goes into that transaction, if anything does; again, where that begins anew. It may be Short."""
 
     def committed(self) -> None:
         """Learn that it is done."""
@@ -142,9 +143,7 @@ class Claimer:
         """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
         taken: list[Claimed] = []
-        with short_transaction(self.using, saves_a_journey=True):
-            if beside is not None:
-                beside.send()
+        with short_transaction(self.using, saves_a_journey=True), self._with(beside):
             began = time.monotonic()  # what went before waits for locks, and the commit for a disk: it was no look
             for priority in self._priorities:
                 if len(taken) < limit:
@@ -157,6 +156,15 @@ class Claimer:
         if beside is not None:
             beside.committed()
         return taken, spent
+
+    def _with(self, beside: Beside | None) -> AbstractContextManager[None]:
+        """Send what shares the transaction; on the way of the claim, unless that is a look, whose cost is wanted."""
+        ahead = None if beside is None else beside.send()
+        if ahead is not None and not self.saw_all:
+            return ahead_of_the_first(self.using, ahead)
+        if ahead is not None:
+            ahead.check(run(self.using, ahead.statement))
+        return nullcontext()
 
     def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:
         """Keep the marks, and when to look from the beginning again."""

@@ -20,7 +20,7 @@ from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle import recording
 from django_dbqueue.lifecycle.errors import error_text
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
+from django_dbqueue.lifecycle.statements import MAX_IDS, Ahead, chunks, fetch, short_transaction
 from django_dbqueue.retry import outermost
 
 
@@ -184,10 +184,14 @@ def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:
     return {claim.id for claim in claims}
 
 
-def settle_all(using: str, change: Change, claims: list[Claim]) -> None:
-    """Move what these claims hold, in the caller's transaction; Short, which undoes it, where some hold no more."""
-    if recording.settle(using, change, claims) < len(claims):
-        raise Short
+def settling_all(using: str, change: Change, claims: list[Claim]) -> Ahead:
+    """Return what moves all that these claims hold, by a change that is no event; Short where some hold no more."""
+
+    def check(moved: int) -> None:
+        if moved < len(claims):
+            raise Short
+
+    return Ahead(dialect_of(connections[using]).settle(change, claims), check)
 
 
 class Short(Exception):

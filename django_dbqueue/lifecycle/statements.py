@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connections, models, transaction
 
@@ -19,6 +19,14 @@ MessageType = type[models.Model]
 
 MAX_IDS = 900
 """Ids in one statement: MariaDB turns lists of a thousand and more into a subquery."""
+
+
+class Ahead(NamedTuple):
+    """A statement that goes before others, and what is told how many rows it matched: it may raise."""
+
+    statement: Statement
+    check: Callable[[int], None]
+
 
 _READ_COMMITTED = Statement("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
 _BEGIN = {"mysql": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
@@ -156,6 +164,36 @@ def _begun_by_the_first(connection: Any, begin: str) -> Iterator[None]:
         finally:
             if with_begin in connection.execute_wrappers:  # there was nothing to say
                 connection.execute_wrappers.remove(with_begin)
+
+
+@contextmanager
+def ahead_of_the_first(using: str, ahead: Ahead) -> Iterator[None]:
+    """Let the first statement of the block take another along before it, where the driver can do that.
+
+    What the check raises then comes after both, so that only a transaction that is undone by it may be open.
+    """
+    connection: Any = connections[using]
+    statement, check = ahead
+    if not _takes_many(connection):
+        check(run(using, statement))
+        yield
+        return
+
+    def with_it(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        connection.execute_wrappers.remove(with_it)
+        result = execute(f"{statement.sql}; {sql}", (*statement.params, *(params or ())), many, context)
+        check(context["cursor"].rowcount)
+        context["cursor"].nextset()
+        return result
+
+    connection.execute_wrappers.insert(0, with_it)  # before what says BEGIN, so that BEGIN comes first
+    try:
+        yield
+    finally:
+        if is_alone := with_it in connection.execute_wrappers:
+            connection.execute_wrappers.remove(with_it)
+    if is_alone:
+        check(run(using, statement))
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from django.db import connections
 from django_dbqueue import conf, log_events, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.recording import blamed
-from django_dbqueue.lifecycle.settle import Short, ack_of, settle_all, settle_claims
-from django_dbqueue.lifecycle.statements import MAX_IDS, fetch
+from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
+from django_dbqueue.lifecycle.statements import MAX_IDS, Ahead, fetch
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
@@ -38,6 +38,7 @@ class Settler:
         self._acks: dict[str, list[tuple[Delivery, float]]] = {}
         self._others: list[tuple[Delivery, Verdict]] = []
         self._sent: list[tuple[Delivery, float]] = []
+        self._sent_before: list[bool] = []
         self._unstarted: list[Delivery] = []
         log_events.connect_successes()
 
@@ -104,26 +105,23 @@ class Settler:
     def _next_acks(self) -> list[tuple[Delivery, float]]:
         return next(filter(None, self._acks.values()), [])
 
-    def send(self) -> None:
-        """Send acks in the open transaction of a claim; Short where one is not held any more."""
+    def send(self) -> Ahead | None:
+        """Return acks that go into the transaction of a claim; Short where one is not held any more."""
         acks = self._next_acks()
         self._sent = acks[:MAX_IDS]
         if not self._sent:
-            return
-        were_sent = [delivery.ack_sent for delivery, _ in self._sent]
+            return None
+        self._sent_before = [delivery.ack_sent for delivery, _ in self._sent]
         for delivery, _ in self._sent:
             delivery.ack_sent = True
         change = ack_of(self.using, acks[0][0].message.queue)
-        try:
-            settle_all(self.using, change, [delivery.claim for delivery, _ in self._sent])
-        except Short:
-            for (delivery, _), was_sent in zip(self._sent, were_sent, strict=True):
-                delivery.ack_sent = was_sent
-            self._sent = []
-            raise
+        return settling_all(self.using, change, [delivery.claim for delivery, _ in self._sent])
 
     def refused(self) -> None:
-        """Settle by itself what could not be sent with a claim."""
+        """Settle by itself what could not be sent with a claim, and was undone."""
+        for (delivery, _), was_sent in zip(self._sent, self._sent_before, strict=True):
+            delivery.ack_sent = was_sent
+        self._sent = []
         self.flush()
 
     def committed(self) -> None:

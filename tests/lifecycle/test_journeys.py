@@ -1,4 +1,4 @@
-"""A claim's first statement takes BEGIN along, where the driver sends several at once, and goes alone where not."""
+"""A claim's first statement takes BEGIN and acks along where the driver sends several at once; else each goes alone."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.lifecycle.statements import fetch, run, short_transaction
+from django_dbqueue.lifecycle.statements import Ahead, _takes_many, ahead_of_the_first, fetch, run, short_transaction
 from django_dbqueue.models import Message
 from tests.factories import claimed, waiting
 
@@ -80,6 +81,62 @@ def test_the_first_may_be_a_savepoint_or_the_orms() -> None:
         with transaction.atomic():
             assert Message.objects.update(max_reads=77) == 1
         transaction.set_rollback(True)
+    assert Message.objects.get().max_reads == 3
+
+
+def ahead(reads: int, told: list[int]) -> Ahead:
+    return Ahead(Statement(f"UPDATE {TABLE} SET max_reads = %s", (reads,)), told.append)
+
+
+def test_what_goes_ahead_is_done_in_the_transaction_before_the_first() -> None:
+    waiting(), waiting()
+    told: list[int] = []
+    with CaptureQueriesContext(connection) as sent, short_transaction("default", saves_a_journey=True):
+        with ahead_of_the_first("default", ahead(77, told)):
+            assert fetch("default", Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [(77,), (77,)]
+        assert change(78) == 2
+    assert told == [2]
+    assert set(Message.objects.values_list("max_reads", flat=True)) == {78}
+    assert sum(TABLE in query["sql"] for query in sent) == (2 if _takes_many(connection) else 3)
+
+
+def test_what_goes_ahead_of_a_savepoint_is_not_undone_with_it() -> None:
+    waiting(max_reads=3)
+    with short_transaction("default", saves_a_journey=True), ahead_of_the_first("default", ahead(77, [])):
+        with transaction.atomic():
+            assert change(78) == 1
+            transaction.set_rollback(True)
+        assert Message.objects.get().max_reads == 77
+    assert Message.objects.get().max_reads == 77
+
+
+def test_what_goes_ahead_is_done_though_nothing_follows() -> None:
+    waiting()
+    told: list[int] = []
+    with short_transaction("default", saves_a_journey=True), ahead_of_the_first("default", ahead(77, told)):
+        pass
+    assert (told, Message.objects.get().max_reads) == ([1], 77)
+
+
+def test_whoever_hears_of_what_went_ahead_may_refuse_all_of_it() -> None:
+    waiting(max_reads=3)
+
+    def refuse(matched: int) -> None:
+        raise LookupError(matched)
+
+    refused = ahead(77, [])._replace(check=refuse)
+    begun = short_transaction("default", saves_a_journey=True)
+    with pytest.raises(LookupError), begun, ahead_of_the_first("default", refused):
+        change(78)
+    assert Message.objects.get().max_reads == 3
+    assert change(79) == 1
+
+
+def test_an_error_behind_what_went_ahead_undoes_both() -> None:
+    waiting(max_reads=3)
+    begun = short_transaction("default", saves_a_journey=True)
+    with pytest.raises(DatabaseError), begun, ahead_of_the_first("default", ahead(77, [])):
+        run("default", Statement("UPDATE no_such_table SET a = %s", (1,)))
     assert Message.objects.get().max_reads == 3
 
 

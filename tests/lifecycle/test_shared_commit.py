@@ -52,8 +52,18 @@ def finish(settler: Settler, *messages: Message) -> None:
         settler.add(delivery, ACK, 0.0)
 
 
-def claim(settler: Settler) -> list[int]:
+@pytest.fixture(params=["a look", "behind a mark"])
+def claimer(request: pytest.FixtureRequest) -> Claimer:
+    """Who looks from the beginning, or goes on where it stood, and then sends all in one journey where it can."""
     claimer = Claimer(Message, "default", QUEUE)
+    if request.param == "behind a mark":
+        waiting()
+        assert len(claimer.take(1, lease=60, max_reads=5)) == 1
+        claimer._look_again_at += 60
+    return claimer
+
+
+def claim(claimer: Claimer, settler: Settler) -> list[int]:
     return [each.claim.id for each in claimer.take(2, lease=60, max_reads=5, beside=settler)]
 
 
@@ -61,29 +71,29 @@ def status(*messages: Message) -> list[str]:
     return [Message.objects.get(pk=message.pk).status for message in messages]
 
 
-def test_both_are_done(settler: Settler) -> None:
+def test_both_are_done(claimer: Claimer, settler: Settler) -> None:
     finished, next_one = held(), waiting()
     finish(settler, finished)
     assert settler.sendable == 1
-    assert claim(settler) == [next_one.pk]
+    assert claim(claimer, settler) == [next_one.pk]
     assert status(finished, next_one) == ["y", "run"]
     assert (len(settler), settler.sendable, len(settler._holding)) == (0, 0, 0)
 
 
 def test_an_ack_that_is_lost_is_told_and_takes_neither_the_others_nor_the_claim_along(
-    settler: Settler, lost: list[int]
+    claimer: Claimer, settler: Settler, lost: list[int]
 ) -> None:
     finished, gone, next_one = held(), held(), waiting()
     finish(settler, finished, gone)
     Message.objects.filter(pk=gone.pk).drop_all("unwanted")
-    assert claim(settler) == [next_one.pk]
+    assert claim(claimer, settler) == [next_one.pk]
     assert status(finished, gone, next_one) == ["y", "y", "run"]
     assert (lost, len(settler), len(settler._holding)) == ([gone.pk], 0, 0)
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_neither_is_taken_for_done_before_the_commit(
-    settler: Settler, lost: list[int], monkeypatch: pytest.MonkeyPatch, is_committed: bool
+    claimer: Claimer, settler: Settler, lost: list[int], monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
     finished, next_one = held(), waiting()
     finish(settler, finished)
@@ -94,7 +104,7 @@ def test_neither_is_taken_for_done_before_the_commit(
 
     monkeypatch.setattr(claiming, "short_transaction", cut)
     with pytest.raises(OperationalError):
-        claim(settler)
+        claim(claimer, settler)
     assert len(settler) == len(settler._holding) == 1
     assert status(finished, next_one) == (["y", "run"] if is_committed else ["run", "n"])
     monkeypatch.setattr(claiming, "short_transaction", real)
@@ -102,10 +112,10 @@ def test_neither_is_taken_for_done_before_the_commit(
     assert (status(finished), len(settler), len(settler._holding), lost) == (["y"], 0, 0, [])
 
 
-def test_what_is_left_where_nothing_is_claimed_is_settled_by_itself(settler: Settler) -> None:
+def test_what_is_left_where_nothing_is_claimed_is_settled_by_itself(claimer: Claimer, settler: Settler) -> None:
     finished = held()
     finish(settler, finished)
-    assert claim(settler) == []
+    assert claim(claimer, settler) == []
     settler.flush()
     assert (status(finished), len(settler)) == (["y"], 0)
 
