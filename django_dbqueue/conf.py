@@ -101,6 +101,12 @@ def for_senders(queue: str) -> tuple[int, int]:
     return priority, said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"])
 
 
+def on_ack(queue: str) -> str:
+    """Return what becomes of a queue's messages that are acked: KEEP or DELETE. Every ack asks for it alone."""
+    said: str = _first("on_ack", _said_of(queue))
+    return said
+
+
 def _said_of(queue: str) -> tuple[Mapping[str, Any], ...]:
     """Return the places that say options of a queue, the one that goes before the others first."""
     return _places(getattr(settings, NAME, {}), queue)

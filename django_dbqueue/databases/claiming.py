@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from django_dbqueue.databases.words import (
@@ -52,9 +53,7 @@ class Claiming(Words):
         """
         columns, now = self.columns(names), self.now
         if moments_as_text:
-            quoted = {name: self.columns([name]) for name in names}
-            columns = ", ".join(self.as_text(one) if name in MOMENTS else one for name, one in quoted.items())
-            now = self.as_text(now)
+            columns, now = self._columns_as_text(tuple(names)), self.as_text(now)
         behind, params = self.after(mark)
         if but_token is not None:
             behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
@@ -64,6 +63,11 @@ class Claiming(Words):
             f"ORDER BY available_at, id LIMIT %s{self.skip_locked}",
             (queue, status, priority, *params, limit),
         )
+
+    @cache  # noqa: B019 - a dialect is there for good
+    def _columns_as_text(self, names: tuple[str, ...]) -> str:
+        quoted = {name: self.columns([name]) for name in names}
+        return ", ".join(self.as_text(one) if name in MOMENTS else one for name, one in quoted.items())
 
     def take(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from django_dbqueue.statuses import NEW
@@ -75,6 +76,11 @@ SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
 CLAIM_INDEX: Final = "dbqueue_claim"
 LIVE_KEY: Final = "dbqueue_live_key"
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
+
+
+@cache
+def _listed(names: tuple[str, ...], quote: str, prefix: str) -> str:
+    return ", ".join(f"{prefix}{quote}{name}{quote}" for name in names)
 
 
 class Statement(NamedTuple):
@@ -170,7 +176,7 @@ class Words(ABC):
 
     def columns(self, names: Sequence[str], prefix: str = "") -> str:
         """The names as quoted column list."""
-        return ", ".join(f"{prefix}{self.quote}{name}{self.quote}" for name in names)
+        return _listed(tuple(names), self.quote, prefix)
 
     @staticmethod
     def holes(count: int) -> str:

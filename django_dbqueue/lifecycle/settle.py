@@ -31,7 +31,7 @@ def ack_of(using: str, queue: str) -> Change:
     a program without consumers.
     """
     dialect = dialect_of(connections[using])
-    return dialect.remove() if conf.queue_options(queue).on_ack == conf.DELETE else dialect.ack()
+    return dialect.remove() if conf.on_ack(queue) == conf.DELETE else dialect.ack()
 
 
 def ack_one(message: Any, using: str) -> None:

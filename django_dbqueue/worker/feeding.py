@@ -39,7 +39,7 @@ class Feeder:
     ) -> None:
         self._options = options
         self._before_begin = before_begin
-        self._consumers = consumers
+        self._consumers = {queue: (consumer, consumer.resolved()) for queue, consumer in consumers.items()}
         self._holding = holding
         self._left = share
         self._claimers = deque(Claimer(model, options.database, name, worker_id) for name in consumers)
@@ -148,8 +148,7 @@ class Feeder:
         return 0 if soon_enough else want
 
     def _claim(self, claimer: Claimer, limit: int, beside: Beside) -> int:
-        consumer = self._consumers[claimer.queue]
-        options = consumer.resolved()
+        consumer, options = self._consumers[claimer.queue]
         lease = options.lease if self._options.lease is None else self._options.lease
         claimer.learn(self._lookout.priorities(claimer.queue))
         claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
