@@ -33,12 +33,12 @@ _DURABLE: Final = {
 
 class RoomyMariaDB(MariaDB):
     def command(self) -> list[str]:
-        return [*super().command(), "--innodb-buffer-pool-size=1G", "--innodb-log-file-size=1G"]
+        return [*super().command(), "--innodb-buffer-pool-size=4G", "--innodb-log-file-size=1G"]
 
 
 class RoomyMySQL(MySQL):
     def command(self) -> list[str]:
-        return [*super().command(), "--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G"]
+        return [*super().command(), "--innodb-buffer-pool-size=4G", "--innodb-redo-log-capacity=1G"]
 
     @staticmethod
     def _mysqld() -> str:

@@ -32,7 +32,7 @@ HIGHEST = 32_767
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
-DEAR = 0.02
+DEAR = 0.005
 """Seconds that a look may take for the next one to come as soon as a claim comes back short."""
 PUT_OFF_MOST = 30.0
 """Seconds for which a look is put off at most, however dear the last one was: some only had to wait for others."""
@@ -143,7 +143,7 @@ class Claimer:
         """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
         taken: list[Claimed] = []
-        with short_transaction(self.using, saves_a_journey=True), self._with(beside):
+        with short_transaction(self.using, saves_a_journey=True), self._sending(beside):
             began = time.monotonic()  # what went before waits for locks, and the commit for a disk: it was no look
             for priority in self._priorities:
                 if len(taken) < limit:
@@ -157,13 +157,14 @@ class Claimer:
             beside.committed()
         return taken, spent
 
-    def _with(self, beside: Beside | None) -> AbstractContextManager[None]:
-        """Send what shares the transaction; on the way of the claim, unless that is a look, whose cost is wanted."""
+    def _sending(self, beside: Beside | None) -> AbstractContextManager[None]:
+        """Send what shares the transaction: with the claim's first statement, unless it is a look's, which is timed."""
         ahead = None if beside is None else beside.send()
-        if ahead is not None and not self.saw_all:
+        if ahead is None:
+            return nullcontext()
+        if not self.saw_all:
             return ahead_of_the_first(self.using, ahead)
-        if ahead is not None:
-            ahead.check(run(self.using, ahead.statement))
+        ahead.check(run(self.using, ahead.statement))
         return nullcontext()
 
     def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:
