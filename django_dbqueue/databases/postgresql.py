@@ -23,7 +23,10 @@ _TYPES: Final = {
 
 
 class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
-    """``statement_timestamp()`` is stable within a statement (an index can use it) and moves within a transaction."""
+    """``statement_timestamp()`` is stable within a statement (an index can use it) and moves within a transaction.
+
+    It is when the server got a message, which may be of several statements.
+    """
 
     now = "statement_timestamp()"
     session_id = "pg_backend_pid()"

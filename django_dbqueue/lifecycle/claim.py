@@ -34,8 +34,12 @@ RESCAN_SHARE = 20
 """A look from the beginning costs at most one part in so many of a worker's time."""
 DEAR = 0.005
 """Seconds that a look may take for the next one to come as soon as a claim comes back short."""
+DEAR_EACH = 0.000_05
+"""Seconds that it may take more for each row that it takes."""
 PUT_OFF_MOST = 30.0
 """Seconds for which a look is put off at most, however dear the last one was: some only had to wait for others."""
+WAITED_SHARE = 0.1
+"""Of the lease: for longer a claim may not have been on its way together with acks, which wait for locks."""
 MARKS_KEPT = 8
 """The marks of so many priorities outlast a look that was dear and found nothing there."""
 SPENT_BEFORE = (
@@ -78,7 +82,8 @@ class Claimer:
     them all; so a range starts behind the last row claimed (the low-water mark). Rows that came in below it (late
     commits, retries, releases) are found by a look from the beginning: whenever a claim comes back short, and
     once a second otherwise, but never for more than a twentieth of the time where looks are dear. They are while an
-    old transaction keeps the server from purging; what comes in then is found behind the marks.
+    old transaction keeps the server from purging, or the server is far away; what comes in then is found behind the
+    marks.
     """
 
     model: MessageType
@@ -134,7 +139,7 @@ class Claimer:
         self._cost = time.monotonic() - began
         marks = {} if self.saw_all else dict(self._marks)
         taken, spent = self._take(limit, lease, max_reads, marks, beside) if self._priorities else ([], [])
-        self._remember(marks, began, is_full=len(taken) == limit)
+        self._remember(marks, began, len(taken), is_full=len(taken) == limit)
         return [each for each in taken if each not in spent] if spent else taken, spent
 
     def _take(
@@ -143,7 +148,7 @@ class Claimer:
         """Return what was claimed behind the marks, which move on, and what of it was buried."""
         token = new_token()
         taken: list[Claimed] = []
-        with short_transaction(self.using, saves_a_journey=True), self._sending(beside):
+        with short_transaction(self.using, saves_a_journey=True), self._sending(beside, lease):
             began = time.monotonic()  # what went before waits for locks, and the commit for a disk: it was no look
             for priority in self._priorities:
                 if len(taken) < limit:
@@ -157,20 +162,29 @@ class Claimer:
             beside.committed()
         return taken, spent
 
-    def _sending(self, beside: Beside | None) -> AbstractContextManager[None]:
+    def _sending(self, beside: Beside | None, lease: float) -> AbstractContextManager[None]:
         """Send what shares the transaction: with the claim's first statement, unless it is a look's, which is timed."""
         ahead = None if beside is None else beside.send()
         if ahead is None:
             return nullcontext()
-        if not self.saw_all:
-            return ahead_of_the_first(self.using, ahead)
-        ahead.check(run(self.using, ahead.statement))
-        return nullcontext()
+        if self.saw_all:
+            ahead.check(run(self.using, ahead.statement))
+            return nullcontext()
+        statement, check = ahead
+        began = time.monotonic()
 
-    def _remember(self, marks: dict[int, tuple[Any, int]], began: float, *, is_full: bool) -> None:
+        def check_both(matched: int) -> None:
+            check(matched)
+            # PostgreSQL's clock stands still for statements that are sent together: the leases began with the acks
+            if time.monotonic() - began > WAITED_SHARE * lease:
+                raise Short
+
+        return ahead_of_the_first(self.using, Ahead(statement, check_both))
+
+    def _remember(self, marks: dict[int, tuple[Any, int]], began: float, taken: int, *, is_full: bool) -> None:
         """Keep the marks, and when to look from the beginning again."""
         if self.saw_all:
-            is_dear = self._cost > DEAR
+            is_dear = self._cost > DEAR + DEAR_EACH * taken
             self._look_not_before = began + min(RESCAN_SHARE * self._cost, PUT_OFF_MOST) if is_dear else 0.0
             self._look_again_at = max(self._look_not_before, began + RESCAN_SECONDS)
             if is_dear and not is_full:

@@ -153,6 +153,8 @@ def _begun_by_the_first(connection: Any, begin: str) -> Iterator[None]:
     """Let the first statement in atomic() say BEGIN before it."""
 
     def with_begin(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        if with_begin not in connection.execute_wrappers:  # a project's own wrapper has sent something before
+            return execute(sql, params, many, context)
         connection.execute_wrappers.remove(with_begin)
         result = execute(f"{begin}; {sql}", params, many, context)
         context["cursor"].nextset()

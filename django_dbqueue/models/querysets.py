@@ -223,8 +223,8 @@ class QueueQuerySet(models.QuerySet[Any]):
         )
 
     def _fitting(self, field: str, text: str) -> str:
-        """Return the text as every database can keep it: who and why are for people, and no reason to refuse."""
-        return storable(text, self.model._meta.get_field(field).max_length) or ""
+        """Return the text without what some databases refuse, and no longer than the column: it is for people."""
+        return storable(text and str(text), self.model._meta.get_field(field).max_length) or ""
 
     def paused_names(self) -> set[str]:
         """Return the names of the paused queues."""

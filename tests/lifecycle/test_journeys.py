@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
@@ -147,6 +147,22 @@ if settings.TEST_DATABASE == "postgres":  # whose BEGIN says the level
         run("default", Statement("SET default_transaction_isolation = 'repeatable read'", ()))
         with short_transaction("default", saves_a_journey=saves_a_journey):
             assert fetch("default", Statement("SHOW transaction_isolation", ())) == [("read committed",)]
+
+
+def test_a_wrapper_of_the_projects_may_send_something_of_its_own() -> None:
+    waiting(max_reads=3)
+    sent = []
+
+    def nosy(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        if not sent:
+            sent.append(sql)
+            assert fetch("default", Statement("SELECT 1", ())) == [(1,)]
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(nosy), short_transaction("default", saves_a_journey=True):
+        assert change(77) == 1
+        transaction.set_rollback(True)
+    assert Message.objects.get().max_reads == 3
 
 
 def test_a_claim_claims() -> None:

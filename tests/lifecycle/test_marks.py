@@ -72,6 +72,18 @@ def test_a_look_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: C
     assert not claimer.saw_all
 
 
+@pytest.mark.parametrize(("rows", "is_dear"), [(2, True), (40, False)])
+def test_a_look_is_not_dear_for_the_rows_that_it_takes(
+    claimer: Claimer, clock: Clock, rows: int, is_dear: bool
+) -> None:
+    Message.objects.enqueue_many(range(rows))
+    clock.step = 0.6 * claiming.DEAR  # twice in a look
+    assert len(claim(claimer, 50)) == rows
+    clock.step = 0.0
+    claim(claimer)
+    assert claimer.saw_all != is_dear
+
+
 def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
     clock.step = 60.0
     Message.objects.enqueue("first")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
@@ -118,6 +118,37 @@ def test_what_is_left_where_nothing_is_claimed_is_settled_by_itself(claimer: Cla
     assert claim(claimer, settler) == []
     settler.flush()
     assert (status(finished), len(settler)) == (["y"], 0)
+
+
+class _Clock:
+    now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_claim_that_waited_with_its_acks_is_made_anew_after_them(
+    claimer: Claimer, settler: Settler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its leases, which begin when PostgreSQL gets what is sent, were over when it had them."""
+    clock, alone = _Clock(), []
+    finished, next_one = held(), waiting()
+    finish(settler, finished)
+    refused = settler.refused
+    monkeypatch.setattr(settler, "refused", lambda: (alone.append(status(finished, next_one)), refused()))
+    if claimer._priorities:
+        monkeypatch.setattr(claiming, "time", clock)
+        claimer._look_again_at = clock.now + 3_600
+
+    def wait(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        clock.now += 7 if "finished_at" in sql else 0
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(wait):
+        assert claim(claimer, settler) == [next_one.pk]
+    assert alone == ([["run", "n"]] if claimer._priorities and not claimer.saw_all else [])
+    assert status(finished, next_one) == ["y", "run"]
+    assert len(settler) == len(settler._holding) == 0
 
 
 class _Cut:
