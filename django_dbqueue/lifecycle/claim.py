@@ -170,16 +170,15 @@ class Claimer:
         if self.saw_all:
             ahead.check(run(self.using, ahead.statement))
             return nullcontext()
-        statement, check = ahead
         began = time.monotonic()
 
-        def check_both(matched: int) -> None:
-            check(matched)
+        def check(matched: int) -> None:
+            ahead.check(matched)
             # PostgreSQL's clock stands still for statements that are sent together: the leases began with the acks
             if time.monotonic() - began > WAITED_SHARE * lease:
                 raise Short
 
-        return ahead_of_the_first(self.using, Ahead(statement, check_both))
+        return ahead_of_the_first(self.using, ahead._replace(check=check))
 
     def _remember(self, marks: dict[int, tuple[Any, int]], began: float, taken: int, *, is_full: bool) -> None:
         """Keep the marks, and when to look from the beginning again."""
