@@ -20,6 +20,7 @@ from django_dbqueue.doctor.examining import FIRST
 from django_dbqueue.spark.jobs.arguments import arguments_of
 from django_dbqueue.spark.jobs.config import JOBS
 
+pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
 from tests.servers.directory import own_directory
-from tests.servers.suite import Selection
+from tests.servers.suite import Result, Selection, failures
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -65,11 +65,24 @@ def test_the_directory_of_a_server_is_gone_even_when_its_block_fails() -> None:
 
 
 def test_the_tests_on_spark_run_one_by_one_in_a_pass_of_their_own() -> None:
-    others, on_spark = Selection().passes()
+    others, on_spark = Selection().passes(first=True)
     assert others.arguments == ("-m", "not nightly and not spark")
     assert on_spark.arguments == ("-m", "not nightly and spark", "-n", "0")
 
 
 def test_what_is_left_out_is_left_out_of_every_pass_beside_the_markers_that_the_caller_chose() -> None:
-    (only,) = Selection("slow or spark", slow=False, spark=False, nightly=True).passes()
+    (only,) = Selection("slow or spark", slow=False, spark=False, nightly=True).passes(first=True)
     assert only.arguments == ("-m", "(slow or spark) and not slow and not spark")
+
+
+def test_what_no_database_makes_a_difference_to_is_asked_on_the_first_alone() -> None:
+    (later,) = Selection("slow", spark=False).passes(first=False)
+    assert later.arguments == ("-m", "(slow) and not once and not nightly and not spark")
+
+
+def test_a_later_database_may_have_nothing_to_test_and_the_run_may_not() -> None:
+    nothing = Result("mariadb", problem="no test ran")
+    assert failures([Result("sqlite", passed=1), nothing]) == 0
+    assert failures([nothing]) == 1
+    assert failures([Result("sqlite", passed=1), Result("mariadb", problem="pytest ended with exit code 3")]) == 1
+    assert failures([Result("mysql", tested=False)]) == 1

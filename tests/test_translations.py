@@ -9,6 +9,7 @@ import pytest
 from tests import translations
 from tests.translations import PACKAGE, Text, entries, holes, said
 
+pytestmark = pytest.mark.once
 DIRECTORY = PACKAGE / "locale" / "de" / "LC_MESSAGES"
 UPDATE = (
     "In django_dbqueue/ run: django-admin makemessages -l de --no-location --no-obsolete; translate; "

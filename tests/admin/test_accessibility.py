@@ -36,7 +36,7 @@ document.addEventListener('focusin', event => {
 });
 """
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
 
 def all_pages() -> list[str]:

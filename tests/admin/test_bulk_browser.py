@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["start_worker"]
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
 NUMBER = 4 * bulk.STEP + 100
 

@@ -20,7 +20,7 @@ from tests.stats.passing import begin, ended_in_the_last_minute
 if TYPE_CHECKING:
     from tests.admin.browser import Page
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 HOME = "/admin/django_dbqueue/"
 CHART = 'figure[data-chart="messages"] canvas'
 

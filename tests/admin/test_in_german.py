@@ -21,6 +21,7 @@ from tests.admin.world import fill
 if TYPE_CHECKING:
     from django.test import Client
 
+pytestmark = pytest.mark.once
 DATUM = "xyzzy"
 """What stands wherever somebody else may write."""
 SAID = {"title", "aria-label", "placeholder", "alt", "label", "summary"}

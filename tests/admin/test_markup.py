@@ -19,6 +19,7 @@ from tests.admin.world import fill
 if TYPE_CHECKING:
     from tests.admin.browser import Page
 
+pytestmark = pytest.mark.once
 OF_EACH_KIND = 3
 
 

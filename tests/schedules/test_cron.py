@@ -12,6 +12,7 @@ import pytest
 from django_dbqueue.cron import Cron, read
 from django_dbqueue.exceptions import InvalidSchedule
 
+pytestmark = pytest.mark.once
 BERLIN = "Europe/Berlin"
 SPRING = datetime(2026, 3, 28, 12, tzinfo=UTC), datetime(2026, 3, 30, 12, tzinfo=UTC)
 """Around the night in which Berlin's clocks go from 2:00 to 3:00, at 1:00 UTC of the 29th."""

@@ -45,7 +45,11 @@ class Result:
 
     @property
     def bad(self) -> bool:
-        return bool(self.failed or self.problem)
+        return bool(self.failed or self.problem not in {"", _NO_TEST})
+
+    @property
+    def ran(self) -> bool:
+        return self.tested and self.problem != _NO_TEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,11 @@ class Selection:
     spark: bool = True
     nightly: bool = False
 
-    def passes(self) -> list[Pass]:
-        """The tests on Spark come last and by themselves: one after the other, all in one session."""
+    def passes(self, *, first: bool) -> list[Pass]:
+        """The tests on Spark come last and by themselves: one after the other, all in one session. What is marked
+        `once` is asked on the first database alone."""
         wanted = [f"({self.marks})"] if self.marks else []
+        wanted += [] if first else ["not once"]
         wanted += [] if self.slow else ["not slow"]
         wanted += [] if self.nightly else ["not nightly"]
         without = Pass("testing", ("-m", " and ".join([*wanted, "not spark"])))
@@ -91,19 +97,21 @@ def run_suite(
     databases: Sequence[str], selection: Selection, pytest_arguments: Sequence[str], *, require_mysql: bool
 ) -> int:
     """The exit code: 0 only if every database that was asked for passed."""
-    results = [_run(database, selection, pytest_arguments, mysql_may_miss=not require_mysql) for database in databases]
+    results: list[Result] = []
+    for database in databases:
+        passes = selection.passes(first=not any(result.tested for result in results))
+        results.append(_run(database, passes, pytest_arguments, mysql_may_miss=not require_mysql))
     _summarise(results)
     _keep_totals(results)
-    return int(any(result.bad for result in results) or not any(result.tested for result in results))
+    return int(failures(results) > 0)
 
 
-def _run(database: str, selection: Selection, pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
+def _run(database: str, passes: Sequence[Pass], pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
     print(f"\n=== {database}: starting", flush=True)
     try:
         with server_url(database) as url:
             version = server_version(url)
-            passes = [_run_pass(each, database, version, url, pytest_arguments) for each in selection.passes()]
-            return _together(passes)
+            return _together([_run_pass(each, database, version, url, pytest_arguments) for each in passes])
     except ServerError as error:
         print(f"=== {database}: NOT TESTED: {error}", flush=True)
         missing = database == "mysql" and mysql_may_miss and isinstance(error, NoServer)
@@ -120,7 +128,7 @@ def _run_pass(which: Pass, database: str, version: str, url: str, pytest_argumen
 
 def _together(passes: Sequence[Result]) -> Result:
     """A selection of the caller's may leave one of the passes without a test."""
-    ran = [each for each in passes if each.problem != _NO_TEST] or passes[:1]
+    ran = [each for each in passes if each.ran] or passes[:1]
     return Result(
         ran[0].database,
         ran[0].version,
@@ -195,12 +203,12 @@ def _summarise(results: Sequence[Result]) -> None:
         print("!!  MySQL was NOT tested (why: see above). What is green here says nothing of it.")
         print("!" * 78)
     passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
-    print(f"\n{passed} passed, {_failures(results)} failed, {skipped} skipped", flush=True)
+    print(f"\n{passed} passed, {failures(results)} failed, {skipped} skipped", flush=True)
 
 
-def _failures(results: Sequence[Result]) -> int:
-    """A database that could not be tested to the end counts as one."""
-    return sum(result.failed or int(bool(result.problem)) for result in results)
+def failures(results: Sequence[Result]) -> int:
+    """A database that could not be tested to the end counts as one, and so do all of them where no test ran."""
+    return sum(result.failed or int(result.bad) for result in results) or int(not any(result.ran for result in results))
 
 
 def _keep_totals(results: Sequence[Result]) -> None:
@@ -208,4 +216,4 @@ def _keep_totals(results: Sequence[Result]) -> None:
     if path := os.environ.get("DBQUEUE_TEST_TOTALS"):
         passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
         with Path(path).open("a") as totals:
-            totals.write(f"{passed} {_failures(results)} {skipped}\n")
+            totals.write(f"{passed} {failures(results)} {skipped}\n")

@@ -11,6 +11,7 @@ from tests.testing.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.once
 CONSUMERS = """
 from django_dbqueue import consumer
 
