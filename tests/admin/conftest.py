@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIST = "admin:django_dbqueue_message_changelist"
-# What a browser makes of a page is the same wherever its rows come from
-if settings.TEST_DATABASE != "sqlite":
-    collect_ignore = ["test_accessibility.py"]
-if settings.TEST_DATABASE not in ("sqlite", "mariadb"):
-    collect_ignore_glob = ["test_*browser*.py", "test_markup.py"]
 
 
 def url(view: str, *args: Any, model: str = "message") -> str:

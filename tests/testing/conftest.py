@@ -3,18 +3,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-from django.conf import settings
 
 from django_dbqueue import consumer, consumers
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-# They start projects of their own, whose database is SQLite in memory
-of_other_projects = ["test_docs_examples.py", "test_strange_project.py"]
-collect_ignore = [] if settings.TEST_DATABASE == "sqlite" else of_other_projects
 
 
 class Consumes(Protocol):
