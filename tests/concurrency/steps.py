@@ -112,15 +112,27 @@ def outcome(step: Callable[[], Any]) -> Any:
 
 def waits_for_a_lock(session: int, running: Future[Any]) -> bool:
     """True once the session waits for another's lock; False if it came to its end without."""
-    end = time.monotonic() + PATIENCE
-    pause = shortest = LOOK_AGAIN[connection.vendor]
-    while not running.done():
+    for _ in looks():
+        if running.done():
+            return False
         if _is_blocked(session):
             return True
-        assert time.monotonic() < end, "it neither ended nor waited for a lock"
+    raise AssertionError("it neither ended nor waited for a lock")
+
+
+def until_somebody_waits_for_us() -> None:
+    """Return when a session waits for a lock that this one holds, whoever else waits on this server."""
+    assert any(_somebody_waits_for_us() for _ in looks()), "nobody waited for our lock"
+
+
+def looks() -> Iterator[None]:
+    """The moments at which to look who waits, or has a transaction."""
+    end = time.monotonic() + PATIENCE
+    pause = shortest = LOOK_AGAIN[connection.vendor]
+    while time.monotonic() < end:
+        yield
         time.sleep(pause)
         pause = random.uniform(1, DRAWN) * shortest
-    return False
 
 
 def _is_blocked(session: int) -> bool:
@@ -138,8 +150,7 @@ def _is_blocked(session: int) -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def somebody_waits_for_us() -> bool:
-    """Whether a session waits for a lock that this one holds, whoever else waits on this server."""
+def _somebody_waits_for_us() -> bool:
     if connection.vendor == "postgresql":
         question = "SELECT COUNT(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     elif connection.mysql_is_mariadb:

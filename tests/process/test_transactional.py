@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from django_dbqueue.models import Message, Queue
-from tests.concurrency.steps import aside, somebody_waits_for_us
+from tests.concurrency.steps import aside, until_somebody_waits_for_us
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer: nobody waits for
         with transaction.atomic():
             Queue.objects.filter(name="ours").update(paused_by="mine")
             [first] = worker.wait_for("extended", message.pk)
-            wait_until(somebody_waits_for_us, "the handler to wait for our lock")
+            until_somebody_waits_for_us()
             os.kill(first["pid"], signal.SIGKILL)
             worker.wait_for_output("still holds the lock")
             yield message, worker
