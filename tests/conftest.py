@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
+from tests.permissions import keep_permissions
 from tests.whole_server import WholeServer
 
 if TYPE_CHECKING:
@@ -27,13 +28,15 @@ def database() -> str:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker, database: str) -> None:
-    """Refuses a run that would test another server than it says."""
+    """Refuses a run that would test another server than it says, and makes flushes cheap."""
     vendor = {"postgresql": "postgres"}.get(connection.vendor, connection.vendor)
     if vendor == "mysql":
         with django_db_blocker.unblock():
             vendor = "mariadb" if connection.mysql_is_mariadb else "mysql"
     if vendor != database:
         pytest.exit(f"DBQUEUE_TEST_DATABASE says {database}, DBQUEUE_TEST_URL leads to {vendor}", returncode=4)
+    with django_db_blocker.unblock():
+        keep_permissions()
 
 
 @pytest.fixture

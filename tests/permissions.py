@@ -1,0 +1,27 @@
+"""Content types and permissions outlive the flush after a test that commits, instead of being made anew by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.management import create_contenttypes
+from django.contrib.contenttypes.models import ContentType
+from django.db.models.signals import post_migrate
+
+
+def keep_permissions() -> None:
+    """From now on whatever is migrated or flushed gets the rows that are there now.
+
+    Django would ask for and make them model by model: half of the time of a short test.
+    """
+    kept = [(model, list(model._default_manager.all())) for model in (ContentType, Permission)]
+
+    def put_back(using: str, **said: Any) -> None:
+        for model, rows in kept:
+            model._default_manager.using(using).bulk_create(rows, ignore_conflicts=True)
+
+    assert post_migrate.disconnect(create_contenttypes)
+    assert post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.connect(put_back, sender=apps.get_app_config("auth"), weak=False)
