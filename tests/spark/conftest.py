@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from tests.spark.lakes import Lake
 
-# A test's JVM lives for seconds: half of its processor time went into compiling for the long run
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# A test's JVM lives for seconds: half of its processor time went into compiling for the long run. Java then keeps only
+# 48 MB for compiled code, which the one session that all tests share filled at times, and died; 240 MB are its default.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
