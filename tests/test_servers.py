@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
 from tests.servers.directory import own_directory
-from tests.servers.suite import Result, Selection, failures
+from tests.servers.suite import Result, Selection, without_empty
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -80,9 +80,9 @@ def test_what_no_database_makes_a_difference_to_is_asked_on_the_first_alone() ->
     assert later.arguments == ("-m", "(slow) and not once and not nightly and not spark")
 
 
-def test_a_later_database_may_have_nothing_to_test_and_the_run_may_not() -> None:
-    nothing = Result("mariadb", problem="no test ran")
-    assert failures([Result("sqlite", passed=1), nothing]) == 0
-    assert failures([nothing]) == 1
-    assert failures([Result("sqlite", passed=1), Result("mariadb", problem="pytest ended with exit code 3")]) == 1
-    assert failures([Result("mysql", tested=False)]) == 1
+def test_a_later_database_may_have_nothing_that_was_named_and_the_run_may_not() -> None:
+    done, nothing = Result("sqlite", passed=1), Result("mariadb", problem="no test ran")
+    broken = Result("mysql", problem="pytest ended with exit code 3")
+    assert [each.bad for each in without_empty([done, nothing, broken])] == [False, False, True]
+    assert [each.bad for each in without_empty([nothing, nothing])] == [True, True]
+    assert [each.bad for each in without_empty([Result("mysql", tested=False), nothing])] == [False, True]

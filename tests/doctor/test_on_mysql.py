@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ from django_dbqueue.databases import facts, passing
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models import Message, Mutex, Schedule
-from tests.concurrency.steps import DRAWN, LOOK_AGAIN, PATIENCE
+from tests.concurrency.steps import looks
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
 from tests.process.pooler import relay
@@ -151,11 +149,10 @@ def test_an_index_that_the_optimiser_may_not_see_is_a_problem_and_the_claim_stan
 
 def looked(look: Callable[[], Any], is_there: Callable[[Any], bool]) -> Any:
     """What is seen when it is there: the list of transactions is a copy as long as somebody read it a moment ago."""
-    end = time.monotonic() + PATIENCE
-    while not is_there(found := look()):
-        assert time.monotonic() < end, found
-        time.sleep(random.uniform(1, DRAWN) * LOOK_AGAIN["mysql"])
-    return found
+    for _ in looks():
+        if is_there(found := look()):
+            return found
+    raise AssertionError(found)
 
 
 def test_a_transaction_that_is_open_for_long_and_what_it_keeps_are_warnings(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -45,11 +45,7 @@ class Result:
 
     @property
     def bad(self) -> bool:
-        return bool(self.failed or self.problem not in {"", _NO_TEST})
-
-    @property
-    def ran(self) -> bool:
-        return self.tested and self.problem != _NO_TEST
+        return bool(self.failed or self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +97,19 @@ def run_suite(
     for database in databases:
         passes = selection.passes(first=not any(result.tested for result in results))
         results.append(_run(database, passes, pytest_arguments, mysql_may_miss=not require_mysql))
+    if any(word.startswith(("tests/", "-k")) for word in pytest_arguments):
+        results = without_empty(results)
     _summarise(results)
     _keep_totals(results)
-    return int(failures(results) > 0)
+    return int(any(result.bad for result in results) or not any(result.tested for result in results))
+
+
+def without_empty(results: Sequence[Result]) -> list[Result]:
+    """Whoever names tests may have named some that are asked once: the other databases then have none."""
+    first = next((each for each in results if each.tested), None)
+    if first is None or first.problem:
+        return [*results]
+    return [replace(each, problem="") if each.problem == _NO_TEST else each for each in results]
 
 
 def _run(database: str, passes: Sequence[Pass], pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
@@ -128,7 +134,7 @@ def _run_pass(which: Pass, database: str, version: str, url: str, pytest_argumen
 
 def _together(passes: Sequence[Result]) -> Result:
     """A selection of the caller's may leave one of the passes without a test."""
-    ran = [each for each in passes if each.ran] or passes[:1]
+    ran = [each for each in passes if each.problem != _NO_TEST] or passes[:1]
     return Result(
         ran[0].database,
         ran[0].version,
@@ -203,12 +209,12 @@ def _summarise(results: Sequence[Result]) -> None:
         print("!!  MySQL was NOT tested (why: see above). What is green here says nothing of it.")
         print("!" * 78)
     passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
-    print(f"\n{passed} passed, {failures(results)} failed, {skipped} skipped", flush=True)
+    print(f"\n{passed} passed, {_failures(results)} failed, {skipped} skipped", flush=True)
 
 
-def failures(results: Sequence[Result]) -> int:
-    """A database that could not be tested to the end counts as one, and so do all of them where no test ran."""
-    return sum(result.failed or int(result.bad) for result in results) or int(not any(result.ran for result in results))
+def _failures(results: Sequence[Result]) -> int:
+    """A database that could not be tested to the end counts as one."""
+    return sum(result.failed or int(bool(result.problem)) for result in results)
 
 
 def _keep_totals(results: Sequence[Result]) -> None:
@@ -216,4 +222,4 @@ def _keep_totals(results: Sequence[Result]) -> None:
     if path := os.environ.get("DBQUEUE_TEST_TOTALS"):
         passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
         with Path(path).open("a") as totals:
-            totals.write(f"{passed} {failures(results)} {skipped}\n")
+            totals.write(f"{passed} {_failures(results)} {skipped}\n")
