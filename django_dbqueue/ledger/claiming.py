@@ -18,10 +18,10 @@ from typing import Any, Final
 from django_dbqueue.databases import Event
 from django_dbqueue.databases.recording import DIED
 from django_dbqueue.databases.streaming import ACKED, OPEN
-from django_dbqueue.exceptions import InvalidPipeline, StreamLost
+from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.ledger.asking import Asking, new_number
 from django_dbqueue.ledger.ids import from_text, ranges_of, run_over, to_text
-from django_dbqueue.ledger.owning import StreamSpec, own
+from django_dbqueue.ledger.owning import StreamSpec, own, require_known
 from django_dbqueue.statuses import NEW
 
 CHUNK: Final = 5_000
@@ -149,12 +149,7 @@ class Claimer:
     def _check(self, connection: Asking, upto: int) -> int:
         with connection.transaction():
             last = own(connection, self.spec.name, self.run)
-        if upto > last:
-            raise InvalidPipeline(
-                f"The checkpoint is at claim {upto}, and the ledger of the stream {self.spec.name!r} ends at {last}: "
-                "they are not of the same database, or one was restored from an older copy. Start with a new "
-                "checkpoint; what its stream then holds is delivered again."
-            )
+        require_known(self.spec.name, upto, last)
         return last
 
     def _ack_one(self, connection: Asking, number: int) -> None:

@@ -17,7 +17,7 @@ from django_dbqueue.databases.streaming import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.ledger.asking import Asking, move_parked
 from django_dbqueue.ledger.ids import Ranges, cut, from_text, size_of, to_text
-from django_dbqueue.ledger.owning import own
+from django_dbqueue.ledger.owning import own, require_known
 
 SPLIT_AFTER: Final = 2
 """Failed attempts after which a claim of several messages is cut."""
@@ -52,14 +52,22 @@ class _Standing:
 
 
 def planned(connection: Asking, stream: str, run: int, *, above: int, upto: int) -> list[tuple[int, Ranges]]:
-    """Return the claims of an interval of offsets with their ids; the run is checked, and nothing is changed."""
+    """Return the claims of an interval of offsets with their ids; the run is checked, and nothing is changed.
+
+    An interval without claims is an empty batch. Spark plans one where a new checkpoint begins: nothing was claimed
+    yet. It plans it again after a kill, and by then the stream may begin behind it.
+    """
     with connection.transaction():
-        own(connection, stream, run)
+        last = own(connection, stream, run)
+        if upto <= above and upto <= last:
+            return []
         rows = connection.fetch(connection.dialect.claims_between(stream, above, upto))
+    require_known(stream, upto, last)
     if not any(row[0] == upto for row in rows):
         raise InvalidPipeline(
-            f"The checkpoint asks for claim {upto}, which the ledger of the stream {stream!r} doesn't have: they are "
-            "not of the same database, or the stream was forgotten. Start with a new checkpoint."
+            f"The checkpoint asks again for claim {upto}, which the stream {stream!r} ended long ago; its ledger is at "
+            f"claim {last} now, and no longer knows that one. The checkpoint is an older copy, or another one has gone "
+            "on under this name. Start with a new checkpoint, which begins with what isn't acked."
         )
     return [(int(number), from_text(ids)) for number, _token, state, ids in rows if state in {OPEN, ACKED}]
 

@@ -119,6 +119,16 @@ def own(connection: Asking, name: str, run: int) -> int:
     return int(rows[0][1])
 
 
+def require_known(name: str, upto: int, last: int) -> None:
+    """Raise InvalidPipeline where a checkpoint is at a claim that the stream hasn't made."""
+    if upto > last:
+        raise InvalidPipeline(
+            f"The checkpoint is at claim {upto}, and the ledger of the stream {name!r} ends at {last}: they are not of "
+            "the same database, the stream was forgotten, or one was restored from an older copy. Start with a new "
+            "checkpoint; what its stream then holds is delivered again."
+        )
+
+
 def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
     """Say that the run lives, and extend the leases of its claims; StreamLost for an old run."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.ledger import claiming
+from django_dbqueue.ledger.delivering import planned
 from django_dbqueue.ledger.owning import StreamSpec
 from django_dbqueue.lifecycle.guardian import Guardian
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
@@ -184,7 +185,7 @@ def test_a_checkpoint_of_another_database_is_refused(query: Callable[..., Query]
     one.claim()
     with pytest.raises(InvalidPipeline, match=r"checkpoint is at claim 9, and the ledger .* ends at 1"):
         one.commit(9)
-    with pytest.raises(InvalidPipeline, match="asks for claim 7"):
+    with pytest.raises(InvalidPipeline, match=r"checkpoint is at claim 7, and the ledger .* ends at 1"):
         one.plan(7)
     assert letters() == ["run"]
 
@@ -244,3 +245,17 @@ def test_the_ledger_keeps_a_bounded_number_of_ended_claims(
         assert one.next(1) == number
         one.commit(number)
     assert list(states()) == [4, 5, 6]
+    with pytest.raises(InvalidPipeline, match="asks again for claim 2, which the stream 's' ended long ago"):
+        one.plan(2)
+
+
+@pytest.mark.parametrize("claims", [0, 1, 3])
+def test_a_batch_without_claims_is_empty_whatever_was_claimed_since(query: Callable[..., Query], claims: int) -> None:
+    """Spark plans a new checkpoint's first batch as (0, 0) where nothing is due, and again after a kill."""
+    MessageFactory.create_batch(3)
+    one = query()
+    for _ in range(claims):
+        one.claim(1)
+    for above in range(claims + 1):
+        assert planned(one.connection, STREAM, one.run, above=above, upto=0) == []
+    assert states() == dict.fromkeys(range(1, claims + 1), "open")
