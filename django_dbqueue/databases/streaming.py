@@ -38,6 +38,8 @@ class Streaming(Words):
     queue_table = "django_dbqueue_queue"
     database = "''"
     """SQL for the name of the database, where named locks are shared by all databases of a server."""
+    _deliverable = f"(status = '{RUNNING}' OR (status = '{DONE}' AND error IS NULL))"
+    """What a claim holds, or has acked."""
 
     # -- streams ------------------------------------------------------------------------------------------
 
@@ -282,6 +284,14 @@ class Streaming(Words):
         """Read what a claim holds of these rows, or has acked of them, in the order of their ids."""
         return Statement(
             f"SELECT {columns} FROM {self.message}{self.use_primary_key} WHERE {among.sql} AND claim_token = %s "
-            f"AND (status = '{RUNNING}' OR (status = '{DONE}' AND error IS NULL)) ORDER BY id",
+            f"AND {self._deliverable} ORDER BY id",
+            (*among.params, token),
+        )
+
+    def count_delivered(self, among: Among, token: int) -> Statement:
+        """Count what ``delivered`` reads."""
+        return Statement(
+            f"SELECT COUNT(*) FROM {self.message}{self.use_primary_key} WHERE {among.sql} AND claim_token = %s "
+            f"AND {self._deliverable}",
             (*among.params, token),
         )

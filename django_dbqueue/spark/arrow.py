@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.schemas import WIDE
@@ -27,6 +28,8 @@ BATCH_BYTES: Final = 8 << 20
 """A batch ends when its long texts take as much, whatever its rows."""
 HELD_BYTES: Final = 64 << 20
 """What a page may take in memory before its first batches are handed on while it is still being read."""
+_HEADER: Final = b"-\n"
+"""A line to skip: pyarrow takes U+FEFF at the beginning of a text for a mark, and a value may begin with it."""
 
 
 class Pages:
@@ -116,17 +119,23 @@ class Pages:
     def _parsed(self, lines: Sequence[Any]) -> pa.RecordBatch:
         from pyarrow import csv
 
-        text = b"".join(lines)
+        text = _HEADER + b"".join(lines)
         table = csv.read_csv(
             pa.BufferReader(text),
             # A block that holds all, so that no row goes over an edge
-            csv.ReadOptions(column_names=self.schema.names, block_size=len(text) + 1, use_threads=False),
-            csv.ParseOptions(newlines_in_values=True),
+            csv.ReadOptions(column_names=self.schema.names, skip_rows=1, block_size=len(text) + 1, use_threads=False),
+            # An empty line is a row: the NULL of a single column
+            csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
             # NULL stands there as nothing, and an empty text as ""
             csv.ConvertOptions(
                 column_types=self.schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
             ),
         )
+        if table.num_rows != len(lines):
+            raise DBQueueError(
+                f"PostgreSQL sent {len(lines):,} rows, and pyarrow {pa.__version__} made {table.num_rows:,} of them. "
+                "Nothing of them was handed on. This is a defect: report it with the columns that you read."
+            )
         [batch] = table.combine_chunks().to_batches()
         return batch
 

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from django_dbqueue.envelope import QUEUE_NAME, check_queue
-from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
 from django_dbqueue.ledger.delivering import deliver
 from django_dbqueue.ledger.ids import Ranges, common, cut, size_of, steps
 from django_dbqueue.ledger.owning import HOLD, ON_EXPIRED, StreamSpec
@@ -28,6 +28,8 @@ from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from django_dbqueue.databases.streaming import Among
+    from django_dbqueue.spark.arrow import Pages
     from django_dbqueue.spark.running import Runner
 
 OPTIONS: Final = ("queue", "stream", "maxRowsPerBatch", "lease", "on_expired", "max_reads", "numPartitions")
@@ -146,8 +148,23 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = [field.name.lower() for field in self.schema.fields]
         with Pages(credentials, arrow_schema(self.schema), fetch_rows=FETCH_ROWS) as pages:
             columns = pages.dialect.columns(names)
-            for among, _size in steps(pages.dialect, mine):
-                yield from pages.read(pages.dialect.delivered(columns, among, delivery.token))
+            for among, size in steps(pages.dialect, mine):
+                rows = 0
+                for batch in pages.read(pages.dialect.delivered(columns, among, delivery.token)):
+                    rows += batch.num_rows
+                    yield batch
+                if rows != size:
+                    self._refuse_gap(pages, partition.number, among, delivery.token, rows)
+
+    def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
+        """Fail the batch, which acks nothing, where the claim still holds more than was read: no operator moved it."""
+        held = int(pages.connection.fetch(pages.dialect.count_delivered(among, token))[0][0])
+        if held > rows:
+            raise DBQueueError(
+                f"Claim {number} of the stream {self.spec.name!r} was not read in full: of {held:,} messages {rows:,} "
+                "arrived. The batch fails, nothing of it is acked, and it comes again when the query is started "
+                "again. This is a defect: report it with the schema that you read."
+            )
 
 
 def _spec_of(said: Options) -> StreamSpec:
