@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
 from django_dbqueue import conf, schedules
-from django_dbqueue.envelope import check_queue, check_seconds, check_whole
+from django_dbqueue.envelope import check_lease, check_queue, check_seconds, check_whole
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -96,9 +96,11 @@ def consumer(
         ("backoff_max", backoff_max),
     ):
         if value is not None:
-            if not check_seconds(name, value) and name in {"lease", "timeout"}:
-                raise InvalidMessage(f"{name} of the consumer of {queue!r} must be more than 0 seconds.")
             said[name] = check_seconds(name, value)
+            if name == "lease":
+                check_lease(value, name=f"lease of the consumer of {queue!r}")
+            elif name == "timeout" and not said[name]:
+                raise InvalidMessage(f"timeout of the consumer of {queue!r} must be more than 0 seconds.")
     if max_reads is not None:
         said["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
 

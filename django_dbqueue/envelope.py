@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,8 @@ INSERT_SIZE: Final = 2_000_000
 """Bytes of text in an INSERT of many rows. SQL's escapes may double them, and then they still fit a packet of 4 MiB."""
 MAX_SECONDS: Final = 100 * 366 * 86_400.0
 """The longest delay or lease: a century, so that sums stay inside every server's calendar."""
+LEAST_LEASE: Final = 0.001
+"""Seconds; a shorter one is over, by the coarsest of the servers' clocks, when the claim is made."""
 MAX_READS_LIMIT: Final = 2_000_000_000
 LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
@@ -80,7 +83,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
         None if envelope.headers is None else check_headers(envelope.headers),
         check_priority(priority if said is None else said),
         None if reads is None else check_max_reads(reads),
-        None if envelope.lease is None else check_seconds("lease", envelope.lease),
+        None if envelope.lease is None else check_lease(envelope.lease),
         0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
         None if envelope.at is None else check_moment(envelope.at),
     )
@@ -146,7 +149,7 @@ def key_hash(queue: str, key: str) -> str:
 def check_whole(name: str, value: object, *, low: int, high: int) -> int:
     """Return a whole number within its bounds, or refuse it by InvalidMessage."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
+        raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
     return int(value)
 
 
@@ -171,10 +174,32 @@ def check_seconds(name: str, value: object) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     is_odd = isinstance(seconds, bool) or (isinstance(seconds, float) and not math.isfinite(seconds))
     if is_odd or not isinstance(seconds, int | float):
-        raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {value!r}.")
+        raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {_shown(value)}.")
     if not 0 <= seconds <= MAX_SECONDS:
-        raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {seconds!r}.")
+        raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {_shown(seconds)}.")
     return float(seconds)
+
+
+def check_lease(value: object, *, name: str = "lease") -> float:
+    """Return the length of a lease in seconds, or refuse it by InvalidMessage.
+
+    A lease of nothing is over before the handler begins: the message would come again and again until it is dead.
+    """
+    seconds = check_seconds(name, value)
+    if seconds < LEAST_LEASE:
+        raise InvalidMessage(
+            f"{name} must be a number of seconds above 0 ({LEAST_LEASE:g} at least), not {_shown(value)}: it would be "
+            "over before the handler begins. None is what the settings say."
+        )
+    return seconds
+
+
+def _shown(value: object) -> str:
+    """Return what stands for a value in an error; Python refuses to write out a number of thousands of digits."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} of more digits than can be shown"
 
 
 def check_moment(at: object) -> datetime:

@@ -54,6 +54,12 @@ def test_a_handler_without_a_name_is_called_by_what_it_says_of_itself() -> None:
         consumer("q")(partial(handle_asynchronously))
 
 
+@pytest.mark.parametrize("wrong", [0, 0.0, 1e-9, -1, True, float("nan"), float("inf"), "60", 10**400])
+def test_a_lease_lasts_longer_than_nothing(wrong: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"lease.* must be"):
+        consumer("q", lease=wrong)
+
+
 def test_a_consumer_is_transactional_only_if_it_says_so() -> None:
     consumer("plain")(handle)
     consumer("careful", transactional=True)(handle)

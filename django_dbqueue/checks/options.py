@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core import checks
 
 from django_dbqueue import conf, redaction, schedules
-from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS, QUEUE_NAME, check_queue
+from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS, QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
 Rule = Callable[[Any], str | None]
@@ -36,7 +36,7 @@ def _seconds(*, above_zero: bool = False, or_none: bool = False) -> Rule:
         if value is None and or_none:
             return None
         good = isinstance(value, int | float) and not isinstance(value, bool)
-        if good and 0 <= value <= MAX_SECONDS and (value or not above_zero):
+        if good and (LEAST_LEASE if above_zero else 0) <= value <= MAX_SECONDS:
             return None
         wanted = "a number of seconds" + (" above 0" if above_zero else ", 0 or more")
         return wanted + (", or None" if or_none else "")

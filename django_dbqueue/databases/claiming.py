@@ -9,6 +9,7 @@ from typing import Any
 from django_dbqueue.databases.words import (
     MESSAGE_COLUMNS,
     MOMENTS,
+    SAID_LEASE,
     Change,
     InOrder,
     Statement,
@@ -78,14 +79,18 @@ class Claiming(Words):
         lease: float,
         max_reads: int,
         now: Any,
+        own_lease: str = SAID_LEASE,
     ) -> Change:
-        """n → run. ``now`` is the moment that the locking SELECT gave, or None for the statement's own."""
+        """n → run. ``now`` is the moment that the locking SELECT gave, or None for the statement's own.
+
+        ``own_lease`` is the SQL of the message's own lease, NULL for none.
+        """
         moment, at = (self.now, ()) if now is None else ("%s", (now,))
         owner, owner_params = (self.session_id, ()) if self.session_id else ("%s", (session,))
         return Change(
             f"status = '{RUNNING}', conn_id = {owner}, worker_id = %s, claim_token = %s, read_count = read_count + 1, "
-            f"claimed_at = {moment}, available_at = {self.plus(moment, 'COALESCE(lease_seconds, %s)')}, "
-            "lease_seconds = COALESCE(lease_seconds, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
+            f"claimed_at = {moment}, available_at = {self.plus(moment, f'COALESCE({own_lease}, %s)')}, "
+            f"lease_seconds = COALESCE({own_lease}, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
             (*owner_params, worker_id, token, *at, *at, lease, lease, max_reads),
         )
 

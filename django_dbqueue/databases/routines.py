@@ -17,7 +17,7 @@ from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.inlining import COMMENT, inline, literal, raw, render
 from django_dbqueue.databases.recording import COLUMNS
 from django_dbqueue.databases.words import DEAD, Change, Claim, Statement
-from django_dbqueue.envelope import MAX_READS_LIMIT, MAX_SECONDS
+from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 MARK: Final = "django_dbqueue"
@@ -51,6 +51,8 @@ _HEAD = re.compile(
     re.DOTALL,
 )
 _ARGUMENT_TYPE = re.compile(r"\b_\w+ ([a-z ]+)")
+_OWN_LEASE = "lease_seconds"
+"""As it stands: who put a message by SQL with 0 wants the next ``get`` to find it again."""
 _RESCUED_AT_ONCE = 100
 _HIGHEST_PRIORITY = 32_767
 _MAX_CLAIM = 1_000
@@ -139,6 +141,7 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "max_claim": str(_MAX_CLAIM),
         "max_bytes": str(words.max_bytes),
         "max_depth": str(MAX_DEPTH),
+        "least_lease": f"{LEAST_LEASE:g}",
         "max_seconds": f"{MAX_SECONDS:.0f}",
         "max_reads_limit": str(MAX_READS_LIMIT),
         "notify": f"PERFORM {wake};" if words.notify else "",
@@ -206,6 +209,7 @@ def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
         worker_id=None,
         session=None,
         lease=raw("_lease"),
+        own_lease=_OWN_LEASE,
         max_reads=raw(_by_queue(words.max_reads)),
         now=None,
     )
@@ -236,7 +240,13 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
     """The same where UPDATE returns no rows: candidates are read, tried, and moved each by its primary key."""
     queue, priority, token, row = raw("_queue_name"), raw("_priority"), raw("_token"), raw("_id")
     take = dialect.take(
-        token=token, worker_id=None, session=None, lease=raw("_lease"), max_reads=raw("_reads_allowed"), now=None
+        token=token,
+        worker_id=None,
+        session=None,
+        lease=raw("_lease"),
+        own_lease=_OWN_LEASE,
+        max_reads=raw("_reads_allowed"),
+        now=None,
     )
     due = f"status = '{NEW}' AND available_at <= {dialect.now}"
     over = f"status = '{RUNNING}' AND available_at <= {dialect.now}"

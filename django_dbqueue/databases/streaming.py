@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from django_dbqueue.databases.words import Change, InOrder, Statement, Words
+from django_dbqueue.databases.words import SAID_LEASE, Change, InOrder, Statement, Words
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 PARKED: Final = "9999-12-31 00:00:00.000000"
@@ -231,7 +231,7 @@ class Streaming(Words):
         return Change(
             f"status = '{RUNNING}', conn_id = {owner}, worker_id = NULL, claim_token = %s, "
             f"read_count = read_count + 1, claimed_at = {self.now}, available_at = '{PARKED}', "
-            "lease_seconds = COALESCE(lease_seconds, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
+            f"lease_seconds = COALESCE({SAID_LEASE}, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
             (*owner_params, token, lease, max_reads),
         )
 

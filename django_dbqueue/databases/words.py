@@ -76,6 +76,8 @@ SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
 CLAIM_INDEX: Final = "dbqueue_claim"
 LIVE_KEY: Final = "dbqueue_live_key"
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
+SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
+"""A lease of nothing, which only SQL can write, says none: the message would be over its lease before it has begun."""
 
 
 @cache

@@ -152,7 +152,7 @@ def _claimed(
         claimed.read_count = row[reads] + charged
         claimed.max_reads = how["max_reads"] if row[limit] is None else row[limit]
         claimed.crashes = row[crashes]
-        claimed.lease_seconds = how["lease"] if row[lease] is None else row[lease]
+        claimed.lease_seconds = row[lease] or how["lease"]
         taken.append(claimed)
     return taken
 

@@ -17,7 +17,8 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.checks.options import check_settings
-from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.envelope import check_lease
+from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 
@@ -34,6 +35,15 @@ def seconds(text: str) -> float:
     if not 0 <= number <= 366 * 86_400:
         raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to a year")
     return number
+
+
+def lease(text: str) -> float:
+    """Read how many seconds a claim lasts."""
+    number = seconds(text)
+    try:
+        return check_lease(number)
+    except InvalidMessage as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:

@@ -172,7 +172,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             key=message.key,
             priority=message.priority,
             max_reads=message.max_reads,
-            lease=message.lease_seconds,
+            lease=message.lease_seconds or None,
             headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
             on_conflict="error",
             using=self._write_alias,

@@ -15,7 +15,7 @@ from django.apps import apps
 from django.db import connections
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import Envelope, check_queue, check_seconds, check_whole, hash_of_key
+from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
 from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, requeue, rescue, settle, streams
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
@@ -112,7 +112,7 @@ class Verbs:
         refuse_inside_atomic(alias, "claim()")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         options = conf.queue_options(check_queue(queue))
-        seconds = options.lease if lease is None else check_seconds("lease", lease)
+        seconds = options.lease if lease is None else check_lease(lease)
         if apps.get_model("django_dbqueue", "Queue").objects.using(alias).filter(pk=queue, is_paused=True).exists():
             return []
         messages = Claimer(self.model, alias, queue).claim(limit, lease=seconds, max_reads=options.max_reads)

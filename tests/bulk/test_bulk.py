@@ -15,7 +15,7 @@ from django_dbqueue.lifecycle import bulk
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
 from tests.bulk.orders import OPERATIONS, counts, go_on, next_step, operator, order, select, stop
 from tests.concurrency.steps import aside
-from tests.factories import QUEUE, claim_one, dead, done, held, stuck, waiting
+from tests.factories import QUEUE, claim_one, dead, done, held, let_end, stuck, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,10 +69,12 @@ def _make(state: str, queue: str, priority: int) -> Message:
     if state == "ready":
         return waiting(**options)
     Message.objects.enqueue("x", **{**options, "priority": 100})
-    message = claim_one(queue, lease=0 if state == "stuck" else 60)
+    message = claim_one(queue)
     Message.objects.filter(pk=message.pk).update(priority=priority)
     assert state in makers
-    if state == "dead":
+    if state == "stuck":
+        let_end(message)
+    elif state == "dead":
         message.reject("broken")
     elif state == "done":
         message.ack()

@@ -104,6 +104,7 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> Non
         ([QUEUE, "1", "--priority", "101"], "'101' is not a whole number from -100 to 100"),
         ([QUEUE, "1", "--priority", "high"], "'high' is not a whole number"),
         ([QUEUE, "1", "--max-reads", "-1"], "max-reads"),
+        ([QUEUE, "1", "--lease", "0"], "a number of seconds above 0"),
         ([QUEUE, "1", "--key", ""], "The key has 0 characters"),
         ([QUEUE, "1", "--key", "k" * 201], "The key has 201 characters"),
         ([QUEUE, "1", "--header", "name"], "write NAME=VALUE"),

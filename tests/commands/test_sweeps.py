@@ -127,9 +127,9 @@ def test_messages_that_come_meanwhile_are_not_touched(monkeypatch: pytest.Monkey
 
 
 def test_what_left_the_state_between_the_look_and_the_lock_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    lively, late = held_many(2, lease=0)
+    lively, late = held_many(2)
     for message in (lively, late):
-        let_pass(message, 1)
+        let_pass(message, 61)
     find = bulk.find
 
     def before_an_extension(*arguments: Any) -> bulk.Found:

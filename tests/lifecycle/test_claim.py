@@ -16,7 +16,20 @@ from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
-from tests.factories import QUEUE, claim_one, claimed, dead, done, held, held_many, let_pass, row, rows, waiting
+from tests.factories import (
+    QUEUE,
+    claim_one,
+    claimed,
+    dead,
+    done,
+    held,
+    held_many,
+    let_pass,
+    row,
+    rows,
+    waiting,
+    written_by_sql,
+)
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)
@@ -207,6 +220,8 @@ BAD_CLAIMS: list[tuple[dict[str, Any], str]] = [
     ({"limit": True}, "limit must be"),
     ({"limit": None}, "limit must be"),
     ({"lease": -1}, "lease must be from 0"),
+    ({"lease": 0}, "lease must be a number of seconds above 0"),
+    ({"lease": timedelta(0)}, "lease must be a number of seconds above 0"),
     ({"lease": float("nan")}, "lease must be a number of seconds"),
     ({"lease": "60"}, "lease must be a number of seconds"),
     ({"queue": "no good"}, "is no queue name"),
@@ -227,6 +242,21 @@ def test_a_lease_may_be_a_timedelta() -> None:
     waiting()
     [message] = Message.objects.claim(1, queue=QUEUE, lease=timedelta(minutes=3))
     assert row(message)["lease_seconds"] == 180
+
+
+def test_a_lease_of_nothing_that_sql_wrote_is_none_and_the_claims_own_holds() -> None:
+    for number in range(2):
+        written_by_sql(f'"{number}"', lease_seconds=0)
+    [message] = Message.objects.claim(1, queue=QUEUE, lease=600)
+    [taken] = Claimer(Message, "default", QUEUE).take(1, lease=600, max_reads=5)
+    assert (message.lease_seconds, taken.lease_seconds, taken.message.lease_seconds) == (600, 600, 600)
+    assert Message.objects.running(QUEUE).filter(lease_seconds=600).count() == 2
+
+
+def test_what_had_a_lease_of_nothing_can_be_sent_again() -> None:
+    old = written_by_sql('"x"', lease_seconds=0)
+    assert Message.objects.filter(pk=old.pk).send_again() == 1
+    assert Message.objects.exclude(pk=old.pk).get().lease_seconds is None
 
 
 # What a worker's claim gives

@@ -13,6 +13,7 @@ from django.test import override_settings
 
 from django_dbqueue import InvalidMessage
 from django_dbqueue.databases.inserting import DEFAULTS
+from django_dbqueue.envelope import LEAST_LEASE
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, MessageFactory, claim_one, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
@@ -252,7 +253,19 @@ REFUSED = [
     ({"delay": 10**400}, "delay must be from 0"),
     ({"delay": True}, "delay must be a number of seconds"),
     ({"delay": "5"}, "delay must be a number of seconds"),
+    ({"delay": 10**5000}, "delay must be from 0 .*, not a int of more digits than can be shown"),
     ({"lease": -0.001}, "lease must be from 0"),
+    ({"lease": 0}, r"lease must be a number of seconds above 0 \(0.001 at least\), not 0: it would be over before"),
+    ({"lease": 0.0}, "lease must be a number of seconds above 0"),
+    ({"lease": -0.0}, "lease must be a number of seconds above 0"),
+    ({"lease": timedelta(0)}, "lease must be a number of seconds above 0"),
+    ({"lease": 1e-9}, "lease must be a number of seconds above 0"),
+    ({"lease": float("nan")}, "lease must be a number of seconds or a timedelta"),
+    ({"lease": float("-inf")}, "lease must be a number of seconds or a timedelta"),
+    ({"lease": False}, "lease must be a number of seconds or a timedelta"),
+    ({"lease": timedelta.max}, "lease must be from 0"),
+    ({"lease": timedelta.min}, "lease must be from 0"),
+    ({"lease": 10**5000}, "lease must be from 0"),
     ({"lease": "long"}, "lease must be a number of seconds"),
     ({"at": datetime(2030, 1, 1)}, "at must be an aware datetime"),  # noqa: DTZ001
     ({"at": "2030-01-01"}, "at must be an aware datetime"),
@@ -262,6 +275,7 @@ REFUSED = [
     ({"priority": 101}, "priority must be a whole number from -100 to 100, not 101"),
     ({"priority": -101}, "priority must be a whole number"),
     ({"priority": 1.5}, "priority must be a whole number"),
+    ({"priority": 10**5000}, "priority must be a whole number"),
     ({"priority": True}, "priority must be a whole number"),
     ({"max_reads": -1}, "max_reads must be a whole number from 0"),
     ({"max_reads": 2**31}, "max_reads must be a whole number"),
@@ -282,8 +296,8 @@ def test_what_cannot_be_stored_is_refused_by_name_and_nothing_is_written(options
 
 
 def test_the_limits_themselves_are_allowed() -> None:
-    message = waiting(key="k" * 200, priority=-100, max_reads=2_000_000_000, lease=0)
-    assert (message.priority, message.max_reads, message.lease_seconds) == (-100, 2_000_000_000, 0)
+    message = waiting(key="k" * 200, priority=-100, max_reads=2_000_000_000, lease=LEAST_LEASE)
+    assert (message.priority, message.max_reads, message.lease_seconds) == (-100, 2_000_000_000, 0.001)
     assert len(row(message)["key"]) == 200
 
 

@@ -11,6 +11,7 @@ from django.db import connection
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message
+from tests.factories import let_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,6 +182,6 @@ def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> Non
 
 def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was(clock: Clock) -> None:
     Message.objects.enqueue_many(["first", "second"])
-    Message.objects.claim(1, lease=0)
+    let_end(*Message.objects.claim(1))
     clock.step = 0.5
     assert [message.payload for message in Message.objects.claim(2)] == ["second", "first"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from django_dbqueue.envelope import LEAST_LEASE
 from django_dbqueue.models import Message
-from tests.factories import QUEUE, claim_one, claimed, dead, done, held, let_pass, row, rows, stuck, waiting
+from tests.factories import QUEUE, claim_one, claimed, dead, done, held, let_end, let_pass, row, rows, stuck, waiting
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +54,7 @@ def test_a_rescue_is_of_one_queue_or_of_all() -> None:
 def test_a_rescue_takes_more_than_one_batch_and_every_priority() -> None:
     Message.objects.enqueue_many(range(1100), queue=QUEUE)
     waiting(priority=5)
-    assert len(Message.objects.claim(1101, queue=QUEUE, lease=0)) == 1101
+    let_end(*Message.objects.claim(1101, queue=QUEUE))
     assert Message.objects.rescue() == 1101
 
 
@@ -85,19 +86,19 @@ def test_a_holder_that_settles_sets_the_crashes_to_zero() -> None:
     assert row(message)["crashes"] == 1  # a suspect stays one
 
 
-# A lease of nothing
+# A lease of next to nothing
 
 
-def test_a_lease_of_zero_is_over_at_once_and_its_holder_may_still_be_first() -> None:
-    message = held(lease=0)
+def test_a_lease_that_was_just_over_is_still_its_holders_who_may_be_first() -> None:
+    message = stuck()
     assert Message.objects.stuck(QUEUE).get() == message
     message.ack()
     assert row(message)["status"] == "y"
 
 
-def test_a_claim_with_a_lease_of_zero_does_not_take_its_own_messages_twice() -> None:
+def test_a_claim_with_the_shortest_lease_does_not_take_its_own_messages_twice() -> None:
     Message.objects.enqueue_many(range(3), queue=QUEUE)
-    messages = Message.objects.claim(10, queue=QUEUE, lease=0)
+    messages = Message.objects.claim(10, queue=QUEUE, lease=LEAST_LEASE)
     assert [(message.payload, message.read_count) for message in messages] == [(0, 1), (1, 1), (2, 1)]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.db import connection
 
+from django_dbqueue.envelope import LEAST_LEASE
 from django_dbqueue.models import Message, Queue
 from tests.factories import QUEUE
-from tests.routines.ways import DEAD, LEASE, MAX_READS, NEW, TAKEN, ThroughRoutines, Way, state, taken
+from tests.routines.ways import DEAD, LEASE, MAX_READS, NEW, TAKEN, ThroughRoutines, Way, state, taken, taken_too_long
 
 
 def test_put_leaves_a_row_that_is_due_now(way: Way) -> None:
@@ -101,34 +102,32 @@ def test_a_paused_queue_gives_nothing(way: Way) -> None:
 
 
 def test_who_claims_after_the_leases_end_gets_the_message_charged_and_as_a_crash(way: Way) -> None:
-    first = taken(way, lease=0)
-    [second] = way.claim(1, 0)
+    first = taken_too_long(way)
+    [second] = way.claim(1, LEASE)
     assert (second.id, second.read_count) == (first.id, 2)
     assert second.token != first.token
     row = state(first.id)
-    assert row == TAKEN | {
-        "available_at": "now", "read_count": 2, "lease_seconds": 0, "crashes": 1, "error": row["error"],
-    }  # fmt: skip
+    assert row == TAKEN | {"read_count": 2, "crashes": 1, "error": row["error"]}
     assert row["error"].startswith("LeaseOver: ")
 
 
 def test_a_lease_that_ends_with_all_reads_spent_is_the_death_of_the_message(way: Way) -> None:
-    held = taken(way, max_reads=1, lease=0)
+    held = taken_too_long(way, max_reads=1)
     assert way.claim(1, LEASE) == []
     row = state(held.id)
-    assert row == DEAD | {"max_reads": 1, "lease_seconds": 0, "crashes": 1, "error": row["error"]}
+    assert row == DEAD | {"max_reads": 1, "crashes": 1, "error": row["error"]}
     assert row["error"].startswith("LeaseOver: ")
 
 
-def test_a_claim_with_a_lease_of_nothing_gives_each_message_once(way: Way) -> None:
+def test_a_claim_with_the_shortest_lease_gives_each_message_once(way: Way) -> None:
     ids = [way.put("hello", None, None) for _ in range(3)]
-    assert [held.id for held in way.claim(10, 0)] == ids
+    assert [held.id for held in way.claim(10, LEAST_LEASE)] == ids
 
 
 def test_a_claim_that_comes_back_short_rescues_more_than_it_needs_bounds_for(way: Way) -> None:
     ids = [way.put("hello", 1, None) for _ in range(150)]
     last = way.put("last", 2, None)
-    assert len(way.claim(151, 0)) == 151
+    assert all(way.extend(held, 0) for held in way.claim(151, LEASE))
     assert [held.id for held in way.claim(1, LEASE)] == [last]
     assert Message.objects.dead(QUEUE).count() == len(ids)
 

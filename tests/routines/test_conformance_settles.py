@@ -7,7 +7,7 @@ import pytest
 from django_dbqueue.models import Message
 from tests import factories
 from tests.factories import QUEUE
-from tests.routines.ways import BACK, DEAD, DONE, LEASE, TAKEN, Way, state, taken
+from tests.routines.ways import BACK, DEAD, DONE, LEASE, TAKEN, Way, state, taken, taken_too_long
 
 
 def test_ack_finishes_the_message(way: Way) -> None:
@@ -77,7 +77,7 @@ def test_extend_moves_the_deadline_and_nothing_else(way: Way) -> None:
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "extend"])
 def test_who_does_not_hold_the_claim_is_told_so_and_changes_nothing(way: Way, verb: str) -> None:
-    first = taken(way, lease=0)
+    first = taken_too_long(way)
     [second] = way.claim(1, LEASE)
     assert second.id == first.id
     before = factories.rows()

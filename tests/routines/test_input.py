@@ -118,12 +118,21 @@ def test_the_verbs_that_take_messages_refuse_the_same_names(client: Client, case
         client.call("claim_messages", name, 1, 60)
 
 
-@pytest.mark.parametrize(("how_many", "lease"), [(None, 60), (0, 60), (-1, 60), (1001, 60), (1, -1), (1, 1e12)])
+@pytest.mark.parametrize(("how_many", "lease"), [(None, 60), (0, 60), (-1, 60), (1001, 60), (1, -1), (1, 0), (1, 1e12)])
 def test_a_claim_of_a_senseless_number_is_refused(client: Client, how_many: int | None, lease: float) -> None:
     client.put(QUEUE, "hello")
     with pytest.raises(client.Error, match="how_many must be" if lease == 60 else "lease must be"):
         client.call("claim_messages", QUEUE, how_many, lease)
     assert Message.objects.ready(QUEUE).count() == 1
+
+
+def test_a_time_of_nothing_holds_for_readers_by_sql_and_a_worker_takes_its_own_lease(client: Client) -> None:
+    message_id = client.put(QUEUE, "hello", 0, 0)
+    assert [client.get(QUEUE)[0]["id"] for _ in range(2)] == [message_id] * 2
+    assert Message.objects.rescue(QUEUE) == 1
+    [message] = Message.objects.claim(1, queue=QUEUE)
+    assert (message.pk, message.lease_seconds) == (message_id, 60)
+    assert client.get(QUEUE) == []
 
 
 def test_senseless_delays_are_refused_and_the_claim_stays(client: Client) -> None:

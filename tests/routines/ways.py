@@ -127,7 +127,14 @@ def state(message_id: int) -> dict[str, Any]:
     return row
 
 
-def taken(way: Way, body: str = "hello", *, max_reads: int | None = None, lease: float = LEASE) -> Held:
+def taken(way: Way, body: str = "hello", *, max_reads: int | None = None) -> Held:
     way.put(body, max_reads, None)
-    [held] = way.claim(1, lease)
+    [held] = way.claim(1, LEASE)
+    return held
+
+
+def taken_too_long(way: Way, *, max_reads: int | None = None) -> Held:
+    """Taken, and the lease is over."""
+    held = taken(way, max_reads=max_reads)
+    assert way.extend(held, 0)
     return held

@@ -170,6 +170,7 @@ def test_overwriting_a_queue_is_refused(spark: SparkSession, credentials_file: s
         ("if(id = 1700, repeat('x', 200), 'x') as payload", "limit is 100"),
         ("'x' as payload, if(id = 1700, repeat('k', 201), string(id)) as key", "201 characters"),
         ("'x' as payload, if(id = 1700, 101, 1) as priority", "priority"),
+        ("'x' as payload, if(id = 1700, 0d, null) as lease", "lease must be a number of seconds above 0"),
         ("'x' as payload, if(id = 1700, 1d, null) as delay, if(id = 1700, now(), null) as at", "not both"),
         ("'x' as payload, if(id = 1700, 'no queue', 'q') as queue", "no queue name"),
         ("string(if(id = 1700, X'22FF22', X'2222')) as json", "column 'json' can't be read .*0xff"),

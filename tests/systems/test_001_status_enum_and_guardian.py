@@ -19,7 +19,7 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Message, Queue, Worker
 from tests.concurrency.steps import aside
-from tests.factories import row
+from tests.factories import let_end, row
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def test_scheme_two_the_claim_of_a_living_consumer_takes_over_with_no_guardian_r
 
 def test_part_four_work_and_finish_are_one_transaction_and_who_lost_the_message_has_done_nothing() -> None:
     message = Message.objects.enqueue("test", queue=BUSINESS)
-    [late] = Message.objects.claim(1, queue=BUSINESS, lease=0)
+    [late] = Message.objects.claim(1, queue=BUSINESS)
+    let_end(late)
     [prompt] = Message.objects.claim(1, queue=BUSINESS)
     with prompt.transaction():
         Queue.objects.create(name="the-work")

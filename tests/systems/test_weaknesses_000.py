@@ -11,7 +11,7 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle import claim as claim_module
 from django_dbqueue.models import Message
 from tests.concurrency.steps import meet
-from tests.factories import QUEUE, claim_one, row, waiting
+from tests.factories import QUEUE, claim_one, let_end, row, waiting
 from tests.systems.articles import article_000 as article
 from tests.systems.articles import by_default, claim_uncommitted, in_its_own_dialect, standing
 
@@ -113,7 +113,7 @@ def test_article_000_what_a_dead_consumer_had_taken_is_given_to_nobody(table: No
 
 def test_ours_what_a_dead_consumer_had_taken_comes_again_when_its_lease_is_over() -> None:
     message = waiting()
-    claim_one(lease=0)
+    let_end(claim_one())
     assert Message.objects.claim(1, queue=QUEUE) == [message]
 
 

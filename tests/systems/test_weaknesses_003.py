@@ -10,7 +10,7 @@ from django.db import DataError
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, meet
-from tests.factories import QUEUE, claim_one, held, row, stuck, waiting
+from tests.factories import QUEUE, claim_one, held, let_end, row, stuck, waiting
 from tests.systems.articles import article_003 as article
 from tests.systems.articles import ask, by_default, claim_uncommitted, in_its_own_dialect, run, session_with, standing
 
@@ -82,7 +82,7 @@ def test_article_003_a_batch_that_takes_longer_than_a_minute_is_processed_twice(
 
 
 def test_ours_a_holder_that_extends_its_lease_keeps_its_batch() -> None:
-    batch = [held(lease=0), held(lease=0)]
+    batch = [stuck(), held()]
     assert Message.objects.extend(batch, 600) == []
     assert Message.objects.claim(10, queue=QUEUE) == []
     assert Message.objects.ack(batch) == []
@@ -160,7 +160,9 @@ def test_article_003_a_message_that_kills_its_consumers_is_taken_over_for_ever(t
 def test_ours_a_message_that_kills_its_consumers_is_dead_after_its_reads() -> None:
     message = waiting(max_reads=3)
     for _ in range(3):
-        assert claim_one(lease=0) == message
+        taken = claim_one()
+        assert taken == message
+        let_end(taken)
     assert Message.objects.claim(1, queue=QUEUE) == []
     assert list(Message.objects.dead(QUEUE)) == [message]
 

@@ -18,7 +18,7 @@ from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
-from django_dbqueue.management.options import seconds, whole
+from django_dbqueue.management.options import lease, seconds, whole
 from django_dbqueue.models import Message
 
 KINDS: Final = ("json", "text", "base64")
@@ -72,7 +72,7 @@ class Command(ConsoleCommand):
         due.add_argument("--at", type=_moment, help="when it is due, in ISO 8601 with a time zone")
         parser.add_argument("--priority", type=whole(-100, 100), help="from -100 to 100, the highest first")
         parser.add_argument("--max-reads", type=whole(0, MAX_READS_LIMIT), help="deliveries at most; 0 is no limit")
-        parser.add_argument("--lease", type=seconds, help="seconds that a claim of it lasts")
+        parser.add_argument("--lease", type=lease, help="seconds that a claim of it lasts")
         parser.add_argument(
             "--header",
             type=_header,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.management.options import chosen_alias, seconds, unreadable, whole
+from django_dbqueue.management.options import chosen_alias, lease, seconds, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
@@ -29,12 +29,6 @@ from django_dbqueue.worker.sessions import do_without_pools
 from django_dbqueue.worker.supervisor import Supervisor
 
 logger = logging.getLogger("django_dbqueue.worker")
-
-
-def _lease(text: str) -> float:
-    if not seconds(text):
-        raise ArgumentTypeError("a lease of 0 seconds would be over before the handler begins")
-    return float(text)
 
 
 class Command(BaseCommand):
@@ -57,7 +51,7 @@ class Command(BaseCommand):
             default=400,
             help="messages that a child holds at most (default: 400)",
         )
-        parser.add_argument("--lease", type=_lease, help="seconds; goes before what consumers and settings say")
+        parser.add_argument("--lease", type=lease, help="seconds; goes before what consumers and settings say")
         parser.add_argument(
             "--grace",
             type=seconds,

@@ -8,7 +8,7 @@ COMMENT '{comment}'
 BEGIN
     DECLARE _claims LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     CALL dbqueue_check_queue(_queue_name);
-    CALL dbqueue_check_seconds('lease', _lease);
+    CALL dbqueue_check_seconds('lease', {least_lease}, _lease);
     IF _how_many IS NULL OR _how_many NOT BETWEEN 1 AND {max_claim} THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'how_many must be from 1 to {max_claim}';
     END IF;

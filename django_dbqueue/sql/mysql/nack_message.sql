@@ -4,7 +4,7 @@ NOT DETERMINISTIC READS SQL DATA SQL SECURITY DEFINER
 COMMENT '{comment}'
 BEGIN
     -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
-    CALL dbqueue_check_seconds('delay', _delay);
+    CALL dbqueue_check_seconds('delay', 0, _delay);
     {record_nack};
     IF _delay IS NULL THEN
         {nack};

@@ -16,7 +16,7 @@ BEGIN
             THEN 'max_read_cnt must be from 0 (no limit) to {max_reads_limit}, or NULL for the setting'
     END;
     CALL dbqueue_check_queue(_queue_name);
-    CALL dbqueue_check_seconds('invisibility_time', _invisibility_time);
+    CALL dbqueue_check_seconds('invisibility_time', 0, _invisibility_time);
     IF _problem IS NOT NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = _problem;
     END IF;

@@ -19,7 +19,7 @@ DECLARE
     _ids bigint[];
 BEGIN
     PERFORM dbqueue_check_queue(_queue_name);
-    PERFORM dbqueue_check_seconds('lease', _lease);
+    PERFORM dbqueue_check_seconds('lease', {least_lease}, _lease);
     IF _how_many IS NULL OR _how_many NOT BETWEEN 1 AND {max_claim} THEN
         RAISE EXCEPTION 'how_many must be from 1 to {max_claim}' USING ERRCODE = 'invalid_parameter_value';
     END IF;

@@ -5,7 +5,7 @@ SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN
     -- run to run, the lease to end that many seconds from now (NULL: by its own length)
-    PERFORM dbqueue_check_seconds('seconds', _seconds);
+    PERFORM dbqueue_check_seconds('seconds', 0, _seconds);
     IF _seconds IS NULL THEN
         {extend_by_own};
     ELSE

@@ -5,7 +5,7 @@ SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN
     -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
-    PERFORM dbqueue_check_seconds('delay', _delay);
+    PERFORM dbqueue_check_seconds('delay', 0, _delay);
     {record_nack};
     IF _delay IS NULL THEN
         {nack};

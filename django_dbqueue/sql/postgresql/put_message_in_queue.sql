@@ -15,7 +15,7 @@ DECLARE
     END;
 BEGIN
     PERFORM dbqueue_check_queue(_queue_name);
-    PERFORM dbqueue_check_seconds('invisibility_time', _invisibility_time);
+    PERFORM dbqueue_check_seconds('invisibility_time', 0, _invisibility_time);
     IF _problem IS NOT NULL THEN
         RAISE EXCEPTION '%', _problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
