@@ -1,4 +1,4 @@
-"""The app: its checks and its log listener are connected, consumers are found when a worker asks."""
+"""The app: its checks, its log listener and its word to MySQL's sessions are connected; a worker finds consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class DBQueueConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django_dbqueue import checks, log_events
+        from django_dbqueue import autocommit, checks, log_events
 
         checks.register()
         log_events.connect()
+        autocommit.connect()

@@ -22,6 +22,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E014 | a session that cuts values instead of refusing them                   |
 | E015 | a binary log of statements                                            |
 | E016 | connections that begin with autocommit off                           |
+| E017 | a server whose sessions begin, or are, with autocommit off           |
 | W010 | commits that a crash can take back                                    |
 | W011 | transactions that are not READ COMMITTED                              |
 | W012 | no read timeout                                                       |

@@ -10,7 +10,7 @@ from django.core import checks
 from django_dbqueue import conf
 from django_dbqueue.checks.asking import answers, check_isolation
 from django_dbqueue.databases import Dialect
-from django_dbqueue.databases.facts import mysql_engines, mysql_variables
+from django_dbqueue.databases.facts import mysql_autocommit, mysql_engines, mysql_variables
 from django_dbqueue.envelope import INSERT_SIZE
 
 VARIABLES: Final = (
@@ -42,6 +42,7 @@ def check(connection: Any) -> list[checks.CheckMessage]:
         *check_strict(alias, variables),
         *check_binary_log(alias, variables),
         *check_durability(alias, variables),
+        *check_autocommit(connection),
         *check_isolation(alias, isolation_of(variables)),
         *check_timeouts(connection),
         *check_packet(alias, variables),
@@ -119,6 +120,28 @@ def check_durability(alias: str, variables: Mapping[str, str]) -> Iterator[check
             "deliver acknowledged ones again.",
             hint="Set innodb_flush_log_at_trx_commit = 1 and sync_binlog = 1, or accept that by silencing this check.",
             id="dbqueue.W010",
+        )
+
+
+def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
+    """Ask the server, for Django and the driver only say what they believe."""
+    said = answers(connection, mysql_autocommit())
+    if connection.get_autocommit() and said["session"] != "1":
+        yield checks.Error(
+            f"Sessions of the database {connection.alias!r} have autocommit off on the server, though Django says that "
+            "it is on: what is enqueued outside of atomic() is gone when its session ends.",
+            hint="Find what switches it off after the connection is made (a receiver of connection_created, for one), "
+            "and take it out.",
+            id="dbqueue.E017",
+        )
+    elif said["default"] != "1":
+        yield checks.Error(
+            f"Sessions of the server of the database {connection.alias!r} begin with autocommit off. Those that Django "
+            "and the pipeline make are switched on as they begin; any other program that calls the routines loses what "
+            "it doesn't commit, though each call returned.",
+            hint="Set the server's autocommit to 1 (SET GLOBAL autocommit = 1, and in its option file); or, if every "
+            "such program commits, silence this check.",
+            id="dbqueue.E017",
         )
 
 

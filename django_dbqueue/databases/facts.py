@@ -17,6 +17,11 @@ def mysql_variables(names: Sequence[str]) -> Statement:
     return Statement(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({Dialect.holes(len(names))})", tuple(names))
 
 
+def mysql_autocommit() -> Statement:
+    """Whether autocommit is on (1) in this session, and by default in those that begin."""
+    return Statement("SELECT 'session', @@SESSION.autocommit UNION ALL SELECT 'default', @@GLOBAL.autocommit", ())
+
+
 def mysql_engines(tables: Sequence[str]) -> Statement:
     """The storage engines of those of the tables that exist."""
     return Statement(

@@ -20,12 +20,12 @@ _ON = ("ON", "on", "1")
 
 @examines("durability", on=MYSQL)
 def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether commits outlive a crash of the machine (promise P1)."""
+    """Ask whether commits outlive a crash of the machine, and are made at all (promise P1)."""
     said = patient.said
     logs = _("sync_binlog is %s") % said.get("sync_binlog") if said.get("log_bin") in _ON else _("no binary log")
     flush = said.get("innodb_flush_log_at_trx_commit")
     return judged(
-        mysql.check_durability(patient.alias, said),
+        [*mysql.check_durability(patient.alias, said), *mysql.check_autocommit(patient.connection)],
         otherwise=_("A commit is on disk when it is answered (innodb_flush_log_at_trx_commit is %(flush)s, %(logs)s).")
         % {"flush": flush, "logs": logs},
     )

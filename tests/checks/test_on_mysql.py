@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -88,6 +88,31 @@ def test_commits_that_a_crash_takes_back_are_warned_of(
     assert [message.id for message in messages] == ["dbqueue.W010"]
     assert f"{name} is {value}" in messages[0].msg
     assert not messages[0].is_serious()
+
+
+def test_a_server_whose_sessions_begin_with_autocommit_off_forbids_a_worker(
+    session: BaseDatabaseWrapper, whole_server: WholeServer
+) -> None:
+    with whole_server.saying(session, "autocommit", 0):
+        messages = check_alias("default")
+        blocking = blocking_errors("default")
+    assert [message.id for message in messages] == ["dbqueue.E017"]
+    assert "begin with autocommit off" in messages[0].msg
+    assert [message.id for message in blocking] == ["dbqueue.E017"]
+
+
+def test_a_session_that_somebody_switched_off_behind_django_forbids_a_worker(session: BaseDatabaseWrapper) -> None:
+    run(session, "SET autocommit = 0")
+    [message] = check_alias("default")
+    assert message.id == "dbqueue.E017"
+    assert "though Django says that it is on" in message.msg
+    run(session, "SET autocommit = 1")
+    assert ids() == []
+
+
+def test_a_transaction_of_the_caller_is_no_session_with_autocommit_off(session: BaseDatabaseWrapper) -> None:
+    with transaction.atomic():
+        assert ids() == []
 
 
 def test_an_unsynced_binary_log_is_no_danger_when_there_is_none() -> None:

@@ -87,6 +87,15 @@ def test_commits_that_a_crash_takes_back_are_a_warning(
     assert f"{name} is 0" in found["durability"][0].found
 
 
+def test_a_server_whose_sessions_begin_with_autocommit_off_is_a_problem(
+    session: BaseDatabaseWrapper, whole_server: WholeServer
+) -> None:
+    with whole_server.saying(session, "autocommit", 0):
+        found = examined()
+    assert levels(found, "durability") == ["problem"]
+    assert "begin with autocommit off" in found["durability"][0].found
+
+
 # -- tables -------------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ class Client:
 
             self.Error: type[Exception] = MySQLdb.Error
             self.session: Any = MySQLdb.connect(**place, database=settings["NAME"], charset="utf8mb4", autocommit=True)
+            self.run("SET autocommit = 1")  # the server's default is off while a test says so
         else:
             import psycopg
 
