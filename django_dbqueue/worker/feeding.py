@@ -44,6 +44,7 @@ class Feeder:
         self._left = share
         self._claimers = deque(Claimer(model, options.database, name, worker_id) for name in consumers)
         self._suspects: deque[Delivery] = deque()
+        self._tries_suspect = False
         self._lookout = lookout
         self._pace = Pace()
         self._poll_at = 0.0
@@ -56,11 +57,6 @@ class Feeder:
     def is_spent(self) -> bool:
         """Whether all that this child may start was claimed."""
         return self._left == 0
-
-    @property
-    def has_suspects(self) -> bool:
-        """Whether suspects wait for their turn."""
-        return bool(self._suspects)
 
     def hurry(self) -> None:
         """Look at the queues at the next turn."""
@@ -78,7 +74,10 @@ class Feeder:
         news = self._lookout.take_news()  # of this turn: at the next one handlers may have sent something since
         if self._suspects:
             if self._suspects_are_alone():
+                self._tries_suspect = True
                 self._holding.offer(self._suspects.popleft())
+            return []
+        if self._waits_for_suspect():  # the last one runs, and what is claimed now would run beside it
             return []
         want = self._want(freed)
         if want <= 0 or not (self._is_hurried or now >= self._poll_at or news is not None):
@@ -121,6 +120,8 @@ class Feeder:
         """How many seconds nothing will be due here, if nothing comes in."""
         if self._suspects:
             return 0.0 if self._suspects_are_alone() else 1.0
+        if self._waits_for_suspect():
+            return 1.0
         if self.is_spent or self._holding.waiting >= self._options.threads:
             return 1.0
         return max(0.0, min(1.0, self._poll_at - now))
@@ -165,3 +166,8 @@ class Feeder:
     def _suspects_are_alone(self) -> bool:
         """Whether all that is held are suspects that have not begun: everything else is settled."""
         return len(self._holding) == len(self._suspects)
+
+    def _waits_for_suspect(self) -> bool:
+        """Whether a suspect that was offered is not settled yet."""
+        self._tries_suspect = self._tries_suspect and len(self._holding) > 0
+        return self._tries_suspect
