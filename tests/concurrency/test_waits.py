@@ -8,11 +8,14 @@ import pytest
 from django.db import connection
 
 from django_dbqueue import DuplicateKey, Envelope, LeaseLost
+from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import enqueue as enqueue_module
 from django_dbqueue.models import Message
+from django_dbqueue.worker.heartbeat import extend
+from django_dbqueue.worker.holding import Delivery
 from tests.concurrency.contenders import requeue
 from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
-from tests.factories import QUEUE, dead, done, held, held_many, row, waiting
+from tests.factories import QUEUE, as_claimed, dead, done, held, held_many, row, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,3 +160,23 @@ def test_an_enqueue_of_keys_that_nearly_all_stand_does_not_wait_for_the_others()
     Message.objects.enqueue_many(items, queue=QUEUE)
     met = meet(holder.extend, lambda: Message.objects.enqueue_many(items, queue=QUEUE), waits=False)
     assert met.second.ignored == 60
+
+
+# The heartbeat
+
+
+def test_a_heartbeat_waits_for_no_row_that_a_handler_has_locked_and_extends_the_others() -> None:
+    messages = held_many(2)
+    before = [row(message)["available_at"] for message in messages]
+    consumer = Consumer(QUEUE, lambda _message: None)
+    deliveries = [Delivery(as_claimed(message), consumer, consumer.resolved()) for message in messages]
+
+    def lock() -> None:
+        Message.objects.select_for_update().get(pk=messages[0].pk)
+
+    met = meet(lock, lambda: extend("default", deliveries), waits=False)
+    assert met.second is None
+    after = [row(message)["available_at"] for message in messages]
+    assert after[1] > before[1]
+    assert (after[0] == before[0]) is (connection.vendor != "sqlite"), "it was locked"
+    assert not any(message.lease_lost for message in messages), "whose row is only locked has lost nothing"

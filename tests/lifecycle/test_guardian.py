@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,14 +20,12 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.concurrency.steps import aside
 from tests.factories import QUEUE, MessageFactory, held, row
+from tests.lifecycle.silent import SILENT, WORKER, ask, end, silent_worker
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SILENT = DbNow() - timedelta(seconds=4)
-WORKER = secrets.randbits(60)
-"""Drawn, for a lock's name is known to the whole server, and other runs of this suite may be there."""
 
 if settings.TEST_DATABASE == "sqlite":
 
@@ -48,28 +45,6 @@ else:
             cursor.execute(*dialect_of(connection).take_lock(WORKER))
             assert cursor.fetchone()[0]
         return other_connection
-
-    def ask(asked: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
-        with asked.cursor() as cursor:
-            cursor.execute(*statement)
-            found: tuple[Any, ...] = cursor.fetchone()
-            return found
-
-    def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
-        """The row of a worker that fell silent while it held messages."""
-        conn_id, server = ask(session, dialect_of(connection).me())
-        said = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
-        said |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": SILENT, "late_at": SILENT}
-        return Worker.objects.create(**said | columns)
-
-    def end(session: BaseDatabaseWrapper) -> None:
-        """End the worker's session, and wait until the server has seen it."""
-        session.close()
-        with connection.cursor() as cursor:
-            while True:
-                cursor.execute(*dialect_of(connection).free_locks([WORKER]))
-                if cursor.fetchall():
-                    return
 
     def claim(number: int, *, worker_id: int | None = WORKER, **options: Any) -> list[Message]:
         MessageFactory.create_batch(number, **options)
@@ -166,6 +141,31 @@ else:
             beating.close()
         assert states() == [("run", 0)]
         assert guardian.look() == 1, "it was no beat after all"
+
+    def test_a_session_that_is_back_when_the_verdict_falls_keeps_its_messages(session: BaseDatabaseWrapper) -> None:
+        claim(1)
+        silent_worker(session)
+        end(session)
+        guardian = Guardian(Message, "default")
+        guardian.look()
+        time.sleep(PERSISTS)
+        locks_taken: list[Any] = []
+
+        def come_back(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            """Once the guardian has locked the worker's row, the worker's session holds its named lock again."""
+            result = execute(sql, params, many, context)
+            if "django_dbqueue_worker" in sql and "FOR UPDATE" in sql:
+                locks_taken.append(ask(session, dialect_of(connection).take_lock(WORKER))[0])
+            return result
+
+        with connection.execute_wrapper(come_back):
+            assert guardian.look() == 0
+        assert len(locks_taken) == 1
+        assert locks_taken[0]
+        assert states() == [("run", 0)]
+        assert Worker.objects.filter(pk=WORKER).exists()
+        end(session)
+        assert look_for(guardian, 30) == 1
 
     @pytest.mark.parametrize(
         "columns",

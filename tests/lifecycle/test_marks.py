@@ -11,7 +11,7 @@ from django.db import connection
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message
-from tests.factories import let_end
+from tests.factories import let_end, let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,3 +185,17 @@ def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was
     let_end(*Message.objects.claim(1))
     clock.step = 0.5
     assert [message.payload for message in Message.objects.claim(2)] == ["second", "first"]
+
+
+def test_while_claims_come_back_full_they_look_from_the_beginning_once_a_second(claimer: Claimer, clock: Clock) -> None:
+    Message.objects.enqueue_many(range(40))
+    first, *_others = claimer.claim(10, lease=60.0, max_reads=5)
+    first.release()
+    let_pass(first, 60)
+    Message.objects.enqueue("urgent", priority=9)
+    clock.now += 0.9 * claiming.RESCAN_SECONDS
+    assert len(claim(claimer)) == 10
+    assert not claimer.saw_all
+    clock.now += 0.1 * claiming.RESCAN_SECONDS
+    # SQLite takes no mark: what was released came with the claim before
+    assert claim(claimer, 2) == ["urgent", 19 if connection.vendor == "sqlite" else 0]

@@ -1,0 +1,46 @@
+"""A worker that fell silent while it held messages, and its session."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import connection
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbNow
+from tests.factories import QUEUE
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+SILENT = DbNow() - timedelta(seconds=4)
+WORKER = secrets.randbits(60)
+"""Drawn, for a lock's name is known to the whole server, and other runs of this suite may be there."""
+
+
+def ask(asked: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
+    with asked.cursor() as cursor:
+        cursor.execute(*statement)
+        found: tuple[Any, ...] = cursor.fetchone()
+        return found
+
+
+def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
+    """The row of a worker that fell silent while it held messages."""
+    conn_id, server = ask(session, dialect_of(connection).me())
+    said = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
+    said |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": SILENT, "late_at": SILENT}
+    return Worker.objects.create(**said | columns)
+
+
+def end(session: BaseDatabaseWrapper) -> None:
+    """End the worker's session, and wait until the server has seen it."""
+    session.close()
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute(*dialect_of(connection).free_locks([WORKER]))
+            if cursor.fetchall():
+                return

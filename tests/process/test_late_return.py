@@ -1,0 +1,39 @@
+"""A handler that returns after its timeout, while its child still waits for another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue.models import Message
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_return_after_the_timeout_is_no_ack_and_the_message_comes_again(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    late_gate, other_gate = tmp_path / "late", tmp_path / "other"
+    other = Message.objects.enqueue({"do": "until", "file": str(other_gate)}, queue="test")
+    worker = start_worker("--threads", "2", "--queues", "test,timed")
+    worker.wait_for("begin", other.pk)  # without a timeout: it keeps the child, which has timed out, from its end
+    late = Message.objects.enqueue({"do": "until", "file": str(late_gate)}, queue="timed")
+    worker.wait_for("begin", late.pk)
+    worker.wait_for_output("ran longer than its timeout")
+    late_gate.touch()
+    worker.wait_for("end", late.pk)
+    row = wait_until(lambda: Message.objects.exclude(status="run").filter(pk=late.pk).first(), "it to be settled")
+    assert row.status == "n", "whoever acks a late return hides that it ran too long"
+    assert (row.read_count, row.crashes) == (1, 0)
+    assert "TimedOut" in row.error
+    other_gate.touch()
+    worker.wait_for("end", other.pk)
+    assert len(worker.wait_for("end", late.pk, times=2)) == 2
+    wait_until(lambda: Message.objects.filter(status="y").count() == 2, "both to be done")
+    assert Message.objects.get(pk=late.pk).read_count == 2
