@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django_dbqueue.databases.words import Statement, Words
-from django_dbqueue.statuses import STATUSES
+from django_dbqueue.statuses import NEW, STATUSES
 
 SMALL: Final = 10_000
 """An index of so many entries may be read from end to end."""
@@ -21,6 +21,10 @@ _NAMES: Final = (
     "SELECT queue FROM (SELECT queue FROM {message}{index} WHERE queue > '' ORDER BY queue LIMIT 1) AS first "
     "UNION ALL SELECT (SELECT m.queue FROM {message} AS m{index} WHERE m.queue > names.queue ORDER BY m.queue LIMIT 1) "
     "FROM names WHERE names.queue IS NOT NULL)"
+)
+_HAS_WORK: Final = (  # in a form that no server turns into a join, for which it would read all rows
+    "(SELECT 1 FROM {message} AS m{index} WHERE m.queue = names.queue AND m.status = '{new}' "
+    "AND m.available_at <= {now} LIMIT 1) IS NOT NULL"
 )
 _HIGHEST: Final = (
     "(SELECT m.priority FROM {message} AS m{index} WHERE m.queue = {of}.queue AND m.status = {of}.status{below} "
@@ -33,7 +37,16 @@ class Skipping(Words):
 
     def queues(self) -> Statement:
         """Read the names of all queues that have rows."""
-        return Statement(f"{self._names} SELECT queue FROM names WHERE queue IS NOT NULL", ())
+        return Statement(f"{self._all_names} WHERE queue IS NOT NULL", ())
+
+    def unserved(self, served: Sequence[str]) -> Statement:
+        """Read the names of all queues besides these that have something to do."""
+        others = f"queue NOT IN ({self.holes(len(served))})"
+        work = _HAS_WORK.format(message=self.message, index=self.use_claim_index, new=NEW, now=self.now)
+        return Statement(
+            f"{self._all_names} WHERE queue IS NOT NULL AND {others} AND {work}",
+            tuple(served),
+        )
 
     def ranges(self) -> Statement:
         """Read all ranges that have rows."""
@@ -59,6 +72,10 @@ class Skipping(Words):
         return True
 
     @property
+    def _all_names(self) -> str:
+        return f"{self._names} SELECT queue FROM names"
+
+    @property
     def _names(self) -> str:
         return _NAMES.format(message=self.message, index=self.use_claim_index)
 
@@ -76,6 +93,10 @@ class MySQLSkipping(Skipping):
 
     def queues(self) -> Statement:
         return Statement(f"SELECT DISTINCT queue FROM {self.message}{self.use_claim_index}", ())
+
+    @property
+    def _all_names(self) -> str:
+        return f"SELECT queue FROM ({self.queues().sql}) AS names"
 
     def ranges(self) -> Statement:
         return Statement(f"SELECT DISTINCT queue, status, priority FROM {self.message}{self.use_claim_index}", ())

@@ -36,7 +36,7 @@ class Board:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._base = len(COUNTERS) + 3
+        self._base = len(COUNTERS) + 4
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + _CELLS * capacity))).cast("q")
         self._free = list(range(capacity))
         self._capacity = capacity
@@ -75,6 +75,15 @@ class Board:
     @is_claiming.setter
     def is_claiming(self, open_: bool) -> None:
         self._cells[self._base - 3] = open_
+
+    @property
+    def strays_named(self) -> int:
+        """How many queues without a consumer were named, so that whoever takes this child's place names none again."""
+        return self._cells[self._base - 4]
+
+    @strays_named.setter
+    def strays_named(self, number: int) -> None:
+        self._cells[self._base - 4] = number
 
     def occupy(self, claim: Claim, over_at: float | None = None) -> int:
         """Note that this message is about to start, and when its timeout is over; return its slot."""

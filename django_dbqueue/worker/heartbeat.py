@@ -19,6 +19,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.options import EXIT_FAILED
 from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.worker.sessions import discard, discard_all
 
@@ -39,6 +40,7 @@ class Heartbeat(threading.Thread):
         self._orphaned = orphaned
         self._parent = os.getppid()
         self._over = False
+        self._troubles: set[str] = set()
         self._stirred = threading.Event()
         self._beaten_at = 0.0
         self._held_at = time.monotonic()
@@ -55,23 +57,40 @@ class Heartbeat(threading.Thread):
         self._stirred.set()
 
     def run(self) -> None:
-        """Do what is due, nap until the next thing is."""
-        troubled = False
-        while not self._over:
-            if os.getppid() != self._parent:
-                self._orphaned()
-            try:
-                self._beat_if_due()
-                self._extend_due()
-                troubled = False
-            except Error as error:
-                if not troubled:
-                    logger.warning("the heartbeat can't reach the database, trying on: %s", error)
-                troubled = True
-                discard(self._using)
-            self._stirred.wait(_AFTER_TROUBLE if troubled else self._nap())
-            self._stirred.clear()
+        """Do what is due, nap until the next thing is; end the process rather than leave it without a heartbeat."""
+        try:
+            while not self._over:
+                self._turn()
+        except BaseException:
+            logger.critical("the heartbeat has ended, and its process ends with it", exc_info=True)
+            os._exit(EXIT_FAILED)
         discard_all()
+
+    def _turn(self) -> None:
+        if os.getppid() != self._parent:
+            self._orphaned()
+        for due in (self._extend_due, self._beat_if_due):  # one that fails for long keeps the other from nothing
+            self._try(due)
+        self._stirred.wait(_AFTER_TROUBLE if self._troubles else self._nap())
+        self._stirred.clear()
+
+    def _try(self, due: Callable[[], None]) -> None:
+        """Do it; say once why it fails, and try on."""
+        try:
+            due()
+        except Error as error:
+            self._say_once(due.__name__, "the heartbeat can't reach the database, trying on: %s", error)
+            discard(self._using)
+        except Exception as error:
+            self._say_once(due.__name__, "the heartbeat failed, trying on: %r", error, exc_info=True)
+            discard(self._using)
+        else:
+            self._troubles.discard(due.__name__)
+
+    def _say_once(self, what: str, text: str, error: Exception, *, exc_info: bool = False) -> None:
+        if what not in self._troubles:
+            logger.warning(text, error, exc_info=exc_info)
+        self._troubles.add(what)
 
     def _nap(self) -> float:
         waits = [delivery.extend_at for delivery in self._holding.snapshot() if delivery.lease]

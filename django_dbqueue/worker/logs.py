@@ -1,11 +1,18 @@
-"""How the worker's log lines look: text for people, JSON (one object a line) for machines. Times are UTC."""
+"""How the worker's log lines look: text for people, JSON (one object a line) for machines. Times are UTC.
+
+A line that can't be written is lost, and nothing with it: neither the worker nor the message that it tells of.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
+import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 Format = Literal["text", "json"]
 
@@ -41,11 +48,38 @@ def _moment(record: logging.LogRecord) -> str:
     return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") + "Z"
 
 
+class LossyStream:
+    """Standard output or error whose disk may be full and whose reader may be gone: then what is written is lost."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write it if that is possible; anything but text is refused as ever."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """The same for several."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Flush if that is possible."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def set_up(how: Format | None, verbosity: int) -> None:
     """Send the package's log to standard error; verbosity 0 warns, 1 informs, 2 and more say everything.
 
     Where the project's LOGGING has a handler for it and no format is asked for, that stands.
     """
+    _lose_what_cannot_be_written()
     if how is None and logging.getLogger("django_dbqueue").handlers:
         return
     handler = logging.StreamHandler()
@@ -54,3 +88,31 @@ def set_up(how: Format | None, verbosity: int) -> None:
     package.handlers = [handler]
     package.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
     package.propagate = False
+
+
+def _lose_what_cannot_be_written() -> None:
+    """Let neither a stream nor a logging handler of the project raise where the worker speaks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed before we were started, and its number must not be a session's
+            stream = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        if not isinstance(stream, LossyStream):
+            setattr(sys, name, LossyStream(stream))
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] == "django_dbqueue" and isinstance(logger, logging.Logger):
+            _guard(logger)
+
+
+def _guard(logger: logging.Logger) -> None:
+    if "handle" in vars(logger):
+        return
+    handle = logger.handle
+
+    def handle_or_lose(record: logging.LogRecord) -> None:
+        try:
+            handle(record)
+        except Exception:  # raised by a handler or a filter of the project's LOGGING
+            with suppress(Exception):
+                traceback.print_exc()
+
+    logger.handle = handle_or_lose  # type: ignore[method-assign]

@@ -7,10 +7,9 @@ boards.
 from __future__ import annotations
 
 import logging
-import multiprocessing
+import math
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,17 +18,16 @@ from typing import Any, Final
 
 from django.db import Error
 
-from django_dbqueue.consumers import Consumer, registered
+from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import new_token
-from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.models import Message
 from django_dbqueue.worker.aftermath import StillLocked, release_late_claim, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
+from django_dbqueue.worker.child import be_child
+from django_dbqueue.worker.forking import ChildProcess
 from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
-from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.sessions import discard, discard_all
-from django_dbqueue.worker.shutdown import StopSignals, end_within
+from django_dbqueue.worker.shutdown import StopSignals
 
 TICK: Final = 0.2
 """Seconds between turns while something has to end, or a drain is watched; the end of a child is a turn at once."""
@@ -43,11 +41,11 @@ LATE_CLAIM: Final = 5.0
 """Seconds in which the server may commit a claim whose child ended before it heard of it."""
 OVERDUE: Final = 2.0
 """Seconds after a timeout and --grace that a child has to end by itself."""
-LOOK_FOR_STRAYS: Final = 30.0
-"""Seconds between looks for queues that no consumer serves."""
+LINE_TICK: Final = 0.02
+LINE_GRACE: Final = 0.2
+"""Seconds in which a child ends that has closed its line to the supervisor by ending. One that lives on is broken."""
 
 logger = logging.getLogger("django_dbqueue.worker")
-_fork = multiprocessing.get_context("fork")
 
 
 @dataclass(slots=True)
@@ -61,6 +59,7 @@ class Child:
     worker_id: int = 0
     started_at: float = 0.0
     start_at: float = 0.0
+    line_lost_at: float | None = None
     is_finished: bool = False
     barren: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 30.0))
@@ -88,9 +87,8 @@ class Supervisor:
         self._killed = False
         self._cut_off = 0
         self._retry_due = 0.0
+        self._strays_named = 0
         self._gave_up = False
-        self._strays: set[str] = set()
-        self._strays_at = 0.0
 
     @property
     def totals(self) -> dict[str, int]:
@@ -104,6 +102,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Run to the end and return the exit code."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, as it may be inherited, hears of no child's end
         with StopSignals() as stop:
             while True:
                 self._start_children(stop)
@@ -111,11 +110,11 @@ class Supervisor:
                     break
                 self._wait(stop)
                 self._end_the_overdue()
+                self._end_the_broken()
                 self._bury_the_dead()
                 self._try_aftermaths()
                 self._release_late_claims()
                 self._follow_signals(stop)
-                self._name_strays()
                 self._progress(self.totals)
         discard_all()
         if self._gave_up:
@@ -136,36 +135,58 @@ class Supervisor:
                 self._start(child, stop)
 
     def _start(self, child: Child, stop: StopSignals) -> None:
+        """Fork a child; where the machine has no room for one now, try again later."""
         discard_all()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        child.board = Board(self._options.batch + self._options.threads)
-        child.board.expect_retry(self._retry_due)
-        child.worker_id = new_token()
-        child.started_at = time.monotonic()
-        child.process = _fork.Process(target=self._be, args=(child, stop), name=f"dbqueue-{child.index}")
-        child.process.start()
-
-    def _be(self, child: Child, stop: StopSignals) -> None:
-        """Be the child (after the fork)."""
-        signal.set_wakeup_fd(-1)
-        os.close(stop.fileno())
-        assert child.board is not None
-        runner = Runner(self._options, self._consumers, child.board, child.worker_id, child.share)
-        code = runner.run()
-        end_within(self._options.grace, code)
-        sys.exit(code)
+        try:
+            child.board = Board(self._options.batch + self._options.threads)
+            child.board.expect_retry(self._retry_due)
+            child.board.strays_named = self._strays_named
+            child.worker_id = new_token()
+            child.started_at = time.monotonic()
+            process = ChildProcess(
+                target=be_child,
+                args=(self._options, self._consumers, child.board, stop),
+                kwargs={"worker_id": child.worker_id, "index": child.index, "share": child.share},
+                name=f"dbqueue-{child.index}",
+            )
+            process.start()
+        except (OSError, MemoryError) as error:
+            child.board = None
+            delay = child.backoff.next()
+            child.start_at = time.monotonic() + delay
+            logger.error("can't start child %s, trying again in %.1f s: %s", child.index, delay, error)
+            return
+        child.process, child.line_lost_at = process, None
 
     # -- watching -----------------------------------------------------------------------------------------
 
     def _wait(self, stop: StopSignals) -> None:
-        sentinels = [child.process.sentinel for child in self._children if child.process is not None]
+        alive = [child for child in self._children if child.process is not None]
+        lines = {child.process.sentinel: child for child in alive if child.line_lost_at is None}
         waiting = [child.start_at for child in self._children if child.process is None and not child.is_finished]
         soonest = min(waiting, default=float("inf"))
         is_calm = not (self._aftermaths or self._late_claims or self._options.drain) and self._deadline is None
-        timeout = min(CALM_TICK if is_calm else TICK, max(0.01, soonest - time.monotonic()))
-        if stop.fileno() in wait([*sentinels, stop.fileno()], timeout):
-            stop.clear()
+        tick = LINE_TICK if len(lines) < len(alive) else CALM_TICK if is_calm else TICK
+        for ready in wait([*lines, stop.fileno()], min(tick, max(0.01, soonest - time.monotonic()))):
+            if ready == stop.fileno():
+                stop.clear()
+            else:
+                lines[ready].line_lost_at = time.monotonic()
+
+    def _end_the_broken(self) -> None:
+        """Kill a child that lives on without its line: a handler has closed descriptors, the database's among them."""
+        for child in self._children:
+            lost_at = child.line_lost_at
+            if lost_at is None or child.process is None or child.process.exitcode is not None:
+                continue
+            if time.monotonic() - lost_at > LINE_GRACE:
+                logger.error(
+                    "child %s has closed descriptors that are not its handler's, and is killed (does a handler call "
+                    "os.closerange?)",
+                    child.index,
+                )
+                os.kill(child.process.pid, signal.SIGKILL)
+                child.line_lost_at = math.inf
 
     def _end_the_overdue(self) -> None:
         """Kill a child that its hung handler doesn't let end: no other thread gets to run, or SQLite stays locked."""
@@ -229,6 +250,10 @@ class Supervisor:
                 if not isinstance(error, StillLocked):
                     discard(self._options.database)
                     return
+            except Exception:
+                logger.exception("can't settle what a dead child held; it comes back when its leases end")
+                self._take_over(board, worker_id)
+                self._aftermaths.remove(entry)
 
     def _release_late_claims(self) -> None:
         """Look what the last claims of the dead have come to; a claim that was sent off may be committed yet."""
@@ -245,6 +270,7 @@ class Supervisor:
         for name in COUNTERS:
             self._totals[name] += board.counter(name)
         self._retry_due = max(self._retry_due, board.retry_due)
+        self._strays_named = max(self._strays_named, board.strays_named)
         if board.is_claiming:
             self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
 
@@ -265,21 +291,3 @@ class Supervisor:
         for child in self._children:
             if child.process is not None and child.process.exitcode is None:
                 os.kill(child.process.pid, number)
-
-    # -- speaking -----------------------------------------------------------------------------------------
-
-    def _name_strays(self) -> None:
-        """Say once for each queue that has messages and no consumer here: they stay where they are."""
-        if self._deadline is not None or time.monotonic() < self._strays_at:
-            return
-        self._strays_at = time.monotonic() + LOOK_FOR_STRAYS
-        try:
-            for name in queues_in_use(self._options.database):
-                if name not in registered() and name not in self._strays and self._has_work(name):
-                    self._strays.add(name)
-                    logger.warning("queue %s has messages, and no consumer is registered here; they stay", name)
-        except Error:
-            discard(self._options.database)
-
-    def _has_work(self, queue: str) -> bool:
-        return bool(Message.objects.using(self._options.database).ready(queue).exists())

@@ -59,6 +59,16 @@ def _leave(_message: Message, _what: dict[str, Any]) -> None:
     os._exit(0)
 
 
+def _close_all(_message: Message, what: dict[str, Any]) -> None:
+    """Close every descriptor but the three that all programs have, as daemons are made by the book."""
+    os.closerange(3, 65_536)
+    time.sleep(what["seconds"])
+
+
+def _print(_message: Message, what: dict[str, Any]) -> None:
+    print(what["say"] * 10_000, flush=True)
+
+
 def _stop(_message: Message, _what: dict[str, Any]) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -182,6 +192,8 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "hog": _hog,
     "die": _die,
     "leave": _leave,
+    "close all": _close_all,
+    "print": _print,
     "stop": _stop,
     "leave thread": _leave_thread,
     "fail": _fail,

@@ -43,12 +43,16 @@ class WorkerProcess:
 
     command = "run_queue_worker"
 
-    def __init__(self, environment: dict[str, str], directory: Path, arguments: tuple[str, ...]) -> None:
+    def __init__(
+        self, environment: dict[str, str], directory: Path, arguments: tuple[str, ...], *, ends: str = ""
+    ) -> None:
+        """``ends``: how a shell ends the command's line; its output goes into a file otherwise."""
         self.log = directory / "consumers.log"
         self._output = directory / f"worker-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-m", "django", self.command, *arguments]
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "django", self.command, *arguments],
+                ["/bin/sh", "-c", f'exec "$0" "$@" {ends}', *command] if ends else command,
                 env=environment | {"DBQUEUE_TEST_LOG": str(self.log)},
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -113,8 +117,8 @@ Process = TypeVar("Process", bound=WorkerProcess)
 def _started(kind: type[Process], worker_env: dict[str, str], directory: Path) -> Iterator[Callable[..., Process]]:
     processes: list[Process] = []
 
-    def start(*arguments: str, **environment: str) -> Process:
-        processes.append(kind(worker_env | environment, directory, arguments))
+    def start(*arguments: str, ends: str = "", **environment: str) -> Process:
+        processes.append(kind(worker_env | environment, directory, arguments, ends=ends))
         return processes[-1]
 
     yield start

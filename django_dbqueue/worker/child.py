@@ -1,0 +1,38 @@
+"""What a child does from its fork to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.runner import Runner
+from django_dbqueue.worker.shutdown import StopSignals, end_within
+from django_dbqueue.worker.strays import Strays
+
+
+def be_child(
+    options: WorkerOptions,
+    consumers: dict[str, Consumer],
+    board: Board,
+    stop: StopSignals,
+    *,
+    worker_id: int,
+    index: int,
+    share: int | None,
+) -> NoReturn:
+    """Run until told to stop, drained, spent or of no more use, and end this process."""
+    signal.set_wakeup_fd(-1)
+    os.close(stop.fileno())
+    runner = Runner(options, consumers, board, worker_id, share)
+    strays = Strays(options.database, board)
+    if index == 0:  # one look for all children
+        strays.start()
+    code = runner.run()
+    strays.stop()
+    end_within(options.grace, code)
+    sys.exit(code)

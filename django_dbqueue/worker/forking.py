@@ -1,0 +1,61 @@
+"""How the supervisor forks a child: a fork that fails leaves nothing behind, and the child knows its line to it.
+
+Each end of the line is readable when the other process has ended, or has closed what it holds of it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from contextlib import suppress
+from multiprocessing import popen_fork, util
+from multiprocessing.context import ForkProcess
+from typing import Any
+
+
+class ChildProcess(ForkProcess):
+    """multiprocessing's process with another fork; in the child ``line`` has the descriptors that it shares with us."""
+
+    line: tuple[int, ...] = ()
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802
+        return _Fork(process_obj)
+
+
+class _Fork(popen_fork.Popen):
+    """multiprocessing's own leaves four descriptors open with each fork that fails, until none is left to try with."""
+
+    def _launch(self, process_obj: Any) -> None:
+        ends: list[int] = []
+        try:
+            ends += os.pipe()
+            ends += os.pipe()
+            self.pid = os.fork()
+        except OSError:
+            close(ends)
+            raise
+        death_of_child, held_by_child, death_of_parent, held_by_parent = ends
+        if self.pid == 0:
+            code = 1
+            try:
+                close([death_of_child, held_by_parent])
+                process_obj.line = (held_by_child, death_of_parent)
+                code = process_obj._bootstrap(parent_sentinel=death_of_parent)
+            finally:
+                os._exit(code)
+        close([held_by_child, death_of_parent])
+        self.finalizer = util.Finalize(self, close, ([death_of_child, held_by_parent],))
+        self.sentinel = death_of_child
+
+
+def close(descriptors: list[int]) -> None:
+    """Close them, whoever has closed one of them already."""
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+def current_line() -> tuple[int, ...]:
+    """Return what a child shares with its supervisor; nothing in any other process."""
+    return getattr(multiprocessing.current_process(), "line", ())

@@ -1,0 +1,72 @@
+"""Naming queues that have messages and no consumer here: in a thread of one child, so that nobody waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+from django.db import Error, connections
+
+from django_dbqueue import conf
+from django_dbqueue.consumers import registered
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.sessions import discard_all
+
+LOOK_EVERY: Final = 30.0
+"""Seconds between looks."""
+SHARE: Final = 100
+"""A look that is dear takes at most one part in so many of the time."""
+NAMED: Final = 10
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Strays(threading.Thread):
+    """Says once of each such queue that its messages stay, however often its child is replaced.
+
+    Its session is there for the time of a look only.
+    """
+
+    def __init__(self, using: str, board: Board) -> None:
+        super().__init__(name="dbqueue-strays", daemon=True)
+        self._using = using
+        self._board = board
+        self._named: set[str] = set()
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        """Look no more; a look that is under way ends with the process."""
+        self._over.set()
+
+    def run(self) -> None:
+        """Look from time to time."""
+        rest = 0.0
+        while not self._over.wait(rest):
+            began = time.monotonic()
+            try:
+                self._look()
+            except Error as error:
+                logger.debug("can't look for queues without consumers: %s", error)
+            finally:
+                discard_all()
+            rest = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
+
+    def _look(self) -> None:
+        served = {*registered(), conf.get("OPERATIONS_QUEUE")}
+        rows = fetch(self._using, dialect_of(connections[self._using]).unserved(sorted(served)))
+        new = sorted({str(name) for (name,) in rows} - self._named)
+        is_first = not self._named
+        self._named.update(new)
+        if not new or (is_first and len(new) <= self._board.strays_named):
+            return  # the child before this one has named them
+        self._board.strays_named = len(self._named)
+        more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
+        logger.warning(
+            "%s %s messages and no consumer that is registered here, and they stay: %s%s",
+            len(new), "queue has" if len(new) == 1 else "queues have", ", ".join(new[:NAMED]), more,
+            extra={"event": "strays", "fields": {"count": len(new), "queues": new[:NAMED]}},
+        )  # fmt: skip

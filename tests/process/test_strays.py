@@ -1,0 +1,79 @@
+"""Queues that have messages and no consumer here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_dbqueue.models import Message
+from tests.factories import dead
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SAYS = "no consumer that is registered here, and they stay: "
+
+
+def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_replaced(
+    start_worker: Callable[..., Any],
+) -> None:
+    Message.objects.enqueue({}, queue="nobodys")
+    Message.objects.enqueue({}, queue="nobodys-later", delay=600)
+    dead(queue="nobodys-dead")
+    worker = start_worker()
+    worker.wait_for_output(f"1 queue has messages and {SAYS}nobodys\n")
+    for _ in range(2):
+        running = Message.objects.enqueue({"do": "sleep", "seconds": 300}, queue="test", max_reads=1)
+        [begun] = worker.wait_for("begin", running.pk)
+        os.kill(begun["pid"], signal.SIGKILL)
+        worker.wait_for("ok", Message.objects.enqueue({"do": "ok"}, queue="test").pk)
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert worker.output.count(SAYS) == 1
+
+
+def test_with_20_000_queues_without_consumer_a_killed_child_is_replaced_within_a_second_and_one_line_names_ten(
+    start_worker: Callable[..., Any],
+) -> None:
+    crowd(20_000)
+    worker = start_worker()
+    first = Message.objects.enqueue({"do": "sleep", "seconds": 300}, queue="test", max_reads=1)
+    [begun] = worker.wait_for("begin", first.pk)
+    Message.objects.enqueue({"do": "ok"}, queue="test")
+    os.kill(begun["pid"], signal.SIGKILL)
+    killed_at = time.monotonic()
+    worker.wait_for("ok")
+    assert time.monotonic() - killed_at < 1.0
+    worker.wait_for_output(f"20000 queues have messages and {SAYS}nobodys-00000, nobodys-00001, ")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert worker.output.count(SAYS) == 1
+    assert "nobodys-00009 and 19990 more\n" in worker.output
+    wait_until(lambda: Message.objects.in_queue("nobodys-19999").ready().count() == 1, "the last one stays")
+
+
+def crowd(count: int) -> None:
+    """Send one message to each of so many queues."""
+    with transaction.atomic():
+        Message.objects.enqueue({}, queue="nobodys-00000")
+        columns = ", ".join(
+            connection.ops.quote_name(field.column)
+            for field in Message._meta.concrete_fields
+            if not field.primary_key and field.name != "queue"
+        )
+        with connection.cursor() as cursor:
+            for start in range(1, count, 500):
+                names = [f"nobodys-{number:05}" for number in range(start, min(start + 500, count))]
+                rows = " UNION ALL ".join(["SELECT %s AS name"] * len(names))
+                cursor.execute(
+                    f"INSERT INTO django_dbqueue_message (queue, {columns}) SELECT names.name, {columns} "
+                    f"FROM django_dbqueue_message CROSS JOIN ({rows}) AS names WHERE queue = 'nobodys-00000'",
+                    names,
+                )
