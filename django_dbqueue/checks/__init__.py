@@ -31,6 +31,8 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W015 | SQLite without a write-ahead log                                      |
 | W016 | text that can't hold every character                                  |
 | W017 | a cluster with several writers                                        |
+| W018 | a schema in which others may make things (PostgreSQL)                 |
+| W019 | stored routines of an older version that can be taken over            |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """

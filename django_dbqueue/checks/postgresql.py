@@ -8,7 +8,8 @@ from typing import Any, Final
 from django.core import checks
 
 from django_dbqueue.checks.asking import answers, check_isolation
-from django_dbqueue.databases.facts import postgresql_settings
+from django_dbqueue.databases import Dialect, Statement, installed
+from django_dbqueue.databases.facts import postgresql_creators, postgresql_settings
 
 SETTINGS: Final = (
     "default_transaction_isolation",
@@ -27,6 +28,8 @@ def check(connection: Any) -> list[checks.CheckMessage]:
         *check_durability(alias, said),
         *check_isolation(alias, isolation_of(connection, said)),
         *check_characters(alias, said),
+        *check_schema(connection),
+        *check_routines(connection),
     ]
 
 
@@ -60,3 +63,34 @@ def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
             hint="Make a database with ENCODING 'UTF8' and move there.",
             id="dbqueue.W016",
         )
+
+
+def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
+    """Who may make functions and operators in a schema on the path can have others run them by their rights."""
+    if found := _asked(connection, postgresql_creators(Dialect.message)):
+        schema, who = found[0][0], ", ".join(str(grantee) for _schema, grantee in found)
+        yield checks.Warning(
+            f"Others may make things in the schema {schema} of the queue's tables, in the database "
+            f"{connection.alias!r}: {who}. A function or an operator that matches better than PostgreSQL's own is run "
+            "with the rights of every account that looks for names there, as Django does.",
+            hint=f"REVOKE CREATE ON SCHEMA {schema} FROM {who}; or silence this check if they are trusted with "
+            "everything that this account may do.",
+            id="dbqueue.W018",
+        )
+
+
+def check_routines(connection: Any) -> Iterator[checks.CheckMessage]:
+    """Stored routines stay as they were made, whatever version of the package is running now."""
+    if found := _asked(connection, installed.unsafe_on_postgresql()):
+        yield checks.Warning(
+            f"{len(found)} stored routines in the database {connection.alias!r} are of an older version, and who may "
+            f"make functions in their schema can have these run by their owner's rights: {found[0][0]} and so on.",
+            hint=f"Run: manage.py queue_routines install --database {connection.alias}",
+            id="dbqueue.W019",
+        )
+
+
+def _asked(connection: Any, question: Statement) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(question.sql, question.params)
+        return list(cursor.fetchall())

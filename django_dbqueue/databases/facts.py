@@ -204,3 +204,15 @@ def waits_as_before(vendor: str, said: Mapping[str, str]) -> Statement:
         return Statement(f"PRAGMA busy_timeout = {int(said['busy_timeout'])}", ())
     table, row = int(said["lock_wait_timeout"]), int(said["innodb_lock_wait_timeout"])
     return Statement(f"SET SESSION lock_wait_timeout = {table}, innodb_lock_wait_timeout = {row}", ())
+
+
+def postgresql_creators(table: str) -> Statement:
+    """(schema, role) of who may make things beside the table, quoted; but owners, superusers and who asks."""
+    return Statement(
+        "SELECT n.oid::regnamespace::text, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END "
+        "FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace, aclexplode(n.nspacl) AS a "
+        "WHERE c.oid = to_regclass(%s) AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (n.nspowner, c.relowner) "
+        "AND NOT EXISTS (SELECT 1 FROM pg_roles AS r WHERE r.oid = a.grantee "
+        "AND (r.rolsuper OR r.rolname = current_user)) ORDER BY 2",
+        (table,),
+    )

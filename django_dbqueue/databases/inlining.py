@@ -10,6 +10,8 @@ from django_dbqueue.databases.words import Statement
 
 COMMENT: Final = "{comment}"
 """The placeholder that is filled last: it holds the digest of the rest."""
+SCHEMA: Final = "{schema}"
+"""The placeholder that is filled once all others are: a schema's name may have braces itself."""
 _PLACEHOLDER = re.compile(r"^( *)(.*?)\{([a-z_]+)\}", re.MULTILINE)
 _WORD = re.compile(r"(?:'(?:[^']|'')*'|[^\s'])+")
 _CLAUSES: Final = {"SET", "FROM", "WHERE", "ORDER", "VALUES", "RETURNING"}
@@ -32,11 +34,13 @@ def render(text: str, fill: Mapping[str, str]) -> str:
         indent, before, name = match.groups()
         if name == "comment":
             return match[0].replace(COMMENT, "\0")
+        if name == "schema":
+            return match[0].replace(SCHEMA, "\1")
         return indent + before + fill[name].replace("\n", f"\n{indent}    ")
 
     while (rendered := _PLACEHOLDER.sub(put, text)) != text:
         text = rendered
-    return text.replace("\0", COMMENT)
+    return text.replace("\0", COMMENT).replace("\1", fill.get("schema", ""))
 
 
 def inline(statement: Statement) -> str:

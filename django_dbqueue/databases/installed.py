@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from django_dbqueue.databases.base import Dialect
 from django_dbqueue.databases.routines import MARK, VIEW, Routine
@@ -10,13 +11,18 @@ from django_dbqueue.databases.words import Statement
 
 
 def standing_on_mysql(names: Sequence[str]) -> Statement:
-    """(kind, name, signature, comment) of what bears these names, or our mark; a view has its comment in its text."""
+    """(kind, name, signature, comment, definer, whether that is us) of what bears these names, or our mark.
+
+    A view has its comment in its text, and calls nothing.
+    """
     return Statement(
-        "SELECT ROUTINE_TYPE, ROUTINE_NAME, ROUTINE_NAME, ROUTINE_COMMENT FROM information_schema.ROUTINES "
+        "SELECT ROUTINE_TYPE, ROUTINE_NAME, ROUTINE_NAME, ROUTINE_COMMENT, DEFINER, "
+        "DEFINER = CONVERT(CURRENT_USER() USING utf8mb4) COLLATE utf8mb4_bin FROM information_schema.ROUTINES "
         "WHERE ROUTINE_SCHEMA = DATABASE() "
         f"AND (ROUTINE_NAME IN ({Dialect.holes(len(names))}) OR ROUTINE_COMMENT LIKE %s) "
         "UNION ALL SELECT CASE t.TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, t.TABLE_NAME, t.TABLE_NAME, "
-        "COALESCE(REGEXP_SUBSTR(v.VIEW_DEFINITION, %s), '') FROM information_schema.TABLES AS t "
+        "COALESCE(REGEXP_SUBSTR(v.VIEW_DEFINITION, %s), ''), COALESCE(v.DEFINER, ''), 1 "
+        "FROM information_schema.TABLES AS t "
         "LEFT JOIN information_schema.VIEWS AS v ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME "
         "WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME = %s",
         (*names, f"{MARK} %", f"{MARK} [0-9a-f]{{16}}", VIEW),
@@ -24,17 +30,24 @@ def standing_on_mysql(names: Sequence[str]) -> Statement:
 
 
 def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
-    """(kind, name, signature, comment) of what bears these names, or our mark, in the schema of the table."""
+    """(kind, name, signature, comment, owner, whether he is trusted) of what bears these names, or our mark.
+
+    It is looked for in the schema of the table. Trusted are who asks, the owner of the table, and superusers.
+    """
+    table = "(SELECT t.relowner FROM pg_class AS t WHERE t.relname = %s AND t.relnamespace = %s::regnamespace)"
+    trusted = f"(SELECT r.rolsuper OR r.rolname = current_user OR r.oid = {table} FROM pg_roles AS r WHERE r.oid = "
     return Statement(
         "SELECT CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, p.proname, "
         "concat(p.pronamespace::regnamespace, '.', quote_ident(p.proname), '(', oidvectortypes(p.proargtypes), ')'), "
-        "COALESCE(obj_description(p.oid, 'pg_proc'), '') FROM pg_proc AS p WHERE p.pronamespace = %s::regnamespace "
+        f"COALESCE(obj_description(p.oid, 'pg_proc'), ''), p.proowner::regrole, {trusted} p.proowner) "
+        "FROM pg_proc AS p WHERE p.pronamespace = %s::regnamespace "
         f"AND (p.proname IN ({Dialect.holes(len(names))}) OR obj_description(p.oid, 'pg_proc') LIKE %s) "
         "UNION ALL SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.relname, "
         "concat(c.relnamespace::regnamespace, '.', quote_ident(c.relname)), "
-        "COALESCE(obj_description(c.oid, 'pg_class'), '') FROM pg_class AS c "
+        f"COALESCE(obj_description(c.oid, 'pg_class'), ''), c.relowner::regrole, {trusted} c.relowner) "
+        "FROM pg_class AS c "
         "WHERE c.relnamespace = %s::regnamespace AND c.relname = %s",
-        (schema, *names, f"{MARK} %", schema, VIEW),
+        (Dialect.message, schema, schema, *names, f"{MARK} %", Dialect.message, schema, schema, VIEW),
     )
 
 
@@ -45,6 +58,30 @@ def schema_of_table() -> Statement:
         "to_regnamespace(quote_ident(current_schema()))::oid)::regnamespace::text",
         (Dialect.message,),
     )
+
+
+SAFE_PATH: Final = "pg_catalog, pg_temp"
+"""Where names without a schema are looked for as routines are made: where nobody but superusers makes things."""
+
+
+def unsafe_on_postgresql() -> Statement:
+    """Signatures of what we made, beside the table, before names were looked for on the safe path alone."""
+    return Statement(
+        "SELECT p.oid::regprocedure::text FROM pg_proc AS p WHERE p.prosecdef AND p.pronamespace = "
+        "(SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = to_regclass(%s)) "
+        "AND obj_description(p.oid, 'pg_proc') LIKE %s AND NOT %s = ANY(COALESCE(p.proconfig, '{}')) ORDER BY 1",
+        (Dialect.message, f"{MARK} %", f"search_path={SAFE_PATH}"),
+    )
+
+
+def path() -> Statement:
+    """The session's path."""
+    return Statement("SELECT current_setting('search_path')", ())
+
+
+def set_path(path: str) -> Statement:
+    """Change it for the rest of the transaction."""
+    return Statement("SELECT set_config('search_path', %s, true)", (path,))
 
 
 def drop(kind: str, signature: str) -> Statement:

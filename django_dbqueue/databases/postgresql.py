@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django_dbqueue.databases.base import ServerDialect
+from django_dbqueue.databases.inlining import SCHEMA
 from django_dbqueue.databases.inserting import said
 from django_dbqueue.databases.sessions import PostgreSQLSessions
 from django_dbqueue.databases.words import Statement
@@ -74,6 +75,17 @@ class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
             f"FROM json_array_elements(%s::json) AS said{self.ending(returning, ignore=ignore)}",
             (rows,),
         )
+
+
+class _Qualified(PostgreSQLDialect):
+    """For routines: names the schema of each table, since who else may make things in it must not be on their path."""
+
+    message = f"{SCHEMA}.{PostgreSQLDialect.message}"
+    event = f"{SCHEMA}.{PostgreSQLDialect.event}"
+    worker = f"{SCHEMA}.{PostgreSQLDialect.worker}"
+
+
+QUALIFIED: Final = _Qualified()
 
 
 def _said(names: Sequence[str], name: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from django_dbqueue.codecs import MAX_DEPTH
 from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.inlining import COMMENT, inline, literal, raw, render
+from django_dbqueue.databases.inlining import COMMENT, SCHEMA, inline, literal, raw, render
+from django_dbqueue.databases.postgresql import QUALIFIED
 from django_dbqueue.databases.recording import COLUMNS
 from django_dbqueue.databases.words import DEAD, Change, Claim, Statement
 from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS
@@ -62,6 +63,7 @@ _MAX_CLAIM = 1_000
 class Words:
     """What a routine can't know by itself: names of tables, texts, and what the settings say.
 
+    ``forbidden`` is the queue that none of them may touch.
     ``lease`` (seconds), ``max_reads``, ``priority`` and ``removes`` (whether an ack removes the row) have the default
     under ``None`` and, by name, the queues that differ.
     """
@@ -75,6 +77,7 @@ class Words:
     notify: bool
     lease_over: str
     spent_before: str
+    forbidden: str
     schema: str = ""
 
 
@@ -91,6 +94,7 @@ class Routine:
 
 def routines(dialect: Dialect, words: Words, folders: Sequence[str]) -> list[Routine]:
     """Return every routine, in the order of their making; a text is taken from the first folder that has it."""
+    dialect = QUALIFIED if words.schema else dialect
     fill = _fill(dialect, words)
     texts = {name: _text(name, folders) for name in NAMES}
     return [_routine(name, render(text, fill), folders) for name, text in texts.items() if text]
@@ -128,6 +132,7 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
     wake = inline(dialect.notify(raw("_queue_name"))).removeprefix("SELECT ")
     return {name: inline(statement) for name, statement in moves.items()} | {
         "message": dialect.message,
+        "forbidden": literal(words.forbidden),
         "queues": words.queues,
         "now": dialect.now,
         "schema": words.schema,
@@ -194,7 +199,7 @@ def _row(words: Words) -> dict[str, Any]:
     return {
         "queue": raw("_queue_name"),
         "body": raw("_payload"),
-        "content_type": raw("dbqueue_content_type(_payload)"),
+        "content_type": raw(f"{f'{SCHEMA}.' if words.schema else ''}dbqueue_content_type(_payload)"),
         "priority": raw(_by_queue(words.priority)),
         "max_reads": raw("_max_read_cnt"),
         "lease_seconds": raw("_invisibility_time"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
@@ -19,30 +18,17 @@ from django.utils.translation import gettext as _
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of, installed
 from django_dbqueue.databases.passing import sqlstate_of
-from django_dbqueue.databases.routines import MARK, NAMES, Routine, Words, routines
+from django_dbqueue.databases.routines import NAMES, Routine, Words, routines
 from django_dbqueue.lifecycle.claim import SPENT_BEFORE
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.lifecycle.statements import fetch, run
+from django_dbqueue.management.standing import Standing, refuse_foreign, schema_of, standing
 from django_dbqueue.models import Queue
 
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""
 NO_BINLOG_TRUST = {1418, 1419}
 NO_PRIVILEGE: set[Any] = {1044, 1142, 1143, 1227, 1370, "42501"}
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What bears one of our names in the database already."""
-
-    kind: str
-    name: str
-    signature: str
-    comment: str
-
-    @property
-    def is_ours(self) -> bool:
-        return self.comment.partition(" ")[0] == MARK
 
 
 class Installed(NamedTuple):
@@ -57,25 +43,34 @@ def install(using: str) -> Installed:
     """Make what is missing or differs, and drop what an older version left."""
     with _alone(using):
         wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(using)}
-        found = {(standing.kind, standing.signature): standing for standing in _standing(using)}
-        _refuse_foreign(list(found.values()))
-        unchanged = [one for key, one in wanted.items() if key in found and found[key].comment == one.comment]
+        found = {(one.kind, one.signature): one for one in standing(using)}
+        refuse_foreign(using, list(found.values()))
+        unchanged = _unchanged(wanted, found)
         missing = [routine for routine in wanted.values() if routine not in unchanged]
-        old = [standing for key, standing in found.items() if key not in wanted]
+        old = [one for key, one in found.items() if key not in wanted]
         try:
             if missing:
                 _make(using, missing, [wanted[key] for key in wanted if key not in found])
             _drop(using, old)
+            refuse_foreign(using, standing(using))  # that somebody made meanwhile
         except Error as error:
             raise CommandError(_explain(using, error)) from error
     return Installed(missing, unchanged, old)
 
 
+def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, str], Standing]) -> list[Routine]:
+    """Return what stands as it should; what another account made does so only where ours would call nothing of it."""
+    as_wanted = [key for key, one in wanted.items() if key in found and found[key].comment == one.comment]
+    if len({found[key].owner for key in as_wanted if wanted[key].kind != "VIEW"}) > 1 or len(as_wanted) < len(wanted):
+        as_wanted = [key for key in as_wanted if found[key].is_trusted]
+    return [wanted[key] for key in as_wanted]
+
+
 def uninstall(using: str) -> list[Standing]:
     """Take ours away, and nothing else; return what was."""
     with _alone(using):
-        ours = [standing for standing in _standing(using) if standing.is_ours]
-        ours.sort(key=lambda standing: NAMES.index(standing.name) if standing.name in NAMES else -1, reverse=True)
+        ours = [one for one in standing(using) if one.is_ours]
+        ours.sort(key=lambda one: NAMES.index(one.name) if one.name in NAMES else -1, reverse=True)
         try:
             _drop(using, ours)
         except Error as error:
@@ -84,8 +79,8 @@ def uninstall(using: str) -> list[Standing]:
 
 
 def _drop(using: str, ours: list[Standing]) -> None:
-    for standing in ours:
-        run(using, installed.drop(standing.kind, standing.signature))
+    for one in ours:
+        run(using, installed.drop(one.kind, one.signature))
 
 
 def script(using: str) -> Iterator[str]:
@@ -93,7 +88,7 @@ def script(using: str) -> Iterator[str]:
     refuse_sqlite(using)
     made = wanted_routines(using)
     if connections[using].vendor == "postgresql":
-        yield "BEGIN;"
+        yield f"BEGIN;\nSET LOCAL search_path = {installed.SAFE_PATH};\n"
         for routine in made:
             yield from (f"{text};\n" for text in routine.statements)
         yield "COMMIT;"
@@ -156,36 +151,13 @@ def _words(using: str) -> Words:
         notify=conf.get("NOTIFY"),
         lease_over=LEASE_OVER,
         spent_before=SPENT_BEFORE,
-        schema=_schema(using) if connection.vendor == "postgresql" else "",
+        forbidden=conf.get("OPERATIONS_QUEUE"),
+        schema=schema_of(using) if connection.vendor == "postgresql" else "",
     )
-
-
-def _schema(using: str) -> str:
-    return str(fetch(using, installed.schema_of_table())[0][0])
 
 
 def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
     return {name: value for name, value in values.items() if name is None or value != values[None]}
-
-
-def _standing(using: str) -> list[Standing]:
-    if connections[using].vendor == "postgresql":
-        statement = installed.standing_on_postgresql(NAMES, _schema(using))
-    else:
-        statement = installed.standing_on_mysql(NAMES)
-    return [Standing(*map(str, row)) for row in fetch(using, statement)]
-
-
-def _refuse_foreign(found: list[Standing]) -> None:
-    foreign = [f"{standing.kind} {standing.signature}" for standing in found if not standing.is_ours]
-    if foreign:
-        raise CommandError(
-            _(
-                "django_dbqueue did not make these, and leaves them alone: %(names)s. Nothing was installed. "
-                "Drop or rename them, and run this again."
-            )
-            % {"names": ", ".join(foreign)}
-        )
 
 
 @contextmanager
@@ -217,8 +189,12 @@ def _alone(using: str) -> Iterator[None]:
 
 def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
     if connections[using].vendor == "postgresql":
+        # The view's operators are looked up as it is made
+        path = str(fetch(using, installed.path())[0][0])
+        fetch(using, installed.set_path(installed.SAFE_PATH))
         for routine in missing:
             _run_all(using, routine)
+        fetch(using, installed.set_path(path))
         return
     make_probe, drop_probe = installed.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
     run(using, make_probe)

@@ -29,6 +29,8 @@ ON_SERVERS = [
 ]
 # SQLite has no stored routines; what it says instead is tested in test_on_sqlite.py.
 collect_ignore = ON_SERVERS if settings.TEST_DATABASE == "sqlite" else ["test_on_sqlite.py"]
+if settings.TEST_DATABASE != "postgres":
+    collect_ignore = [*collect_ignore, "test_install_beside_others.py", "test_takeover.py"]
 
 
 @pytest.fixture(scope="module")

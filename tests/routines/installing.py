@@ -7,6 +7,7 @@ import io
 from django.core.management import call_command
 
 from django_dbqueue.management import routines
+from django_dbqueue.management.standing import standing as all_standing
 
 
 def command(action: str) -> list[str]:
@@ -16,7 +17,7 @@ def command(action: str) -> list[str]:
 
 
 def standing() -> set[str]:
-    return {one.name for one in routines._standing("default")}
+    return {one.name for one in all_standing("default")}
 
 
 def everything() -> set[str]:

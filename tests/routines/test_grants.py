@@ -8,7 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from django_dbqueue.models import Message
+from django_dbqueue.management import routines
+from django_dbqueue.models import Message, Queue
 from tests.conftest import ROOT
 from tests.factories import QUEUE
 from tests.routines.accounts import IS_MYSQL, account, database
@@ -95,6 +96,26 @@ def test_an_account_that_may_only_put_can_do_nothing_else(start_client: Callable
         client.close()
 
 
+@pytest.mark.parametrize("queue", ["dbqueue.operations", "orders"])
+def test_the_queue_of_the_bulk_operations_is_for_no_routine(start_client: Callable[..., Client], queue: str) -> None:
+    with override_settings(DBQUEUE={"OPERATIONS_QUEUE": queue}):
+        call_command("queue_routines", "install", verbosity=0)
+    try:
+        client = start_client()
+        order = Message.objects.enqueue({"operation": 1}, queue=queue)
+        for verb, arguments in (
+            ("put_message_in_queue", (queue, '{"operation": 1}', 0, 60)),
+            ("get_message_from_queue", (queue,)),
+            ("claim_messages", (queue, 1, 60)),
+        ):
+            with pytest.raises(client.Error, match="is not for routines") as error:
+                client.value(verb, *arguments) if verb.startswith("put") else client.call(verb, *arguments)
+            assert client.code(error.value) == (1644 if IS_MYSQL else "42501")
+        assert list(Message.objects.values_list("pk", "status")) == [(order.pk, "n")]
+    finally:
+        call_command("queue_routines", "install", verbosity=0)
+
+
 def test_without_a_grant_nobody_may_use_a_routine(start_client: Callable[..., Client]) -> None:
     rights = (f"SELECT ON {database()}.django_migrations",) if IS_MYSQL else ()
     with account(*rights) as who:
@@ -113,6 +134,41 @@ def test_an_upgrade_keeps_the_grants(start_client: Callable[..., Client]) -> Non
         call_command("queue_routines", "install", verbosity=0)
         assert client.put(QUEUE, "longer than that")
         client.close()
+
+
+if IS_MYSQL:
+
+    def test_a_helper_that_another_account_made_under_our_comment_is_not_called_by_ours(
+        start_client: Callable[..., Client],
+    ) -> None:
+        [helper] = [one for one in routines.wanted_routines("default") if one.name == "dbqueue_check_queue"]
+        routines.uninstall("default")
+        try:
+            with account(f"CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON {database()}.*") as who:
+                start_client(who).run(
+                    "CREATE PROCEDURE dbqueue_check_queue(IN _queue_name VARCHAR(255) CHARACTER SET ascii) "
+                    f"SQL SECURITY INVOKER COMMENT '{helper.comment}' "
+                    "BEGIN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'runs by the rights of another'; END"
+                )
+                made = routines.install("default").made
+                assert {one.name for one in made} == {one.name for one in routines.wanted_routines("default")}
+                assert start_client().put(QUEUE, "hello")
+        finally:
+            routines.install("default")
+
+    def test_a_callers_temporary_tables_hide_ours_from_it_and_give_it_nothing(
+        start_client: Callable[..., Client],
+    ) -> None:
+        with account(*told("billing"), f"CREATE TEMPORARY TABLES ON {database()}.*") as who:
+            client = start_client(who)
+            first = client.put(QUEUE, "ours")
+            Queue.objects.create(name=QUEUE, is_paused=True)
+            client.run("CREATE TEMPORARY TABLE django_dbqueue_queue (name VARCHAR(64), is_paused BOOLEAN)")
+            [held] = client.claim(QUEUE, 1, 60)  # what it can have: not to be told that the queue is paused
+            assert held["id"] == first
+            with pytest.raises(client.Error):
+                client.run(f"CREATE TEMPORARY TABLE mine AS SELECT * FROM {TABLE}")
+            client.close()
 
 
 if not IS_MYSQL:

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 
-from django_dbqueue.management import routines
+from django_dbqueue.management.standing import standing as all_standing
 from tests.routines.accounts import IS_MYSQL, account, database, run
 from tests.routines.client import Client
 from tests.routines.installing import command, everything, standing
@@ -78,10 +78,10 @@ if IS_MYSQL:
     def test_an_upgrade_that_is_refused_leaves_the_older_routines_as_they_were(worker_env: dict[str, str]) -> None:
         with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5}):
             command("install")
-        before = {(one.name, one.comment) for one in routines._standing("default")}
+        before = {(one.name, one.comment) for one in all_standing("default")}
         with account(f"ALL ON {database()}.*") as who:
             failed(manage(worker_env, "queue_routines", "install", who=who))
-        assert {(one.name, one.comment) for one in routines._standing("default")} == before
+        assert {(one.name, one.comment) for one in all_standing("default")} == before
 
     def test_an_installation_that_fails_at_its_end_takes_away_what_it_made(worker_env: dict[str, str]) -> None:
         rights = "CREATE ROUTINE, ALTER ROUTINE, EXECUTE, SELECT, INSERT, UPDATE, DELETE"

@@ -6,13 +6,15 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import Error
+from django.db import Error, connections
 from django.utils.translation import gettext as _
 
+from django_dbqueue.checks.postgresql import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management import routines
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.options import chosen_alias
+from django_dbqueue.management.standing import Standing
 
 
 class Command(TerminalCommand):
@@ -43,13 +45,16 @@ class Command(TerminalCommand):
         self._tell_of(dropped)
         counts = {"made": len(made), "unchanged": len(unchanged)}
         self.stdout.write(_("%(made)d made, %(unchanged)d unchanged") % counts)
+        if connections[alias].vendor == "postgresql":
+            for found in check_schema(connections[alias]):
+                self.stderr.write(f"{found.msg}\n{found.hint}")
 
     def _uninstall(self, alias: str) -> None:
         gone = routines.uninstall(alias)
         self._tell_of(gone)
         self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
 
-    def _tell_of(self, dropped: list[routines.Standing]) -> None:
+    def _tell_of(self, dropped: list[Standing]) -> None:
         for standing in dropped:
             self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
 

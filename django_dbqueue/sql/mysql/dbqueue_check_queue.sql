@@ -8,4 +8,8 @@ BEGIN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
             'queue_name must be 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit';
     END IF;
+    -- its messages are orders to the workers, which people with permissions give
+    IF _queue_name = {forbidden} THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'this queue is not for routines: it is the one of the bulk operations';
+    END IF;
 END

@@ -1,6 +1,6 @@
 CREATE FUNCTION {schema}.ack_message(_id bigint, _token bigint)
 RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN

@@ -1,12 +1,12 @@
 CREATE FUNCTION {schema}.dbqueue_claim(_queue_name text, _how_many integer, _lease double precision)
 RETURNS bigint[]
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
 SET enable_bitmapscan = off
 SET enable_seqscan = off
 AS $routine$
 DECLARE
-    _token bigint := dbqueue_new_token();
+    _token bigint := {schema}.dbqueue_new_token();
     _ids bigint[] := '{}';
     _priority integer;
     _moved integer;
@@ -16,7 +16,7 @@ BEGIN
     -- n to run: takes due messages and returns their ids, in order. Plans are made anew for each call: one that was made
     -- while the table was small would stay with the session as it grows. Rows are read by an index, in its order, however
     -- few the server believes there are.
-    IF EXISTS (SELECT 1 FROM {queues} WHERE name = _queue_name AND is_paused) THEN
+    IF EXISTS (SELECT 1 FROM {schema}.{queues} WHERE name = _queue_name AND is_paused) THEN
         RETURN _ids;
     END IF;
     _lease := coalesce(_lease, {lease});

@@ -1,6 +1,6 @@
 CREATE FUNCTION {schema}.dbqueue_content_type(_payload text)
 RETURNS text
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $routine$
 DECLARE
     _bare text;
@@ -11,7 +11,7 @@ BEGIN
     END IF;
     -- this server also takes numbers of more digits, and deeper nesting, than Python reads
     IF length(_payload) > 400 THEN
-        _bare := regexp_replace(_payload, '"([^"\\]|\\.)*"', '', 'g');
+        _bare := regexp_replace(_payload, E'"([^"\\\\]|\\\\.)*"', '', 'g');
         IF _bare ~ '([0-9]{100}){43}' OR (
             length(_bare) - length(translate(_bare, '[{', '')) > {max_depth}
             AND jsonb_path_exists(_payload::jsonb, '$.**{{max_depth} to last}')

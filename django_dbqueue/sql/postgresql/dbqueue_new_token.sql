@@ -1,6 +1,6 @@
 CREATE FUNCTION {schema}.dbqueue_new_token()
 RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $routine$
 DECLARE
     _uuid text := replace(gen_random_uuid()::text, '-', '');

@@ -1,6 +1,6 @@
 CREATE FUNCTION {schema}.delete_message_from_queue(_message_id bigint)
 RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN

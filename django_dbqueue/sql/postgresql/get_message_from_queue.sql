@@ -11,15 +11,15 @@ RETURNS TABLE (
     created_at timestamptz,
     deleted_at timestamptz
 )
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
 AS $routine$
 #variable_conflict use_column
 DECLARE
     _ids bigint[];
 BEGIN
-    PERFORM dbqueue_check_queue(_queue_name);
-    _ids := dbqueue_claim(_queue_name, 1, NULL);
+    PERFORM {schema}.dbqueue_check_queue(_queue_name);
+    _ids := {schema}.dbqueue_claim(_queue_name, 1::integer, NULL::double precision);
     RETURN QUERY
     SELECT m.id, m.queue::text, m.body, m.read_count::bigint, m.max_reads::bigint, m.claimed_at, m.available_at,
         m.lease_seconds, m.created_at, NULL::timestamptz

@@ -1,11 +1,11 @@
 CREATE FUNCTION {schema}.nack_message(_id bigint, _token bigint, _delay double precision)
 RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
 AS $routine$
 BEGIN
     -- run to n after a delay in seconds (NULL: back where it stood), or dead when its reads are spent
-    PERFORM dbqueue_check_seconds('delay', 0, _delay);
+    PERFORM {schema}.dbqueue_check_seconds('delay'::text, 0::double precision, _delay);
     {record_nack};
     IF _delay IS NULL THEN
         {nack};

@@ -2,7 +2,7 @@ CREATE FUNCTION {schema}.put_message_in_queue(
     _queue_name text, _payload text, _max_read_cnt bigint, _invisibility_time bigint
 )
 RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = {schema}, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $routine$
 DECLARE
     _id bigint;
@@ -14,8 +14,8 @@ DECLARE
             THEN 'max_read_cnt must be from 0 (no limit) to {max_reads_limit}, or NULL for the setting'
     END;
 BEGIN
-    PERFORM dbqueue_check_queue(_queue_name);
-    PERFORM dbqueue_check_seconds('invisibility_time', 0, _invisibility_time);
+    PERFORM {schema}.dbqueue_check_queue(_queue_name);
+    PERFORM {schema}.dbqueue_check_seconds('invisibility_time'::text, 0::double precision, _invisibility_time::double precision);
     IF _problem IS NOT NULL THEN
         RAISE EXCEPTION '%', _problem USING ERRCODE = 'invalid_parameter_value';
     END IF;

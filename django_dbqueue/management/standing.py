@@ -1,0 +1,68 @@
+"""What bears the names of our routines in a database already, and whether it may be taken for ours.
+
+Our comment alone tells nothing: whoever may make a function can write it. A namesake of one of the helpers would run
+with the rights of whoever installs the routines that call it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.core.management.base import CommandError
+from django.db import connections
+from django.utils.translation import gettext as _
+
+from django_dbqueue.databases import installed
+from django_dbqueue.databases.routines import MARK, NAMES
+from django_dbqueue.lifecycle.statements import fetch
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What bears one of our names. ``is_trusted``: its owner is who installs, or could do as he likes anyway."""
+
+    kind: str
+    name: str
+    signature: str
+    comment: str
+    owner: str
+    is_trusted: bool
+
+    @property
+    def is_ours(self) -> bool:
+        return self.comment.partition(" ")[0] == MARK
+
+
+def schema_of(using: str) -> str:
+    """The schema of the queue's tables on PostgreSQL, quoted for SQL."""
+    return str(fetch(using, installed.schema_of_table())[0][0])
+
+
+def standing(using: str) -> list[Standing]:
+    """What bears one of our names, or our mark."""
+    if connections[using].vendor == "postgresql":
+        statement = installed.standing_on_postgresql(NAMES, schema_of(using))
+    else:
+        statement = installed.standing_on_mysql(NAMES)
+    return [
+        Standing(str(kind), str(name), str(signature), str(comment), str(owner), bool(is_trusted))
+        for kind, name, signature, comment, owner, is_trusted in fetch(using, statement)
+    ]
+
+
+def refuse_foreign(using: str, found: list[Standing]) -> None:
+    """CommandError where something isn't ours; on PostgreSQL, where replacing leaves the owner, also by its owner."""
+    keeps_owner = connections[using].vendor == "postgresql"
+    foreign = [
+        f"{one.kind} {one.signature} ({one.owner})"
+        for one in found
+        if not one.is_ours or (keeps_owner and not one.is_trusted)
+    ]
+    if foreign:
+        raise CommandError(
+            _(
+                "django_dbqueue did not make these, and leaves them alone: %(names)s. Nothing was installed. "
+                "Drop or rename them, and run this again."
+            )
+            % {"names": ", ".join(foreign)}
+        )
