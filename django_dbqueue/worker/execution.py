@@ -17,6 +17,7 @@ from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.retry import is_victim, outermost
 from django_dbqueue.worker.holding import Delivery
+from django_dbqueue.worker.lending import LentThreads
 from django_dbqueue.worker.sessions import leave_clean
 
 
@@ -103,13 +104,15 @@ def _call_async(delivery: Delivery) -> None:
     handler, timeout = delivery.consumer.handler, delivery.options.timeout
 
     async def run() -> None:
+        asyncio.get_running_loop().set_default_executor(threads)
         try:
             async with asyncio.timeout(timeout) as scope:
                 _refuse_unawaited(delivery.consumer, await handler(delivery.message))
         finally:
             delivery.timed_out = scope.expired()
 
-    async_to_sync(run)()
+    with LentThreads() as threads:
+        async_to_sync(run)()
 
 
 def _refuse_unawaited(consumer: Consumer, returned: Any) -> None:

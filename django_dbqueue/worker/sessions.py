@@ -38,12 +38,16 @@ def leave_clean() -> None:
 
 def discard(alias: str) -> None:
     """Close this thread's connection in whatever state it is (which rolls back); the next use makes a new one."""
-    raw: Any = connections[alias].connection
-    with contextlib.suppress(Exception):
-        if raw is not None:
-            raw.close()
+    close_raw(connections[alias])
     with contextlib.suppress(AttributeError):
         del connections[alias]
+
+
+def close_raw(connection: Any) -> None:
+    """Close what the driver has open for it, in whatever state it is; the thread that it was made in may be over."""
+    with contextlib.suppress(Exception):
+        if connection.connection is not None:
+            connection.connection.close()
 
 
 def discard_all() -> None:

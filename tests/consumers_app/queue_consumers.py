@@ -10,9 +10,11 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection, transaction
 
 from django_dbqueue import Reject, Retry, consumer
@@ -265,6 +267,26 @@ async def do_asynchronously(message: Message) -> None:
     await asyncio.sleep(message.payload["seconds"])
     assert await Message.objects.filter(pk=message.pk).aexists()
     note("end", message)
+
+
+@consumer("async-crowd")
+async def ask_in_a_crowd(message: Message) -> None:
+    def ask() -> None:
+        assert Message.objects.filter(pk=message.pk).exists()
+
+    def ask_and_wait() -> None:
+        ask()
+        _until(message, message.payload)
+        ask()
+
+    await asyncio.gather(*(sync_to_async(ask, thread_sensitive=False)() for _ in range(message.payload["queries"])))
+    note("asked", message)
+    if "cancelled" in message.payload:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(ask_and_wait), 0.05)
+        return
+    while not Path(message.payload["file"]).exists():
+        await asyncio.sleep(0.01)
 
 
 async def _never_awaited(message: Message) -> None:

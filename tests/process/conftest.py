@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 collect_ignore = [] if settings.TEST_DATABASE == "postgres" else ["test_listening.py"]  # none other wakes anybody
+if settings.TEST_DATABASE == "sqlite":
+    collect_ignore.append("test_async_sessions.py")  # it has no sessions
 
 PATIENCE = 60.0
 """Seconds after which an event that should have come is called missing; far beyond what any machine needs."""
