@@ -76,6 +76,13 @@ class SchedulesNotInstalled(DBQueueError, ImportError):
         super().__init__("Schedules need the package cronsim: pip install 'django-dbqueue[schedules]'.")
 
 
+class DatabaseAway(DBQueueError):
+    """The database can't be reached from Spark now: down, restarting, cut off, or without a session left for us."""
+
+    given_up: bool = False
+    """It was waited for as long as was asked."""
+
+
 class InvalidPipeline(DBQueueError, ValueError):
     """Something on Spark can't be as it was asked for. The text says what, why, and what to do."""
 

@@ -18,6 +18,9 @@ SQLSTATE_PASSING: Final = frozenset({"40001", "40P01", "55P03", "57014"})
 SQLITE_PASSING: Final = ("database is locked", "database table is locked")
 MYSQL_LOST: Final = frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
 """Shutdown, killed (MariaDB), can't connect, gone, lost, ended for its idleness: did a commit arrive?"""
+MYSQL_FULL: Final = frozenset({1040, 1203, 1226})
+"""No session is left: of the server, or of the account."""
+SQLSTATE_FULL: Final = frozenset({"53300"})
 SQLSTATE_LOST: Final = ("08", "57P")
 """Beginnings: connection exceptions, and a server that ends sessions."""
 

@@ -111,6 +111,10 @@ class Staging(Inserting):
             return Statement(f"{self.delete_staged} WHERE run = %s", (run,))
         return Statement(f"{self.delete_staged} WHERE run = %s AND attempt = %s", (run, attempt))
 
+    def drop_staged_from(self, run: int, attempt: int, place: int) -> Statement:
+        """Delete what an attempt has staged from a place on."""
+        return Statement(f"{self.delete_staged} WHERE run = %s AND attempt = %s AND place >= %s", (run, attempt, place))
+
     def next_attempt(self, run: int, attempt: int) -> Statement:
         """Find the first attempt behind this one, in the order of the index: one step of a walk over all runs."""
         return Statement(

@@ -248,6 +248,11 @@ class Streaming(Words):
         """These ids."""
         return Among(f"id IN ({self.holes(len(ids))})", tuple(ids))
 
+    @staticmethod
+    def behind(among: Among, message: int) -> Among:
+        """Those with higher ids."""
+        return Among(f"{among.sql} AND id > %s", (*among.params, message))
+
     def move_due(self, change: Change, among: Among) -> Statement:
         """Move rows that wait, and that the same transaction has locked."""
         fence = self.waiting(among)

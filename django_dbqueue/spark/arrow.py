@@ -16,10 +16,11 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases import Dialect, Statement, dialect_of
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.outage import Patience
 from django_dbqueue.spark.schemas import WIDE
 
 STEP: Final = 1_000
@@ -35,18 +36,35 @@ _HEADER: Final = b"-\n"
 class Pages:
     """A connection whose SELECTs answer in Arrow batches of one schema. Close it; not shared between threads."""
 
-    def __init__(self, credentials: Credentials, schema: pa.Schema, *, fetch_rows: int) -> None:
+    def __init__(self, credentials: Credentials, schema: pa.Schema, *, fetch_rows: int, outage: float) -> None:
         self.schema = schema
         self.fetch_rows = fetch_rows
         self.step = min(STEP, fetch_rows)
         self.wide = [place for place, field in enumerate(schema) if field.name.lower() in WIDE]
-        self.connection = Connection(credentials)
-        if self.connection.vendor == "mysql":
-            self.connection.raw.converter = {}  # bytes as they came; parameters have their own encoders
+        self.credentials = credentials
+        self.patience = Patience(outage)
+        self.dialect: Dialect = dialect_of(credentials)
+        self.connection = self._connected()
 
-    @property
-    def dialect(self) -> Dialect:
-        return self.connection.dialect
+    def _connected(self) -> Connection:
+        while True:
+            try:
+                connection = Connection(self.credentials)
+                break
+            except Exception as error:
+                self.patience.wait(error)
+        if connection.vendor == "mysql":
+            connection.raw.converter = {}  # bytes as they came; parameters have their own encoders
+        return connection
+
+    def recover(self, error: Exception) -> None:
+        """Connect anew after a session that ended; raise what no waiting mends.
+
+        Whoever reads goes on behind the last row that was handed on.
+        """
+        self.patience.wait(error)
+        self.connection.discard()
+        self.connection = self._connected()
 
     def read(self, statement: Statement) -> Iterator[pa.RecordBatch]:
         """Run a SELECT of the schema's columns; nothing of it is open any more when its first batch is handed on.
@@ -62,6 +80,7 @@ class Pages:
                     if size > HELD_BYTES:
                         break
             yield from chain(held, batches)
+        self.patience.answered()
 
     def _batches(self, statement: Statement) -> Generator[pa.RecordBatch]:
         return {"mysql": self._from_mysql, "postgresql": self._from_postgresql, "sqlite": self._from_sqlite}[

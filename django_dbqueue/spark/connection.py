@@ -5,6 +5,7 @@ Every session speaks UTC, READ COMMITTED and strict SQL, whatever the server's d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -13,14 +14,16 @@ from urllib.parse import quote
 
 from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
 from django_dbqueue.databases.passing import (
+    MYSQL_FULL,
     MYSQL_LOST,
     MYSQL_PASSING,
     SQLITE_PASSING,
+    SQLSTATE_FULL,
     SQLSTATE_LOST,
     SQLSTATE_PASSING,
     again,
 )
-from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
 from django_dbqueue.spark.credentials import Credentials
 
 Result = TypeVar("Result")
@@ -34,12 +37,17 @@ _MYSQL_SESSION: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
+_POSTGRESQL_REFUSALS: Final = re.compile(
+    "authentication failed|does not exist|pg_hba|not permitted|permission denied|not currently accepting|invalid |"
+    "no password supplied|certificate|does not support SSL"
+)
+"""Of a server that is there, and will say the same again. libpq tells a refused session's reason as text alone."""
 
 
 class Connection:
     """One database session. Not shared between threads, and not pickled: make one where it is used.
 
-    InvalidPipeline says which database can't be reached, and why.
+    DatabaseAway says which database can't be reached now, and InvalidPipeline which never will be like this.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -52,7 +60,8 @@ class Connection:
         except InvalidPipeline:
             raise
         except Exception as error:
-            raise InvalidPipeline(
+            kind = DatabaseAway if is_away(error) else InvalidPipeline
+            raise kind(
                 f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {error}"
             ) from error
 
@@ -138,13 +147,21 @@ class Connection:
         self.close()
 
 
-def is_lost(error: Exception, vendor: str) -> bool:
-    """Tell whether the session ended, or never began; then nobody knows whether its last commit arrived."""
-    if vendor == "mysql":
-        return bool(error.args) and error.args[0] in MYSQL_LOST
-    if vendor == "postgresql":
-        state = getattr(error, "sqlstate", "")  # psycopg gives None where there was no server left to say one
-        return (state is None and type(error).__name__ == "OperationalError") or (state or "").startswith(SQLSTATE_LOST)
+def is_away(error: BaseException) -> bool:
+    """Tell whether the session ended, or could not begin, for a reason that passes.
+
+    Nobody knows then whether its last commit arrived.
+    """
+    if isinstance(error, DatabaseAway):
+        return True
+    driver = type(error).__module__.partition(".")[0]
+    if driver == "MySQLdb":
+        return bool(error.args) and error.args[0] in MYSQL_LOST | MYSQL_FULL
+    if driver == "psycopg":
+        state = getattr(error, "sqlstate", "")
+        if state is None:  # there was no session that could say one
+            return type(error).__name__ == "OperationalError" and not _POSTGRESQL_REFUSALS.search(str(error))
+        return (state or "").startswith(SQLSTATE_LOST) or state in SQLSTATE_FULL
     return False
 
 

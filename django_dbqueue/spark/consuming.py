@@ -23,7 +23,9 @@ from django_dbqueue.ledger.owning import HOLD, ON_EXPIRED, StreamSpec
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.options import Options
-from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
+from django_dbqueue.spark.outage import OPTION as OUTAGE
+from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.schemas import MESSAGES, arrow_schema, with_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from django_dbqueue.spark.arrow import Pages
     from django_dbqueue.spark.running import Runner
 
-OPTIONS: Final = ("queue", "stream", "maxRowsPerBatch", "lease", "on_expired", "max_reads", "numPartitions")
+OPTIONS: Final = ("queue", "stream", "maxRowsPerBatch", "lease", "on_expired", "max_reads", "numPartitions", OUTAGE)
 MAX_ROWS: Final = 20_000
 MOST_ROWS: Final = 1_000_000
 LEASE: Final = 60
@@ -68,6 +70,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.spec = _spec_of(said)
         self.max_rows = _whole(said, "maxRowsPerBatch", MAX_ROWS, most=MOST_ROWS)
         self.parts = said.whole("numPartitions", most=10_000)
+        self.outage = outage_of(said)
         Credentials.load(options)
         self._runner: Runner | None = None
 
@@ -80,19 +83,23 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._runner is None:
             from django_dbqueue.spark.running import Runner
 
-            self._runner = Runner(Credentials.load(self.options), self.spec)
+            self._runner = Runner(Credentials.load(self.options), self.spec, outage=self.outage)
         return self._runner
 
     # -- what Spark asks the runner -----------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Begin a new checkpoint before the first claim that is not acked."""
-        with Connection(Credentials.load(self.options)) as connection:
+
+        def begin(connection: Connection) -> int:
             standing = connection.fetch(connection.dialect.open_claims(self.spec.name, limit=1))
             if standing:
-                return {"claim": int(standing[0][0]) - 1}
+                return int(standing[0][0]) - 1
             rows = connection.fetch(connection.dialect.read_stream(self.spec.name, 0, lock=False))
-        return {"claim": int(rows[0][4]) if rows else 0}
+            return int(rows[0][4]) if rows else 0
+
+        with Lasting(Credentials.load(self.options), outage=self.outage) as session:
+            return {"claim": session.ask(begin)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         return ReadMaxRows(self.max_rows)
@@ -140,21 +147,35 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not partition.ranges:
             return
         credentials = Credentials.load(self.options)
-        with Connection(credentials) as connection:
-            delivery = deliver(connection, self.spec.name, partition.run, partition.number, lease=self.spec.lease)
+        name, run, number = self.spec.name, partition.run, partition.number
+        with Lasting(credentials, outage=self.outage) as session:
+            delivery = session.ask(lambda each: deliver(each, name, run, number, lease=self.spec.lease))
         mine = common(partition.ranges, delivery.ranges)
         if not mine:
             return
-        names = [field.name.lower() for field in self.schema.fields]
-        with Pages(credentials, arrow_schema(self.schema), fetch_rows=FETCH_ROWS) as pages:
-            columns = pages.dialect.columns(names)
+        names, schema = [field.name for field in self.schema], arrow_schema(with_id(self.schema))
+        with Pages(credentials, schema, fetch_rows=FETCH_ROWS, outage=self.outage) as pages:
             for among, size in steps(pages.dialect, mine):
                 rows = 0
-                for batch in pages.read(pages.dialect.delivered(columns, among, delivery.token)):
+                for batch in self._read(pages, among, delivery.token):
                     rows += batch.num_rows
-                    yield batch
+                    yield batch if len(names) == len(schema) else batch.select(names)
                 if rows != size:
-                    self._refuse_gap(pages, partition.number, among, delivery.token, rows)
+                    self._refuse_gap(pages, number, among, delivery.token, rows)
+
+    def _read(self, pages: Pages, among: Among, token: int) -> Iterator[pa.RecordBatch]:
+        """Read some messages of a claim, behind the last one again where the session ends under it."""
+        names = [name.lower() for name in pages.schema.names]
+        columns, place, rest = pages.dialect.columns(names), names.index("id"), among
+        while True:
+            try:
+                for batch in pages.read(pages.dialect.delivered(columns, rest, token)):
+                    rest = pages.dialect.behind(among, batch.column(place)[-1].as_py())
+                    yield batch
+            except Exception as error:
+                pages.recover(error)
+            else:
+                return
 
     def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
         """Fail the batch, which acks nothing, where the claim still holds more than was read: no operator moved it."""

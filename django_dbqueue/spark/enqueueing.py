@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from typing import TYPE_CHECKING, Final
 
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
-from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
+from django_dbqueue.spark.outage import OPTION as OUTAGE
+from django_dbqueue.spark.outage import SECONDS, Lasting
 from django_dbqueue.spark.staging import Published, find_published
 
 if TYPE_CHECKING:
@@ -28,8 +30,11 @@ def enqueue_dataframe(
     max_payload_bytes: int | None = None,
     batch_size: int | None = None,
     notify: bool | None = None,
+    outage: float | None = None,
 ) -> Published:
     """Write a frame into the queue, exactly once for each ``job_id``, and return what came of it.
+
+    ``outage``: seconds for which a database that goes away is waited for (60).
 
     Without a ``job_id`` one is drawn: then retried tasks and speculation still double nothing, and a second call does.
     """
@@ -45,12 +50,13 @@ def enqueue_dataframe(
         "priority": priority,
         "max_payload_bytes": max_payload_bytes,
         "batchSize": batch_size,
+        OUTAGE: None if outage is None else math.ceil(outage),
         "notify": None if notify is None else str(notify).lower(),
     }
     options = {name: str(value) for name, value in said.items() if value is not None}
     df.write.format("dbqueue").mode("append").options(**options).save()
-    with Connection(Credentials.load(options)) as connection:
-        published = find_published(connection, job, run=run)
+    with Lasting(Credentials.load(options), outage=SECONDS if outage is None else outage) as session:
+        published = session.ask(lambda connection: find_published(connection, job, run=run))
     if published is None:
         raise DBQueueError(f"Job {job!r} was written, and its name is gone since: somebody deleted it.")
     return published

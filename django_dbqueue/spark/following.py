@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,11 +17,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.spark import readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.outage import Lasting, outage_of
 from django_dbqueue.spark.reading import OPTIONS, TableReader
 
 if TYPE_CHECKING:
@@ -66,11 +65,12 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         own = {name.lower() for name in OWN_OPTIONS}
         self.options = {name: value for name, value in options.items() if name.lower() not in own}
         self.schema = schema
+        self.outage = outage_of(said)
         self.reader_between(0, 0)  # says what is wrong with the other options, before anything runs
         self._forget_state()
 
     def _forget_state(self) -> None:
-        self._connection: Connection | None = None
+        self._session: Lasting | None = None
         self._begun_at: int | None = None
         self._held: int | None = None
         """The position that the registered reader is known to have."""
@@ -124,10 +124,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._move(int(end["id"]))
 
     def stop(self) -> None:
-        if self._connection is not None:
-            with suppress(Exception):  # a session that has ended already
-                self._connection.close()
-        self._connection = None
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
 
     def _move(self, position: int) -> None:
         """Say that all up to here is done with; now and then also that the reader is there."""
@@ -143,16 +142,10 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held = position
 
     def _ask(self, work: Callable[[Connection], Result]) -> Result:
-        """Run what may run twice; once more on a new connection where this one doesn't work."""
-        if self._connection is not None:
-            try:
-                return work(self._connection)
-            except DBQueueError:
-                raise
-            except Exception:
-                self.stop()
-        self._connection = Connection(Credentials.load(self.options))
-        return work(self._connection)
+        """Run what may run twice."""
+        if self._session is None:
+            self._session = Lasting(Credentials.load(self.options), outage=self.outage)
+        return self._session.ask(work)
 
     # -- in the tasks -------------------------------------------------------------------------------------
 
@@ -164,5 +157,5 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read the rows, then make sure that none of them could have been purged before."""
         assert isinstance(partition, Piece)
         yield from self.reader_between(partition.after, _EVERY_ID).read(partition.ranges)
-        with Connection(Credentials.load(self.options)) as connection:
-            readers.require_kept(connection, self.name, partition.after)
+        with Lasting(Credentials.load(self.options), outage=self.outage) as session:
+            session.ask(lambda connection: readers.require_kept(connection, self.name, partition.after))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.scanning import OUTCOMES, STANDINGS, Span
@@ -23,8 +23,10 @@ from django_dbqueue.spark.connection import Connection, to_column
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.filters import Condition, condition_of, narrowed
 from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.outage import OPTION as OUTAGE
+from django_dbqueue.spark.outage import Lasting, outage_of
 from django_dbqueue.spark.ranges import dealt
-from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of
+from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +45,7 @@ OPTIONS: Final = (
     "pageRows",
     "fetchRows",
     "pushdown",
+    OUTAGE,
 )
 PAGE_ROWS: Final = 50_000
 FETCH_ROWS: Final = 10_000
@@ -96,28 +99,30 @@ class TableReader(DataSourceReader):
         self.fetch_rows = said.whole("fetchRows", FETCH_ROWS, most=1_000_000)
         self.first_id = said.whole("firstId", -(2**63), least=-(2**63))
         self.last_id = said.whole("lastId", 2**63 - 1, least=-(2**63))
+        self.outage = outage_of(said)
         credentials = Credentials.load(options)
         self.vendor = credentials.vendor
         self.conditions = list(_conditions(said, self.source, credentials))
 
     def partitions(self) -> list[InputPartition]:
         """Deal the ids out to tasks."""
-        with Connection(Credentials.load(self.options)) as connection:
-            ends = self._ends(connection)
-            if ends is None:
-                return [IdRanges(())]
-            if self.vendor == "sqlite":
-                return [IdRanges(((ends, ends.last - ends.first + 1),))]
-            if (rows := self._few(connection)) is not None:
-                return [IdRanges(((ends, rows),), few=True)]
+        with Lasting(Credentials.load(self.options), outage=self.outage) as session:
+            return session.ask(self._planned)
 
-            def sample(span: Span, limit: int, backwards: bool) -> Any:
-                return connection.fetch(connection.dialect.sample(self.source.table, span, limit, backwards=backwards))[
-                    0
-                ]
+    def _planned(self, connection: Connection) -> list[InputPartition]:
+        ends = self._ends(connection)
+        if ends is None:
+            return [IdRanges(())]
+        if self.vendor == "sqlite":
+            return [IdRanges(((ends, ends.last - ends.first + 1),))]
+        if (rows := self._few(connection)) is not None:
+            return [IdRanges(((ends, rows),), few=True)]
 
-            parts = self.parts or 2 * (os.cpu_count() or 1)
-            every = dealt(ends, sample, parts=parts, least=1 if self.parts else PARTITION_ROWS)
+        def sample(span: Span, limit: int, backwards: bool) -> Any:
+            return connection.fetch(connection.dialect.sample(self.source.table, span, limit, backwards=backwards))[0]
+
+        parts = self.parts or 2 * (os.cpu_count() or 1)
+        every = dealt(ends, sample, parts=parts, least=1 if self.parts else PARTITION_ROWS)
         return [IdRanges(tuple((piece.span, piece.rows) for piece in part)) for part in every] or [IdRanges(())]
 
     def _ends(self, connection: Connection) -> Span | None:
@@ -149,13 +154,11 @@ class TableReader(DataSourceReader):
         assert isinstance(partition, IdRanges)
         if not partition.spans:
             return
+        credentials, schema = Credentials.load(self.options), arrow_schema(with_id(self.schema))
         names = [field.name for field in self.schema]
-        has_id = "id" in (name.lower() for name in names)
-        fields = self.schema.fields if has_id else [*self.schema.fields, StructField("id", MESSAGES.columns["id"])]
-        schema = arrow_schema(StructType(fields))
-        with Pages(Credentials.load(self.options), schema, fetch_rows=self.fetch_rows) as pages:
+        with Pages(credentials, schema, fetch_rows=self.fetch_rows, outage=self.outage) as pages:
             for batch in self._read(pages, partition):
-                yield batch if has_id else batch.select(names)
+                yield batch if len(names) == len(schema) else batch.select(names)
 
     def _read(self, pages: Pages, partition: IdRanges) -> Iterator[pa.RecordBatch]:
         columns = [name.lower() for name in pages.schema.names]
@@ -165,10 +168,15 @@ class TableReader(DataSourceReader):
             first, full = span.first, True
             while full and first <= span.last:
                 rows = 0
-                for batch in pages.read(self._page(pages, columns, Span(first, span.last), limit, partition.few)):
-                    rows, bytes_seen = rows + batch.num_rows, bytes_seen + batch.nbytes
-                    first = batch.column(place)[-1].as_py() + 1
-                    yield batch
+                try:
+                    for batch in pages.read(self._page(pages, columns, Span(first, span.last), limit, partition.few)):
+                        rows, bytes_seen = rows + batch.num_rows, bytes_seen + batch.nbytes
+                        first = batch.column(place)[-1].as_py() + 1
+                        yield batch
+                except Exception as error:
+                    pages.recover(error)
+                    rows_seen += rows
+                    continue
                 full, rows_seen = rows == limit, rows_seen + rows
                 if rows_seen:
                     limit = max(1, min(self.page_rows, PAGE_BYTES * rows_seen // max(1, bytes_seen)))

@@ -12,21 +12,20 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from django_dbqueue.exceptions import StreamBusy, StreamLost
+from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.ledger import delivering, owning
 from django_dbqueue.ledger.claiming import Claimer
 from django_dbqueue.ledger.ids import Ranges
 from django_dbqueue.ledger.owning import StreamSpec
-from django_dbqueue.spark.connection import Connection, is_lost
+from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.outage import Patience, tried_on
 
 Result = TypeVar("Result")
 
 BEATS_A_LEASE: Final = 3
-OUTAGE: Final = 60.0
-"""Seconds for which a database that went away is waited for."""
 LOOK_AGAIN: Final = 0.5
-"""Seconds between two tries to connect."""
+"""Seconds after which a heartbeat that failed is tried again."""
 SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
 """Seconds after which an empty queue is looked at again, doubling from the one to the other."""
@@ -37,15 +36,12 @@ logger = logging.getLogger("django_dbqueue")
 class Runner:
     """One run of a stream, from the first question to ``close``. Lives in one process, and is never pickled."""
 
-    def __init__(self, credentials: Credentials, spec: StreamSpec) -> None:
+    def __init__(self, credentials: Credentials, spec: StreamSpec, *, outage: float) -> None:
         self._credentials = credentials
         self._spec = spec
-        self._connection: Connection | None = Connection(credentials)
-        try:
-            self.run = owning.begin(self._connection, spec)
-        except BaseException:
-            self._connection.close()
-            raise
+        self._outage = outage
+        self._connection: Connection | None
+        self._connection, self.run = tried_on(self._begun, seconds=outage)
         self._claimer = Claimer(spec, self.run)
         self._heartbeat = Heartbeat(credentials, spec, self.run)
         self._heartbeat.start()
@@ -53,6 +49,14 @@ class Runner:
         self._idle = 0.0
         self._look_at = 0.0
         self._acked = -1
+
+    def _begun(self) -> tuple[Connection, int]:
+        connection = Connection(self._credentials)
+        try:
+            return connection, owning.begin(connection, self._spec)
+        except BaseException:
+            connection.discard()
+            raise
 
     def stop_at_now(self) -> None:
         """Claim only what is due by now, however long that takes: the end of ``availableNow``."""
@@ -101,31 +105,22 @@ class Runner:
         try:
             owning.end(self._connection, self._spec.name, self.run)
         except Exception as error:
-            if not is_lost(error, self._credentials.vendor):
+            if not is_away(error):
                 raise
         finally:
-            self._connection.close()
-            self._connection = None
+            self._drop()
 
     def _do(self, work: Callable[[Connection], Result]) -> Result:
         """Run ``work``, again on a new session where the old one ends under it."""
         self._heartbeat.check()
-        end: float | None = None
+        patience = Patience(self._outage)
         while True:
             try:
-                connection = self._connected()
-                return work(connection)
-            except (StreamLost, StreamBusy):
-                raise
+                return work(self._connected())
             except Exception as error:
-                if self._connection is not None and not is_lost(error, self._credentials.vendor):
-                    raise
-                end = end or time.monotonic() + OUTAGE
-                if time.monotonic() >= end:
-                    raise
-                logger.warning("stream %s: the database went away, trying on: %s", self._spec.name, error)
-                self._drop()
-                time.sleep(LOOK_AGAIN)
+                if is_away(error):
+                    self._drop()
+                patience.wait(error)
 
     def _connected(self) -> Connection:
         if self._connection is None:

@@ -133,6 +133,13 @@ def source_of(options: Options) -> Source:
     return SOURCES[options.choice("source", SOURCES, MESSAGES.name)]
 
 
+def with_id(schema: StructType) -> StructType:
+    """Return a schema that has the id too, by which a reader knows how far it has come."""
+    if "id" in (name.lower() for name in schema.fieldNames()):
+        return schema
+    return StructType([*schema.fields, StructField("id", MESSAGES.columns["id"])])
+
+
 def arrow_schema(schema: StructType) -> Any:
     """Return the schema of Arrow batches that Spark takes for this one as they are."""
     from pyspark.sql.pandas.types import to_arrow_schema

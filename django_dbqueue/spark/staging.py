@@ -7,26 +7,21 @@ beside the name.
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.spark.connection import Connection, is_lost
+from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.outage import Lasting
 
-RECONNECT_SECONDS: Final = 60.0
-"""How long a publication looks for a server that went away."""
 FORSAKEN_SECONDS: Final = 7 * 86_400.0
 """After how long without a new row a run's stage belongs to nobody."""
 _BEING_PUBLISHED: Final = -1
 """What the publishing transaction itself reads as the number of messages; nobody else ever sees it."""
 _PUBLISHED_AT_ONCE: Final = 5_000
 """Rows of one statement: MariaDB lets nobody else insert into the queue while an INSERT ... SELECT runs."""
-
-logger = logging.getLogger("django_dbqueue.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +60,16 @@ def find_published(connection: Connection, job: str, *, run: int) -> Published |
 
 
 def publish(
-    credentials: Credentials, *, job: str, run: int, attempts: Sequence[Attempt], notify: bool = True
+    credentials: Credentials, *, job: str, run: int, attempts: Sequence[Attempt], outage: float, notify: bool = True
 ) -> Published:
-    """Publish these attempts of a run in their order, unless the job is published; DBQueueError if rows are missing."""
-    end, pause = time.monotonic() + RECONNECT_SECONDS, 0.1
-    while True:
-        try:
-            with Connection(credentials) as connection:
-                return connection.outermost(lambda: _publish(connection, job, run, attempts, notify=notify))
-        except Exception as error:
-            if not is_lost(error, credentials.vendor) or time.monotonic() > end:
-                raise
-            logger.warning("The server went away while job %r was published (%s); trying again.", job, error)
-        time.sleep(pause)
-        pause = min(2 * pause, 5.0)
+    """Publish these attempts of a run in their order, unless the job is published; DBQueueError if rows are missing.
+
+    A server that goes away is waited for, for ``outage`` seconds.
+    """
+    with Lasting(credentials, outage=outage) as session:
+        return session.ask(
+            lambda connection: connection.outermost(lambda: _publish(connection, job, run, attempts, notify=notify))
+        )
 
 
 def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Attempt], *, notify: bool) -> Published:

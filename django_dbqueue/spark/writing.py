@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.outage import OPTION as OUTAGE
+from django_dbqueue.spark.outage import Lasting, outage_of
 from django_dbqueue.spark.rows import Sealing, row_of
 from django_dbqueue.spark.staging import Attempt, drop, find_published, publish, purge_forsaken
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-OPTIONS: Final = ("queue", "job_id", "direct", "priority", "batchSize", "max_payload_bytes", "notify", "run")
+OPTIONS: Final = ("queue", "job_id", "direct", "priority", "batchSize", "max_payload_bytes", "notify", "run", OUTAGE)
 BATCH_ROWS: Final = 1_000
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/=+-]{0,179}\Z")
@@ -60,6 +63,8 @@ class Task:
     run: int
     batch_rows: int
     notify: bool
+    outage: float
+    """Seconds for which a database that is away is waited for."""
 
     @property
     def credentials(self) -> Credentials:
@@ -95,8 +100,9 @@ def writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool
         return DirectWriter(_task(said, schema, job=""))
     job = said.text("job_id") or f"write-{secrets.token_hex(8)}"
     task = _task(said, schema, job=_checked_job(job))
-    with Connection(task.credentials) as connection:
-        return StagedWriter(task, again=find_published(connection, job, run=task.run) is not None)
+    with Lasting(task.credentials, outage=task.outage) as session:
+        standing = session.ask(lambda connection: find_published(connection, job, run=task.run))
+    return StagedWriter(task, again=standing is not None)
 
 
 def stream_writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceStreamWriter:
@@ -148,24 +154,25 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
         run=said.whole("run", most=_LARGEST) or random.randint(1, _LARGEST),
         batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000) or BATCH_ROWS,
         notify=said.flag("notify", default=True),
+        outage=outage_of(said),
     )
 
 
 def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
     """Stage a task's rows under a number of this try's own; a try that fails takes its rows along."""
     number, rows = random.randint(1, _LARGEST), 0
-    with Connection(task.credentials) as connection, _without_collector():
-        dialect = connection.dialect
+    with Lasting(task.credentials, outage=task.outage) as session, _without_collector():
+        dialect = session.dialect
         try:
             for group in _groups(task, batches):
-                statements = []
+                statements, first = [], rows
                 for chunk in group:
-                    said = [row_of(item, connection.vendor) for item in chunk]
+                    said = [row_of(item, session.vendor) for item in chunk]
                     statements.append(dialect.stage(task.job, task.run, number, said, place=rows))
                     rows += len(chunk)
-                _run_together(connection, statements)
+                _run_together(session, statements, undo=dialect.drop_staged_from(task.run, number, first))
         except InvalidMessage:
-            connection.outermost(lambda: connection.run(dialect.drop_staged(task.run, number)))
+            _run_together(session, [dialect.drop_staged(task.run, number)])
             raise
     return Staged(task.run, Attempt(number, rows))
 
@@ -177,14 +184,25 @@ def _groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Se
         yield group
 
 
-def _run_together(connection: Connection, statements: Sequence[Statement]) -> int:
-    """Run a transaction of statements, and return how many rows they wrote."""
+def _run_together(session: Lasting, statements: Sequence[Statement], *, undo: Statement | None = None) -> int:
+    """Run a transaction of statements, and return how many rows they wrote.
 
-    def run() -> int:
+    ``undo`` takes back what a commit wrote whose reply was lost, before the same is written again.
+    """
+    tries = 0
+
+    def run(connection: Connection) -> int:
         with connection.transaction():
+            if undo is not None and tries > 1:
+                connection.run(undo)
             return sum(connection.run(statement) for statement in statements)
 
-    return connection.outermost(run)
+    def work(connection: Connection) -> int:
+        nonlocal tries
+        tries += 1
+        return connection.outermost(lambda: run(connection))
+
+    return session.ask(work)
 
 
 @contextmanager
@@ -207,7 +225,7 @@ def _partition() -> int:
 def _publish(task: Task, job: str, run: int, messages: Sequence[WriterCommitMessage | None]) -> None:
     attempts = [message.attempt for message in messages if isinstance(message, Staged)]
     credentials = task.credentials
-    published = publish(credentials, job=job, run=run, attempts=attempts, notify=task.notify)
+    published = publish(credentials, job=job, run=run, attempts=attempts, outage=task.outage, notify=task.notify)
     logger.log(logging.WARNING if published.again else logging.INFO, "%s", published)
     try:
         purge_forsaken(credentials)
@@ -265,15 +283,15 @@ class DirectWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         task, created, rows = self.task, 0, 0
-        with Connection(task.credentials) as connection, _without_collector():
-            dialect = connection.dialect
+        with Lasting(task.credentials, outage=task.outage) as session, _without_collector():
+            dialect = session.dialect
             for group in _groups(task, iterator):
-                said = [[row_of(item, connection.vendor) for item in chunk] for chunk in group]
-                created += _run_together(connection, [dialect.insert_directly(each) for each in said])
+                said = [[row_of(item, session.vendor) for item in chunk] for chunk in group]
+                created += _run_together(session, [dialect.insert_directly(each) for each in said])
                 rows += sum(map(len, group))
                 if task.notify and dialect.notifies:
                     for queue in sorted({item.queue for chunk in group for item in chunk}):
-                        connection.fetch(dialect.notify(queue))
+                        session.ask(partial(Connection.fetch, statement=dialect.notify(queue)))
         return Written(created, rows - created)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

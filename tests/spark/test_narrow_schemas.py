@@ -165,7 +165,7 @@ if settings.TEST_DATABASE == "postgres":
 
     def test_lines_that_become_more_or_fewer_rows_are_refused(credentials_file: str) -> None:
         schema = arrow_schema(StructType([StructField("key", StringType())]))
-        with Pages(Credentials.load({"credentials_file": credentials_file}), schema, fetch_rows=9) as pages:
+        with Pages(Credentials.load({"credentials_file": credentials_file}), schema, fetch_rows=9, outage=0) as pages:
             assert pages._parsed([b"\n", b'""\n', b"a\n"]).column(0).to_pylist() == [None, "", "a"]
             with pytest.raises(DBQueueError, match=r"PostgreSQL sent 1 rows, and pyarrow .* made 2 of them"):
                 pages._parsed([b"a\nb\n"])

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.envelope import Envelope
-from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.exceptions import DatabaseAway, DBQueueError
 from django_dbqueue.management.pipeline import credentials_of
 from django_dbqueue.models import Message, PublishedJob, StagedMessage
 from django_dbqueue.spark import staging
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def publish(*attempts: Attempt, run: int, job: str = "job") -> Published:
-    return staging.publish(credentials_of("default"), job=job, run=run, attempts=attempts)
+    return staging.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=60)
 
 
 INDEX = {
@@ -153,11 +153,10 @@ def test_a_commit_whose_reply_was_lost_is_found_by_the_run_beside_the_name(monke
         with real(self):
             yield
         if next(lost, False):
-            raise ConnectionResetError
+            raise DatabaseAway("as a server says that ends here")
 
     real = Connection.transaction
     monkeypatch.setattr(Connection, "transaction", transaction_without_reply)
-    monkeypatch.setattr(staging, "is_lost", lambda error, _: isinstance(error, ConnectionResetError))
     run = number()
     assert publish(stage(["a", "b"], run=run), run=run) == Published("job", created=2, ignored=0, again=False)
     assert payloads() == ["a", "b"]

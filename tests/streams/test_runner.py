@@ -145,7 +145,7 @@ if settings.TEST_DATABASE == "mariadb":
             django(environment, "Message.objects.enqueue_many(range(30), queue='tests')")
             address = "from django_dbqueue.management.pipeline import credentials_of; print(credentials_of('default')"
             text = django(environment, f"{address}.to_json())")
-            runner = Runner(running.Credentials.parse(text, where="the test"), SPEC)
+            runner = Runner(running.Credentials.parse(text, where="the test"), SPEC, outage=60)
 
             def crash() -> None:
                 server.kill()

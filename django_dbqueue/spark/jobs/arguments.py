@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeVar
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
+from django_dbqueue.spark.outage import OPTION, SECONDS
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -133,16 +135,24 @@ class JobConfig:
 
     credentials_file: str | None = None
     credentials_env: str | None = None
+    outage: float = argument(
+        "a database that is away is waited for so long: seconds, or 90s, 15m (default: 60s; 0: not at all)",
+        read=duration,
+        default=float(SECONDS),
+        metavar="TIME",
+    )
 
     @property
-    def credentials(self) -> dict[str, str]:
-        """The data source's options that say where the credentials stand."""
+    def options(self) -> dict[str, str]:
+        """The data source's options: where the credentials stand, and how long the database is waited for."""
         said = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in said.items() if value is not None} | {
+            OPTION: str(math.ceil(self.outage))
+        }
 
     def load_credentials(self) -> Credentials:
         """Read them, for a connection of the driver's own."""
-        return Credentials.load(self.credentials)
+        return Credentials.load(self.options)
 
 
 def arguments_of(config: type[JobConfig]) -> list[Field[Any]]:
@@ -158,7 +168,7 @@ def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
         parser.add_argument(flag, dest=each.name, required=each.default is MISSING, default=_unsaid(each), **said)
 
 
-def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, str]) -> Config:
+def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, Any]) -> Config:
     """Make a config of what a parser read; InvalidPipeline where its values don't go together."""
     values = vars(said) if isinstance(said, Namespace) else said
     given: dict[str, Any] = {each.name: values[each.name] for each in arguments_of(config)}

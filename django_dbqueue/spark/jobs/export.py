@@ -189,7 +189,7 @@ class Export:
 
     def rows(self, batch: Batch) -> DataFrame:
         """Return a batch's rows as the lake has them."""
-        source = self.spark.read.format("dbqueue").options(**self.config.credentials)
+        source = self.spark.read.format("dbqueue").options(**self.config.options)
         frame = source.options(source="history", firstId=batch.first_id, lastId=batch.last_id).load()
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in COLUMNS if name != "day"]
         return frame.selectExpr(*cast, f"{_DAY} AS day")

@@ -37,6 +37,7 @@ def run(spark: SparkSession, config: IngestConfig, *, progress: Progress = quiet
         priority=config.priority,
         credentials_file=config.credentials_file,
         credentials_env=config.credentials_env,
+        outage=config.outage,
     )
     progress("messages", published.created + published.ignored, published.created + published.ignored)
     return published

@@ -83,6 +83,7 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
             job_id=job,
             credentials_file=config.credentials_file,
             credentials_env=config.credentials_env,
+            outage=config.outage,
             max_payload_bytes=LARGEST,
         )
     return ReplayResult(job_id, published=standing)

@@ -19,9 +19,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from django_dbqueue.exceptions import DBQueueError, InvalidPipeline, SparkNotInstalled
+from django_dbqueue.exceptions import DatabaseAway, DBQueueError, ExportStopped, InvalidPipeline, SparkNotInstalled
+from django_dbqueue.spark.connection import is_away
 from django_dbqueue.spark.jobs.arguments import JobConfig, Progress, add_arguments, pair, quiet
 from django_dbqueue.spark.jobs.config import JOBS, Job
+from django_dbqueue.spark.outage import tried_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,11 +82,26 @@ def run_job(
     ``ship_credentials``: the credentials file is this machine's alone, and a cluster's executors have to get it.
     """
     if not job.needs_spark:
-        return _module(job).run(None, config)
+        return _again_after_outages(config, lambda: _module(job).run(None, config))
     refuse_without_spark()
     with session(f"django_dbqueue {job.name}", master=master, settings=dict(settings)) as spark:
         started(spark)
-        return _module(job).run(spark, _shipped(spark, config) if ship_credentials else config, progress=progress)
+        told = _shipped(spark, config) if ship_credentials else config
+        return _again_after_outages(config, lambda: _module(job).run(spark, told, progress=progress))
+
+
+def _again_after_outages(config: JobConfig, run: Callable[[], Any]) -> Any:
+    """Run a job, from its beginning again where the database went away from its driver: each can be repeated."""
+
+    def work() -> Any:
+        try:
+            return run()
+        except ExportStopped as error:
+            if error.__cause__ is not None and is_away(error.__cause__):
+                raise DatabaseAway(str(error)) from error
+            raise
+
+    return tried_on(work, seconds=config.outage)
 
 
 def refuse_without_spark() -> None:

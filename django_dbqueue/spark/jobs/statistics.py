@@ -128,12 +128,12 @@ def _live(spark: SparkSession, config: StatisticsConfig) -> DataFrame:
     columns = "id bigint, status string, error string" + _ENDED.removeprefix("message_id bigint").replace(
         ", outcome string", ""
     )
-    frame = spark.read.format("dbqueue").options(**config.credentials, source="messages", status="done,dead")
+    frame = spark.read.format("dbqueue").options(**config.options, source="messages", status="done,dead")
     return frame.schema(columns).load().select(sql.col("id").alias("message_id"), outcome.alias("outcome"), *_rest())
 
 
 def _archived(spark: SparkSession, config: StatisticsConfig, window: _Window) -> DataFrame:
-    reader = spark.read.format("dbqueue").options(**config.credentials, source="history")
+    reader = spark.read.format("dbqueue").options(**config.options, source="history")
     if window.since is not None:  # what ended in the window was archived after that
         reader = reader.option("since", window.since.isoformat())
     return window.of(reader.schema(_ENDED).load().select(*_NAMES))

@@ -1,0 +1,121 @@
+"""A database that is away for a while: restarting, failing over, cut off, or without a session left for us.
+
+What may run twice is tried on, with jittered pauses that double up to five seconds, as a worker does. The option
+``outage`` says for how many seconds since the database last answered; 0 is not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
+
+from django_dbqueue.databases import Dialect, dialect_of
+from django_dbqueue.exceptions import DatabaseAway
+from django_dbqueue.spark.connection import Connection, is_away
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.options import Options
+
+Result = TypeVar("Result")
+
+OPTION: Final = "outage"
+SECONDS: Final = 60
+MOST_SECONDS: Final = 7 * 86_400
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+
+logger = logging.getLogger("django_dbqueue.spark")
+
+
+def outage_of(said: Options) -> float:
+    """Return the seconds for which a database that is away is waited for."""
+    return float(said.whole(OPTION, SECONDS, least=0, most=MOST_SECONDS))
+
+
+class Patience:
+    """Counts the seconds since a database went away; ``answered`` begins anew."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.answered()
+
+    def answered(self) -> None:
+        """Note that the database is there."""
+        self._end: float | None = None
+        self._pause = _FIRST_PAUSE
+
+    def wait(self, error: Exception) -> None:
+        """Sleep until the next try; raise the error where it is of another kind, DatabaseAway where time is over."""
+        if not is_away(error) or (isinstance(error, DatabaseAway) and error.given_up):
+            raise error
+        now = time.monotonic()
+        self._end = now + self.seconds if self._end is None else self._end
+        if now >= self._end:
+            away = DatabaseAway(
+                f"{str(error).rstrip('.')}. It was tried for {self.seconds:g} seconds (the option {OPTION!r}). Try "
+                "again when the database answers."
+            )
+            away.given_up = True
+            raise away from error
+        logger.warning("The database is away, trying on: %s", error)
+        time.sleep(min(random.uniform(0.5, 1.0) * self._pause, self._end - now))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def tried_on(work: Callable[[], Result], *, seconds: float) -> Result:
+    """Run ``work``, which may run twice, again while the database is away."""
+    patience = Patience(seconds)
+    while True:
+        began = time.monotonic()
+        try:
+            return work()
+        except Exception as error:
+            if time.monotonic() - began > seconds and not isinstance(error, DatabaseAway):
+                patience.answered()  # the session that ended had lived for long
+            patience.wait(error)
+
+
+class Lasting:
+    """A session that outlives its end: it is made anew, and what was under way is done again.
+
+    Not shared between threads, and not pickled. Closing it loses nothing, and so says nothing of a session that ended.
+    """
+
+    def __init__(self, credentials: Credentials, *, outage: float) -> None:
+        self.credentials = credentials
+        self.patience = Patience(outage)
+        self.dialect: Dialect = dialect_of(credentials)
+        self._connection: Connection | None = None
+
+    @property
+    def vendor(self) -> str:
+        return self.credentials.vendor
+
+    def ask(self, work: Callable[[Connection], Result]) -> Result:
+        """Run ``work``, which may run twice: a commit whose reply was lost has arrived or not."""
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = Connection(self.credentials)
+                result = work(self._connection)
+            except Exception as error:
+                if is_away(error):
+                    self.close()
+                self.patience.wait(error)
+            else:
+                self.patience.answered()
+                return result
+
+    def close(self) -> None:
+        """End the session; the next question makes another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
