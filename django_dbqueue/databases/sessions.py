@@ -1,7 +1,7 @@
 """What only a server with sessions can be asked: its list of them, and named locks that they hold. Not for SQLite.
 
 A server is named together with its start, because the ids of sessions begin anew with it: what was seen of a session
-on one server, or before a restart, says nothing on another, or after it.
+on one server, or before a restart, says nothing on another, or after it. The recovery from a crash is such a start.
 """
 
 from __future__ import annotations
@@ -67,8 +67,11 @@ class MySQLSessions(Sessions):
     """GET_LOCK needs no privilege; its names are the whole server's, so that the numbers must be random."""
 
     # Uptime is counted from the same clock reading as UNIX_TIMESTAMP(), so that the difference never varies
+    # The server's own id, which not every MariaDB has: another that took over the address may have started at once
     server = (
-        "CONCAT(@@hostname, ':', @@port, ':', @@server_id, ' since ', UNIX_TIMESTAMP() - (SELECT VARIABLE_VALUE FROM "
+        "CONCAT(/*M!100000 COALESCE((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES "
+        "WHERE VARIABLE_NAME = 'server_uid'), '') */ /*!80000 @@server_uuid */, ' at ', "
+        "@@hostname, ':', @@port, ':', @@server_id, ' since ', UNIX_TIMESTAMP() - (SELECT VARIABLE_VALUE FROM "
         "/*M!100000 information_schema.GLOBAL_STATUS */ /*!80000 performance_schema.global_status */ "
         "WHERE VARIABLE_NAME = 'Uptime'))"
     )
@@ -120,7 +123,13 @@ class MySQLSessions(Sessions):
 class PostgreSQLSessions(Sessions):
     """Advisory locks are the database's own; everybody sees all of pg_locks, and all ids of sessions."""
 
-    server = "'started ' || EXTRACT(EPOCH FROM pg_postmaster_start_time())::text"
+    # After the crash of one backend the postmaster ends all sessions, and goes on itself. The cumulative statistics
+    # begin anew then, all at once; an administrator may reset some of them, so that the oldest of three counts.
+    server = (
+        "'started ' || EXTRACT(EPOCH FROM pg_postmaster_start_time())::text || ' unharmed since ' || COALESCE(EXTRACT("
+        "EPOCH FROM LEAST((SELECT stats_reset FROM pg_stat_archiver), (SELECT stats_reset FROM pg_stat_bgwriter), "
+        "(SELECT stats_reset FROM pg_stat_wal)))::text, '?')"
+    )
     _held = (
         "SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks WHERE locktype = 'advisory' "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objsubid = 1 AND granted"
