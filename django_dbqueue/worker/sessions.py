@@ -8,6 +8,8 @@ from typing import Any
 
 from django.db import Error, connections
 
+from django_dbqueue.worker.tidying import tidy
+
 
 def do_without_pools() -> None:
     """Connect without Django's pools (PostgreSQL) from now on, in this process and in those that it forks.
@@ -76,11 +78,18 @@ def _is_sound(connection: Any) -> bool:
 def _is_in_raw_transaction(connection: Any) -> bool:
     """Whether a handler's own BEGIN is open, in which the next handler's rows would wait for a commit in vain.
 
-    MySQL's driver doesn't say whether there is one, only whether SET autocommit switched every commit off.
+    MySQL's driver doesn't say whether there is one, only whether SET autocommit switched every commit off. So what may
+    have been begun there is ended.
     """
     raw = connection.connection
     if connection.vendor == "mysql":
-        return not raw.get_autocommit()
+        if not raw.get_autocommit():
+            return True
+        try:
+            tidy(raw)
+        except connection.Database.Error:
+            return True
+        return False
     if connection.vendor == "postgresql":
         return bool(raw.info.transaction_status)
     return bool(raw.in_transaction)

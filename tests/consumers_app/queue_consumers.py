@@ -173,6 +173,19 @@ def _break_connection(_message: Message, what: dict[str, Any]) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET autocommit = 0" if connection.vendor == "mysql" else "BEGIN")
         Queue.objects.create(name="left-open")
+    elif what["how"] == "begun by BEGIN":
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+        Queue.objects.create(name="left-open")
+    elif what["how"] == "begun by the driver":
+        connection.ensure_connection()
+        cursor = connection.connection.cursor()
+        cursor.execute("BEGIN")
+        cursor.close()
+        Queue.objects.create(name="left-open")
+    elif what["how"] == "tables locked":
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLES django_dbqueue_queue WRITE" if connection.vendor == "mysql" else "BEGIN")
     elif what["how"] == "closed":
         connection.ensure_connection()
         connection.connection.close()

@@ -85,8 +85,22 @@ def test_exactly_once_survives_failures_after_the_effect(drain: Callable[..., An
     assert Queue.objects.filter(name=f"effect-{message.pk}").count() == 1
 
 
-@pytest.mark.parametrize("how", ["autocommit off", "open atomic", "begun by SQL", "closed"])
-def test_a_handler_that_breaks_its_connection_harms_no_other(drain: Callable[..., Any], how: str) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [
+        "autocommit off",
+        "open atomic",
+        "begun by SQL",
+        "begun by BEGIN",
+        "begun by the driver",
+        "tables locked",
+        "closed",
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1], ids=["first", "later"])
+def test_a_handler_that_breaks_its_connection_harms_no_other(drain: Callable[..., Any], how: str, before: int) -> None:
+    for _ in range(before):
+        send(do="effect")
     bad = send(do="break connection", how=how)
     effect = send(do="ack in transaction")
     drain("--batch", "1")
