@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
 from django.db import connection, connections
 
+from django_dbqueue import consumers
+from tests.left_out import PARTS, sentences
 from tests.permissions import keep_permissions
 from tests.whole_server import WholeServer
 
@@ -18,6 +20,23 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The order is random (pytest-randomly); what tests draw is not to be the same in each of them: a run of the
+    pipeline draws its name."""
+    config.option.randomly_reset_seed = False
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out what can't even be imported here."""
+    return True if any(part.has(collection_path) and not part.is_here() for part in PARTS) else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out, also to those who let pytest be quiet."""
+    for sentence in sentences():
+        terminalreporter.write_line(sentence, yellow=True)
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +56,27 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker, d
         pytest.exit(f"DBQUEUE_TEST_DATABASE says {database}, DBQUEUE_TEST_URL leads to {vendor}", returncode=4)
     with django_db_blocker.unblock():
         keep_permissions()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _consumers_of_the_project() -> None:
+    """A module of consumers registers at its first import only: in a test that has a registry of its own, it would
+    register there, and be missing ever after."""
+    consumers.autodiscover()
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was(_consumers_of_the_project: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone with it."""
+    monkeypatch.setattr(consumers, "_registry", consumers.registered())
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A registry without the project's consumers; what a test registers stands there alone."""
+    empty: dict[str, Any] = {}
+    monkeypatch.setattr(consumers, "_registry", empty)
+    return empty
 
 
 @pytest.fixture

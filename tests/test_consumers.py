@@ -11,10 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_dbqueue import InvalidMessage, consumer, consumers
 
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "_registry", {})
+pytestmark = pytest.mark.usefixtures("registry")
 
 
 def handle(message: Any) -> None:
@@ -37,6 +34,12 @@ async def handle_nothing_asynchronously(message: Any) -> AsyncIterator[None]:
 def test_a_handler_with_a_yield_is_refused_for_nothing_of_it_would_run(wrong: Any) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"the consumer of queue 'q', has a yield"):
         consumer("q")(wrong)
+    assert consumers.registered() == {}
+
+
+def test_the_consumers_of_the_project_are_found_before_a_test_can_hide_them() -> None:
+    """Their modules register when they are first imported; into a test's own registry, they would go with the test."""
+    consumers.autodiscover()
     assert consumers.registered() == {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,8 +11,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
+from tests.conftest import ROOT
+from tests.left_out import BROWSER, PARTS, SPARK, Part, sentences
 from tests.servers.directory import own_directory
-from tests.servers.suite import Result, Selection, without_empty
+from tests.servers.suite import KILLS, Result, Selection, in_random_order, without_empty
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -73,6 +76,37 @@ def test_the_tests_on_spark_run_one_by_one_in_a_pass_of_their_own() -> None:
 def test_what_is_left_out_is_left_out_of_every_pass_beside_the_markers_that_the_caller_chose() -> None:
     (only,) = Selection("slow or spark", slow=False, spark=False, nightly=True).passes(first=True)
     assert only.arguments == ("-m", "(slow or spark) and not slow and not spark")
+
+
+def test_a_quick_run_leaves_out_the_browser_and_the_kills() -> None:
+    (only,) = Selection(slow=False, spark=False, browser=False, kills=False).passes(first=True)
+    left_out = [word.removeprefix(f"--ignore-glob={ROOT}/") for word in only.arguments[2:]]
+    assert left_out == [*BROWSER.files, *KILLS]
+    assert all(list(ROOT.glob(pattern)) for pattern in left_out)
+
+
+def test_what_needs_more_than_is_installed_is_left_out_and_said() -> None:
+    part = Part(
+        "of the moon", ("tests/moon/*.py",), packages=("pytest", "moon_rover"), programs=(("sh", "ash"), ("moo",))
+    )
+    assert part.missing() == ["moon_rover", "moo"]
+    assert part.has(ROOT / "tests/moon/landing.py")
+    assert not part.has(ROOT / "tests/test_moon.py")
+    [sentence] = sentences([part])
+    assert sentence.startswith("NOT TESTED: what is of the moon; it needs moon_rover, moo.")
+
+
+def test_a_file_that_imports_what_is_not_in_the_extra_test_belongs_to_a_part_that_is_left_out_without_it() -> None:
+    imports = re.compile(rf"^(?:from|import) ({'|'.join([*BROWSER.packages, *SPARK.packages])})\b", re.M)
+    found = {file for file in ROOT.glob("tests/**/test_*.py") if imports.search(file.read_text())}
+    assert len(found) > 10
+    assert {str(file) for file in found if not any(part.has(file) for part in PARTS)} == set()
+
+
+def test_a_run_draws_its_order_once_and_keeps_the_one_that_it_was_told() -> None:
+    [seed] = in_random_order(["-x"])
+    assert re.fullmatch(r"--randomly-seed=\d+", seed)
+    assert in_random_order([seed]) == in_random_order(["-p", "no:randomly"]) == []
 
 
 def test_what_no_database_makes_a_difference_to_is_asked_on_the_first_alone() -> None:

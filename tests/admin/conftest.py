@@ -9,10 +9,13 @@ from django.urls import reverse
 
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
-from tests.admin.browser import lawless_page, page  # noqa: F401 - fixtures
+from tests.left_out import BROWSER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+if BROWSER.is_here():
+    from tests.admin.browser import lawless_page, page  # noqa: F401 - fixtures
 
 LIST = "admin:django_dbqueue_message_changelist"
 

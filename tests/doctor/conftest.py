@@ -60,10 +60,8 @@ def run(session: Any, *statements: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def register(registry: dict[str, Any]) -> Callable[..., None]:
     """Registers consumers of this test; those of the other tests, some with leases that warn, are out of it."""
-    consumers.autodiscover()  # what is imported for the first time later on would register itself again
-    monkeypatch.setattr(consumers, "_registry", {})
 
     def register(queue: str, **options: Any) -> None:
         consumers.consumer(queue, **options)(lambda _message: None)

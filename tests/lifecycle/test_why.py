@@ -19,7 +19,7 @@ from django_dbqueue.models.why import AHEAD, Why, why
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -262,13 +262,6 @@ def test_it_is_done_or_was_dropped() -> None:
 
 
 # What it may not do
-
-
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    found: dict[str, Any] = {}
-    monkeypatch.setattr(consumers, "_registry", found)
-    return found
 
 
 def test_consumers_are_looked_for_in_the_project(registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,14 +21,6 @@ def said_of(declared: Any) -> list[CheckMessage]:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Consumers of this test alone."""
-    empty: dict[str, Any] = {}
-    monkeypatch.setattr(consumers, "_registry", empty)
-    return empty
-
-
-@pytest.fixture
 def without_cronsim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
 

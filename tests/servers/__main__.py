@@ -44,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("--require-mysql", action="store_true")
     suite.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True)
     suite.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
+    suite.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
+    suite.add_argument("--quick", action="store_true")
     suite.add_argument("--nightly", action="store_true")
     suite.add_argument("-m", dest="marks", default="", metavar="MARKS")
     suite.set_defaults(run=_suite)
@@ -67,7 +69,14 @@ def _serve(options: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _suite(options: argparse.Namespace, rest: list[str]) -> int:
-    selection = Selection(options.marks, slow=options.slow, spark=options.spark, nightly=options.nightly)
+    selection = Selection(
+        options.marks,
+        slow=options.slow and not options.quick,
+        spark=options.spark and not options.quick,
+        browser=options.browser and not options.quick,
+        kills=not options.quick,
+        nightly=options.nightly,
+    )
     return run_suite(options.only, selection, rest, require_mysql=options.require_mysql)
 
 

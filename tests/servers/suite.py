@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from tests.left_out import BROWSER
 from tests.servers.directory import own_directory
 from tests.servers.lifeline import ends_with_its_starter
 from tests.servers.mariadb import MariaDB
@@ -30,6 +32,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _LIMIT_SECONDS = 40 * 60
 _NO_TEST_RAN = 5
 _NO_TEST = "no test ran"
+KILLS = ("tests/process", "tests/bulk/test_deaths.py", "tests/systems")
+"""Where real workers run, and die."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class Selection:
     marks: str = ""
     slow: bool = True
     spark: bool = True
+    browser: bool = True
+    kills: bool = True
     nightly: bool = False
 
     def passes(self, *, first: bool) -> list[Pass]:
@@ -64,7 +70,9 @@ class Selection:
         wanted += [] if first else ["not once"]
         wanted += [] if self.slow else ["not slow"]
         wanted += [] if self.nightly else ["not nightly"]
-        without = Pass("testing", ("-m", " and ".join([*wanted, "not spark"])))
+        unwanted = (() if self.browser else tuple(BROWSER.files)) + (() if self.kills else KILLS)
+        left_out = tuple(f"--ignore-glob={_ROOT}/{files}" for files in unwanted)
+        without = Pass("testing", ("-m", " and ".join([*wanted, "not spark"]), *left_out))
         on_spark = Pass("testing on Spark", ("-m", " and ".join([*wanted, "spark"]), "-n", "0"))
         return [without, on_spark] if self.spark else [without]
 
@@ -94,6 +102,7 @@ def run_suite(
 ) -> int:
     """The exit code: 0 only if every database that was asked for passed."""
     results: list[Result] = []
+    pytest_arguments = [*pytest_arguments, *in_random_order(pytest_arguments)]
     for database in databases:
         passes = selection.passes(first=not any(result.tested for result in results))
         results.append(_run(database, passes, pytest_arguments, mysql_may_miss=not require_mysql))
@@ -102,6 +111,15 @@ def run_suite(
     _summarise(results)
     _keep_totals(results)
     return int(any(result.bad for result in results) or not any(result.tested for result in results))
+
+
+def in_random_order(said: Sequence[str]) -> list[str]:
+    """One seed for the whole run, printed, unless the caller has said one or wants the order of the files."""
+    if any("randomly" in word for word in said):
+        return []
+    seed = f"--randomly-seed={secrets.randbelow(2**32)}"
+    print(f"=== in random order; {seed} repeats it", flush=True)
+    return [seed]
 
 
 def without_empty(results: Sequence[Result]) -> list[Result]:

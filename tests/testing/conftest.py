@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from django_dbqueue import consumer, consumers
+from django_dbqueue import consumer
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
@@ -16,10 +16,8 @@ class Consumes(Protocol):
 
 
 @pytest.fixture
-def consumes(monkeypatch: pytest.MonkeyPatch) -> Consumes:
+def consumes(registry: dict[str, Any]) -> Consumes:
     """Registers consumers for one test; there are no others."""
-    consumers.autodiscover()  # whose modules register at their first import only
-    monkeypatch.setattr(consumers, "_registry", {})
 
     def register(handler: Callable[[Any], Any], queue: str = QUEUE, **options: Any) -> None:
         consumer(queue, **options)(handler)

@@ -79,7 +79,7 @@ def test_the_fixture_is_listed_with_what_it_does(project: Project) -> None:
 def test_a_run_of_pytest_that_knows_no_django_is_left_alone(project: Project) -> None:
     project.write("elsewhere/pytest.ini", "[pytest]\nfilterwarnings = error\n")
     project.write("elsewhere/test_it.py", "import sys\n\ndef test_it():\n    assert 'django.db' not in sys.modules\n")
-    assert "1 passed" in project.run("python -m pytest -p no:django elsewhere")
+    assert "1 passed" in project.run("python -m pytest -p no:django -p no:randomly elsewhere")
 
 
 def test_without_factory_boy_all_but_the_factory_works_and_that_says_what_to_install(project: Project) -> None:

@@ -1,0 +1,60 @@
+"""Parts of the tests that need more than the extra `test`. Where it misses, a run leaves them out and says so."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Test files, by patterns from the root of the repository, and what they need; each need by all its names."""
+
+    name: str
+    files: Sequence[str]
+    packages: Sequence[str]
+    programs: Sequence[Sequence[str]] = ()
+
+    def is_here(self) -> bool:
+        """Whether all that it needs is installed."""
+        return not self.missing()
+
+    def missing(self) -> list[str]:
+        """Name what is not installed."""
+        packages = [name for name in self.packages if find_spec(name) is None]
+        return packages + [names[0] for names in self.programs if not any(map(shutil.which, names))]
+
+    def has(self, file: Path) -> bool:
+        """Whether this file belongs to it."""
+        return file.is_relative_to(_ROOT) and any(file.relative_to(_ROOT).match(pattern) for pattern in self.files)
+
+
+BROWSER = Part(
+    "in a browser",
+    ("tests/admin/test_accessibility.py", "tests/admin/test_browser*.py", "tests/admin/test_*_browser.py"),
+    packages=("selenium",),
+    programs=(("chromium", "chromium-browser"), ("chromedriver",)),
+)
+SPARK = Part(
+    "of the pipeline on Spark",
+    ("tests/spark/test_*.py", "tests/streams/test_runner.py"),
+    packages=("pyspark", "pyarrow", "duckdb", "pandas"),
+)
+PARTS = (BROWSER, SPARK)
+
+
+def sentences(parts: Iterable[Part] = PARTS) -> list[str]:
+    """What the run leaves out, and what to install for it."""
+    return [
+        f"NOT TESTED: what is {part.name}; it needs {', '.join(missing)}. `bin/test` without arguments installs it."
+        for part in parts
+        if (missing := part.missing())
+    ]
