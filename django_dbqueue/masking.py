@@ -22,11 +22,11 @@ from urllib.parse import quote, quote_plus
 
 from django_dbqueue import codecs
 from django_dbqueue.exceptions import UndecodableMessage
+from django_dbqueue.masks import LEAST as ANYWHERE
+from django_dbqueue.masks import Masks
 
 UNTOLD: Final = "[not shown]"
 """Stands for what an error says, where it may not be told."""
-ANYWHERE: Final = 4
-"""Characters from which on a value is masked inside longer words too."""
 
 _WORDS = re.compile(r"""[^\s"'<>,;(){}\[\]=:]{4,}""")
 _TRACE: Final = "Traceback (most recent call last):"
@@ -72,28 +72,29 @@ def secrets_between(before: Any, after: Any, field: str = "") -> set[Secret]:
     return set().union(*(secrets_between(one, other, key) for key, one, other in pairs))
 
 
-def masked(text: str, secrets: Iterable[Secret], *, mark: str) -> str:
-    """Return the text with a mark in the place of each of these values."""
-    folded = text.casefold()
-    whole: set[str] = set()
+def masked(text: str, secrets: Iterable[Secret], *, mark: str) -> str | None:
+    """Return the text with a mark in the place of each of these values; None where that would take too long."""
+    anywhere: set[str] = set()
+    alone: set[str] = set()
+    behind: set[tuple[str, str]] = set()
     for field, value in secrets:
-        for form in _written(value):
-            if len(form) >= ANYWHERE and (at := _begins_at_the_end(form, text)) is not None:
-                whole.add(re.escape(text[at:]) + r"\Z")
-            if form.casefold() not in folded:
-                continue
-            exact = re.escape(form)
-            if len(form) >= ANYWHERE and not _is_word_of_json(value):
-                whole.add(exact)
-            elif len(form) > 1 and not _is_word_of_json(value):
-                whole.add(rf"(?<![\w.])(?<!line ){exact}(?!\w|\.\d)")
+        for form in _written(_beginning(value, len(text))):
+            if len(form) > 1 and not _is_word_of_json(value):
+                (anywhere if len(form) >= ANYWHERE else alone).add(form)
             elif field:
-                behind = rf"""({re.escape(field)}['"]?\s*[:=]\s*['"]?){exact}(?!\w)"""
-                text = re.sub(behind, lambda found: found[1] + mark, text, flags=re.IGNORECASE)
-    if not whole:
-        return text
-    pattern = "|".join(sorted(whole, key=len, reverse=True))  # the longest first, where one begins like another
-    return re.sub(pattern, lambda _found: mark, text, flags=re.IGNORECASE)
+                behind.add((field, form))
+    masks = Masks(text)
+    if not (masks.behind(behind) and masks.anywhere(anywhere)):
+        return None
+    masks.alone(alone)
+    return masks.shown(mark)
+
+
+def _beginning(value: Any, length: int) -> Any:
+    """Return of a longer value what can stand in a text; ``repr()`` goes by the quotes in all of it."""
+    if not isinstance(value, str) or len(value) <= length:
+        return value
+    return value.lstrip()[: length + 1] + "".join(quote for quote in "'\"" if quote in value)
 
 
 def outline(text: str) -> str:
@@ -159,13 +160,3 @@ def _written(value: Any) -> set[str]:
     forms |= {json.dumps(value, ensure_ascii=False)[1:-1]}
     forms |= {quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
     return forms
-
-
-def _begins_at_the_end(form: str, text: str) -> int | None:
-    """Return where the text ends with the beginning of this form."""
-    at = text.find(form[:ANYWHERE], max(0, len(text) - len(form) + 1))
-    while at >= 0:
-        if form.startswith(text[at:]):
-            return at
-        at = text.find(form[:ANYWHERE], at + 1)
-    return None

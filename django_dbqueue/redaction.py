@@ -123,7 +123,8 @@ def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> st
     if not is_redacting():
         return text
     secrets = None if of is None else _redaction_of(of).secrets
-    return outline(text) if secrets is None else masked(text, secrets, mark=MARK)
+    shown = None if secrets is None else masked(text, secrets, mark=MARK)
+    return outline(text) if shown is None else shown
 
 
 def load_hook(path: str) -> Hook:

@@ -29,11 +29,21 @@ _CLASS = re.compile(r"^([^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?:: |:?$)")
 _OF_SUBS, _BETWEEN_SUBS = "    | ", re.compile(r"^  (?:  )?\+-")
 _PLACE = re.compile(r"\S+\.\w+:\S+")
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
+_LONG = re.compile(
+    r"""(?<!\w)'[^'\n]{200,}+(?:'(?!\w)|\Z) | (?<!\w)"[^"\n]{200,}+(?:"(?!\w)|\Z) | \S{200,}+""", re.VERBOSE
+)
+"""Left out first: what is this long tells no errors apart (its end may be cut off), and a pattern that begins at each
+of its letters and looks for its end would read it as often as it has letters."""
 _VARIABLE = re.compile(
-    r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w) | \S+@\S+ | \b0x[0-9a-f]+\b
-    | \b(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-?[0-9a-f]{4,})+\b | \d+(?:[.,:/-]\d+)*""",
+    r"""(?<!\w)'[^'\n]*+'(?!\w) | (?<!\w)"[^"\n]*+"(?!\w) | [^\s@]++@\S++ | \b0x[0-9a-f]++\b
+    | \b(?=[0-9a-f-]*\d)(?:[0-9a-f]{8,}+|[0-9a-f]{4,}+(?=-[0-9a-f]{4}))\b(?:-[0-9a-f]{4,}+\b)*+
+    | \d++(?:[.,:/-]\d++)*+""",
     re.VERBOSE | re.IGNORECASE,
 )
+_MOST_OF_WORDS: Final = 4_000
+"""Characters in which the first words stand, long ones being left out."""
+_MOST_OF_OURS: Final = 1_000
+"""Characters that a text of ours has at most."""
 _PLACES: Final = {
     "TimedOut": re.compile(r"^TimedOut: (\S+) ran longer"),
     "WorkerDied": re.compile(r"^WorkerDied: .* ended by (.+)\.$"),
@@ -96,7 +106,7 @@ def _without_traceback(text: str) -> Kind:
     if name == "Retry":
         return _kind(name, _words(text.removeprefix("Retry: ")))
     if name:
-        match = _PLACES[name].match(text) if name in _PLACES else None
+        match = _PLACES[name].match(text) if name in _PLACES and len(text) <= _MOST_OF_OURS else None
         return _kind(name, match[1] if match else "")
     return _kind(_words(text), "")
 
@@ -157,5 +167,5 @@ def _short(file: str) -> str:
 
 
 def _words(text: str) -> str:
-    first = text.strip().partition("\n")[0]
+    first = _LONG.sub("…", text.strip().partition("\n")[0])[:_MOST_OF_WORDS]
     return " ".join(_VARIABLE.sub("…", first).split()[:WORDS])
