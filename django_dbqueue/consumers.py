@@ -26,6 +26,8 @@ logger = logging.getLogger("django_dbqueue")
 class Retry(Exception):
     """Raised by a handler: give the message back, to come again ``after`` seconds (default: the usual back-off)."""
 
+    after: float | timedelta | None = None  # also of a subclass whose __init__ doesn't call this one
+
     def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
         self.after = None if after is None else check_seconds("after", after)
         super().__init__(reason or "the handler asked for a retry")

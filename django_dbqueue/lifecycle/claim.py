@@ -25,7 +25,7 @@ from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
 from django_dbqueue.lifecycle.statements import Ahead, MessageType, ahead_of_the_first, fetch, run, short_transaction
 from django_dbqueue.lifecycle.taking import Claimed, Place, take_range
-from django_dbqueue.retry import outermost
+from django_dbqueue.retry import is_passing, outermost
 from django_dbqueue.statuses import NEW
 
 HIGHEST = 32_767
@@ -69,6 +69,9 @@ class Beside(Protocol):
 
     def committed(self) -> None:
         """Learn that it is done."""
+
+    def undone(self) -> None:
+        """Learn that the server rolled it back, and that it is sent again with the claim."""
 
     def refused(self) -> None:
         """Learn that it was undone: what is to be done of it must be done now, in a transaction of its own."""
@@ -116,7 +119,7 @@ class Claimer:
         while True:
             ask = partial(self._claim, limit - len(taken), lease, max_reads, beside)
             try:
-                claimed, spent = outermost(connections[self.using], ask)
+                claimed, spent = outermost(connections[self.using], ask, passing=partial(_passes, beside))
             except Short:
                 assert beside is not None
                 beside.refused()
@@ -215,6 +218,13 @@ class Claimer:
         if mark is not None:
             marks[priority] = mark
         return taken
+
+
+def _passes(beside: Beside | None, error: BaseException) -> bool:
+    passes = is_passing(error)
+    if passes and beside is not None:
+        beside.undone()
+    return passes
 
 
 def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float, max_reads: int) -> Any | None:

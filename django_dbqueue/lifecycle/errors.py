@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import traceback
+from typing import Final
 
-MAX_ERROR_BYTES = 16 * 1024
+MAX_ERROR_BYTES: Final = 16 * 1024
+UNREADABLE: Final = "what it says of itself can't be read"
 
 
 def error_text(error: str | BaseException | None) -> str | None:
-    """Return what the column ``error`` keeps: class, message and traceback, cut at 16 KiB, storable everywhere."""
+    """Return what the column ``error`` keeps: class, message and traceback, cut at 16 KiB, storable everywhere.
+
+    Of an exception that raises when it is asked for its text it keeps the class.
+    """
     if error is None:
         return None
     if isinstance(error, BaseException):
-        head = "".join(traceback.format_exception_only(error)).strip()
-        trace = "".join(traceback.format_exception(error)).strip()
-        error = head if trace == head else f"{head}\n\n{trace}"
+        error = _told(error)
     data = str(error).replace("\0", "\\0").encode("utf-8", "backslashreplace")
     return data[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an exception was given to say, without its class; nothing may be said by one whose text raises."""
+    try:
+        return str(error)
+    except BaseException:
+        return f"{class_name(error)}: {UNREADABLE}"
+
+
+def class_name(error: BaseException) -> str:
+    """Return the name of an exception's class, whatever its metaclass says of it."""
+    return str(type.__dict__["__name__"].__get__(type(error)))
+
+
+def _told(error: BaseException) -> str:
+    try:
+        head = "".join(traceback.format_exception_only(error)).strip()
+        trace = "".join(traceback.format_exception(error)).strip()
+    except Exception:  # raised by the exception's own methods, or for want of stack or memory
+        return f"{class_name(error)}: {UNREADABLE}"
+    return head if trace == head else f"{head}\n\n{trace}"

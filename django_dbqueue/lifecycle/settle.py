@@ -75,9 +75,9 @@ def ack_many(messages: Iterable[Any], using: str) -> list[Any]:
     return _settle_many(messages, using, "ack", partial(ack_of, using))
 
 
-def ack_claims(using: str, queues: Mapping[Claim, str]) -> set[int]:
-    """Ack what these claims, each of a message of its queue, still hold; return the ids of those."""
-    acked: set[int] = set()
+def ack_claims(using: str, queues: Mapping[Claim, str]) -> set[Claim]:
+    """Ack what these claims, each of a message of its queue, still hold; return those."""
+    acked: set[Claim] = set()
     for change, claims in _by_change(queues, partial(ack_of, using)).items():
         acked |= settle_claims(using, change, claims)
     return acked
@@ -121,7 +121,7 @@ def _settle_many(
         queues = {message.queue for message in chunk}
         for change, claims in changes.items():
             told = recording.blamed(using, change, queues)
-            kept |= dict.fromkeys(_settle_distinct(using, told, claims), change)
+            kept |= dict.fromkeys(settle_claims(using, told, claims), change)
         for message in chunk:
             if message.claim in kept:
                 message.forget(settled=settled, removed=kept[message.claim].removes)
@@ -141,31 +141,33 @@ def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) 
     return found
 
 
-def _settle_distinct(using: str, change: Change, claims: Iterable[Claim]) -> set[Claim]:
-    """Settle claims of which several may name one message, a lost one beside the present: one statement a layer."""
-    kept: set[Claim] = set()
-    rest = dict.fromkeys(claims)
+def settle_claims(using: str, change: Change, claims: Iterable[Claim]) -> set[Claim]:
+    """Move what these claims still hold, and record it where it is an event; return the claims that held.
+
+    It is one statement, and one more for each time that a message is named again, under another token.
+    """
+    return set().union(*(_settle_layer(using, change, layer) for layer in layers(claims)))
+
+
+def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
+    """Part claims so that none names a message that another of its part names: a fence asks for one token a row."""
+    rest, parts = dict.fromkeys(claims), []
     while rest:
         layer = {claim.id: claim for claim in rest}
-        moved = settle_claims(using, change, list(layer.values()))
-        kept.update(claim for claim in layer.values() if claim.id in moved)
-        for claim in layer.values():
-            del rest[claim]
-    return kept
+        parts.append(list(layer.values()))
+        rest = {claim: None for claim in rest if layer[claim.id] != claim}
+    return parts
 
 
-def settle_claims(using: str, change: Change, claims: list[Claim]) -> set[int]:
-    """Move what these claims still hold, in one statement, and record it where it is an event; return the ids moved."""
-    if not claims:
-        return set()
+def _settle_layer(using: str, change: Change, claims: list[Claim]) -> set[Claim]:
     connection = connections[using]
-    dialect = dialect_of(connection)
-    if dialect.updates_return_rows:
-        return outermost(connection, lambda: recording.settle_and_tell(using, change, claims))
     if len(claims) == 1:
-        moved = outermost(connection, lambda: recording.settle(using, change, claims))
-        return {claims[0].id} if moved else set()
-    return outermost(connection, lambda: _move_counted(using, change, claims))
+        return set(claims) if outermost(connection, lambda: recording.settle(using, change, claims)) else set()
+    if dialect_of(connection).updates_return_rows:
+        moved = outermost(connection, lambda: recording.settle_and_tell(using, change, claims))
+    else:
+        moved = outermost(connection, lambda: _move_counted(using, change, claims))
+    return {claim for claim in claims if claim.id in moved}
 
 
 def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:

@@ -191,7 +191,9 @@ class _Run:
         claimed = claimer.take(1, lease=options.lease, max_reads=options.max_reads)
         if not claimed:
             return None
-        self._holding.offer(Delivery(claimed[0], consumer, options))
+        delivery = Delivery(claimed[0], consumer, options)
+        self._holding.keep(delivery)
+        self._holding.offer(delivery)
         return self._holding.take()
 
     def _bring_forward(self, queues: list[str]) -> bool:

@@ -17,7 +17,7 @@ from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim, dialect_of
 from django_dbqueue.lifecycle.recording import blamed
-from django_dbqueue.lifecycle.settle import ack_claims, settle_claims
+from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.statuses import DONE, RUNNING
@@ -56,10 +56,10 @@ def settle_after(
     dialect = dialect_of(connections[using])
     standing = board.standing()
     started, hung = standing[SlotState.STARTED], standing[SlotState.TIMED_OUT]
-    _await_the_locks_of_the_dead(using, [claim for claims in standing.values() for claim in claims])
+    in_slots = {claim for claims in standing.values() for claim in claims}
+    _await_the_locks_of_the_dead(using, in_slots)
     owned = [Claim(*row) for row in fetch(using, dialect.owned(tuple(consumers), worker_id))]
-    in_slots = {claim.id for claims in standing.values() for claim in claims}
-    besides = [claim for claim in owned if claim.id not in in_slots]
+    besides = [claim for claim in owned if claim not in in_slots]
     crash = dialect.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
     if cut_off:
         interrupted = dialect.cut_off("Interrupted: the worker was stopped before the handler returned.")
@@ -70,7 +70,7 @@ def settle_after(
     _ack(using, standing[SlotState.SUCCEEDED])
     moved |= _nack_timed_out(using, consumers, hung, board)
     running = len(moved)
-    board.count("done", _count_done(using, [claim for claim in started + hung if claim.id not in moved]))
+    board.count("done", _count_done(using, [claim for claim in started + hung if claim not in moved]))
     if in_slots or cut_off:
         _settle(using, dialect.release(), besides)
     else:
@@ -87,14 +87,15 @@ def release_late_claim(using: str, worker_id: int, consumers: dict[str, Consumer
     return bool(_settle(using, dialect.release(), owned))
 
 
-def _await_the_locks_of_the_dead(using: str, claims: list[Claim]) -> None:
+def _await_the_locks_of_the_dead(using: str, claims: set[Claim]) -> None:
     """Wait until the server has noticed the death, so that no settlement waits for a row that the dead one locked.
 
     A session that itself waits for something may not notice for long. StillLocked then, and the supervisor comes
     again: it has other children to look after, and must not wait inside a statement.
     """
     until = time.monotonic() + LOCKS_PATIENCE
-    while not all(_are_unlocked(using, part) for part in chunks(claims, MAX_IDS)):
+    parts = [part for layer in layers(claims) for part in chunks(layer, MAX_IDS)]
+    while not all(_are_unlocked(using, part) for part in parts):
         if time.monotonic() > until:
             raise StillLocked("its session still holds the lock of a message's row")
         time.sleep(LOCKS_PATIENCE / 50)
@@ -108,9 +109,9 @@ def _are_unlocked(using: str, claims: list[Claim]) -> bool:
     return all(row[0] in unlocked or row[1:] != (RUNNING, tokens[row[0]]) for row in rows)
 
 
-def _settle(using: str, change: Change, claims: list[Claim]) -> set[int]:
-    """Move what is still held, and return the ids of it."""
-    moved: set[int] = set()
+def _settle(using: str, change: Change, claims: list[Claim]) -> set[Claim]:
+    """Move what is still held, and return the claims that held it."""
+    moved: set[Claim] = set()
     for part in chunks(claims, MAX_IDS):
         moved |= settle_claims(using, _blamed(using, change, part), part)
     return moved
@@ -125,9 +126,9 @@ def _blamed(using: str, change: Change, claims: list[Claim]) -> Change:
 
 def _count_done(using: str, claims: list[Claim]) -> int:
     """How many of these are done under their own token."""
-    dialect, tokens = dialect_of(connections[using]), dict(claims)
-    rows = fetch(using, dialect.states(list(tokens))) if claims else []
-    return sum(row[1:] == (DONE, tokens[row[0]]) for row in rows)
+    dialect = dialect_of(connections[using])
+    rows = fetch(using, dialect.states(list({claim.id for claim in claims}))) if claims else []
+    return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
 
 
 def _ack(using: str, claims: list[Claim]) -> None:
@@ -136,7 +137,7 @@ def _ack(using: str, claims: list[Claim]) -> None:
         ack_claims(using, {claim: queues[claim.id] for claim in part if claim.id in queues})
 
 
-def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> set[int]:
+def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> set[Claim]:
     dialect, moved = dialect_of(connections[using]), set()
     rows = Message.objects.using(using).in_bulk([claim.id for claim in claims])
     for claim in claims:
@@ -147,7 +148,7 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
         options = consumer.resolved()
         delay, text = backoff(options, row.read_count), timed_out(consumer, options)
         if settle_claims(using, blamed(using, dialect.nack(delay, text), [row.queue]), [claim]):
-            moved.add(claim.id)
+            moved.add(claim)
             board.expect_retry(time.monotonic() + delay)
             spent = 0 < (row.max_reads or 0) <= row.read_count
             board.count("died" if spent else "failed")
@@ -158,9 +159,9 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
     return moved
 
 
-def _tell(using: str, ids: set[int], evidence: str, board: Board) -> None:
+def _tell(using: str, claims: set[Claim], evidence: str, board: Board) -> None:
     ids_by_queue: dict[str, list[int]] = {}
-    for row in Message.objects.using(using).filter(pk__in=ids):
+    for row in Message.objects.using(using).filter(pk__in=[claim.id for claim in claims]):
         ids_by_queue.setdefault(row.queue, []).append(row.pk)
         if row.is_dead:
             board.count("died")

@@ -13,8 +13,9 @@ from django.db import connections, transaction
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
+from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.lifecycle.errors import error_text
+from django_dbqueue.lifecycle.errors import error_text, reason_of
 from django_dbqueue.retry import is_victim, outermost
 from django_dbqueue.worker.holding import Delivery
 from django_dbqueue.worker.lending import LentThreads
@@ -53,7 +54,7 @@ def attempt(delivery: Delivery) -> Verdict:
 
 
 def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
-    """Say what follows from what an attempt has raised.
+    """Say what follows from what an attempt has raised; raises nothing, whatever the error does when it is asked.
 
     LeaseLost fails like all else: where the claim is lost the nack is refused, and where the handler's own transaction
     had ended it, and was rolled back with the error, the message is still ours to give back.
@@ -61,11 +62,14 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
     if isinstance(error, UndecodableMessage):
         return Verdict("reject", error=error_text(error) or "")
     if isinstance(error, Reject):
-        return Verdict("reject", error=error_text(str(error)) or "Rejected")
+        return Verdict("reject", error=error_text(reason_of(error)) or "Rejected")
     delay, text = backoff(delivery.options, delivery.reads), error_text(error)
     if isinstance(error, Retry):
-        delay = delay if error.after is None else error.after
-        text = error_text(f"Retry: {error}")
+        text = error_text(f"Retry: {reason_of(error)}")
+        try:
+            delay = delay if error.after is None else check_seconds("after", error.after)
+        except Exception as wrong:  # a subclass has put what it likes there
+            text = error_text(f"{text} (by the usual back-off, for its after can't be used: {reason_of(wrong)})")
     elif isinstance(error, TimeoutError) and delivery.timed_out:
         text = timed_out(delivery.consumer, delivery.options)
     return Verdict("nack", delay, text or "")

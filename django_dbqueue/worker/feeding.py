@@ -36,9 +36,11 @@ class Feeder:
         *,
         lookout: Lookout,
         before_begin: Callable[[int], None],
+        superseded: Callable[[Delivery], None],
     ) -> None:
         self._options = options
         self._before_begin = before_begin
+        self._superseded = superseded
         self._consumers = {queue: (consumer, consumer.resolved()) for queue, consumer in consumers.items()}
         self._holding = holding
         self._left = share
@@ -157,10 +159,11 @@ class Feeder:
             self._before_begin(len(claimed))
         if self._left is not None:
             self._left -= len(claimed)
-        for suspect in (Delivery(each, consumer, options) for each in claimed if each.crashes):
-            self._holding.keep(suspect)
-            self._suspects.append(suspect)
-        self._holding.offer(*(Delivery(each, consumer, options) for each in claimed if not each.crashes))
+        deliveries = [Delivery(each, consumer, options) for each in claimed]
+        for old in self._holding.keep(*deliveries):
+            self._superseded(old)
+        self._suspects += (each for each in deliveries if each.is_suspect)
+        self._holding.offer(*(each for each in deliveries if not each.is_suspect))
         return len(claimed)
 
     def _suspects_are_alone(self) -> bool:

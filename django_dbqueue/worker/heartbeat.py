@@ -12,7 +12,6 @@ from typing import Final
 from django.db import Error, connections
 from django.db.models import Q
 
-from django_dbqueue import signals
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
 from django_dbqueue.models import Message
@@ -159,5 +158,4 @@ def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
         message = delivery.message
         if message.settled or delivery.finished or tokens.get(message.pk) == message.claim.token:
             continue
-        message.lease_lost = True
-        signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb="extend")
+        delivery.lose("extend")

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import Any
 
+from django_dbqueue import signals
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Claim
@@ -29,11 +30,13 @@ class Delivery:
         "extended_at",
         "finished",
         "is_last",
+        "is_suspect",
         "lease",
         "options",
         "reads",
         "slot",
         "started_at",
+        "superseded",
         "timed_out",
     )
 
@@ -47,6 +50,8 @@ class Delivery:
         self.started_at: float | None = None
         self.finished = False
         self.timed_out = False
+        self.superseded = False
+        """This child has claimed the message anew, so that this claim of it is lost."""
         self.ack_sent = False
         """An ack went to the database; as long as it stands here unsettled, the reply to it was lost."""
         self.extended_at = 0.0
@@ -54,6 +59,8 @@ class Delivery:
         """The length of the message's lease in seconds."""
         self.reads: int = claimed.read_count
         """How many deliveries were charged, this one included."""
+        self.is_suspect = claimed.crashes > 0
+        """Whether a process has died with it, so that it runs alone."""
         self.is_last = 0 < claimed.max_reads <= self.reads
         """Whether the reads are spent with this delivery."""
 
@@ -65,7 +72,14 @@ class Delivery:
     @property
     def is_lost(self) -> bool:
         """Whether it was found that the claim is no longer ours."""
-        return self._claimed.is_made and bool(self.message.lease_lost)
+        return self.superseded or (self._claimed.is_made and bool(self.message.lease_lost))
+
+    def lose(self, verb: str) -> None:
+        """Tell the handler, and who listens, once, that the claim is lost; ``verb`` is what found it."""
+        message = self.message
+        if not message.lease_lost:
+            message.lease_lost = True
+            signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
 
     @property
     def over_at(self) -> float | None:
@@ -85,28 +99,38 @@ class Holding:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._all: dict[int, Delivery] = {}
+        self._superseded: list[Delivery] = []
         self._shelf: deque[Delivery] = deque()
         self._changed = threading.Condition()
         self._open = True
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._all) + len(self._superseded)
 
     @property
     def waiting(self) -> int:
         """How many have not started."""
         return len(self._shelf)
 
-    def keep(self, delivery: Delivery) -> None:
-        """Hold a delivery without offering it to the threads (a suspect that waits for its turn)."""
+    def keep(self, *deliveries: Delivery) -> list[Delivery]:
+        """Hold what was just claimed without offering it to the threads.
+
+        Returns the deliveries of the same messages that were held under earlier claims: those are lost, and what of
+        them has not started never does. What has started stays held until it is dropped.
+        """
         with self._changed:
-            self._all[delivery.claim.id] = delivery
+            before = self._all
+            superseded = [before[each.claim.id] for each in deliveries if each.claim.id in before]
+            for old in superseded:
+                old.superseded = True
+            before.update((each.claim.id, each) for each in deliveries)
+            self._superseded += [old for old in superseded if old.started_at is not None]
+            self._shelf = deque(each for each in self._shelf if not each.superseded) if superseded else self._shelf
+        return superseded
 
     def offer(self, *deliveries: Delivery) -> None:
-        """Hold deliveries and let threads take them."""
+        """Let threads take deliveries that are held."""
         with self._changed:
-            for delivery in deliveries:
-                self._all[delivery.claim.id] = delivery
             self._shelf.extend(deliveries)
             self._changed.notify(len(deliveries))
 
@@ -120,7 +144,7 @@ class Holding:
                     self._changed.wait()
                 delivery = self._shelf.popleft()
                 if delivery.is_lost:
-                    self._all.pop(delivery.claim.id, None)
+                    self._forget(delivery)
                     continue
                 delivery.started_at = time.monotonic()
                 delivery.slot = self._board.occupy(delivery.claim, delivery.over_at)
@@ -137,11 +161,16 @@ class Holding:
         """Hold them no more: their settlement was committed, or their lease lost."""
         with self._changed:
             for delivery in deliveries:
-                if self._all.get(delivery.claim.id) is delivery:
-                    del self._all[delivery.claim.id]
+                self._forget(delivery)
                 if delivery.slot is not None:
                     self._board.clear(delivery.slot)
                     delivery.slot = None
+
+    def _forget(self, delivery: Delivery) -> None:
+        if self._all.get(delivery.claim.id) is delivery:
+            del self._all[delivery.claim.id]
+        elif delivery in self._superseded:
+            self._superseded.remove(delivery)
 
     def ended(self, delivery: Delivery, *, succeeded: bool) -> None:
         """Note that the handler has ended; if it returned, a death before the ack is none of its fault."""
@@ -154,7 +183,7 @@ class Holding:
     def snapshot(self) -> list[Delivery]:
         """Return all that is held now."""
         with self._changed:
-            return list(self._all.values())
+            return [*self._all.values(), *self._superseded]
 
     def running(self) -> list[Delivery]:
         """Return what threads are working on."""

@@ -27,7 +27,7 @@ from django_dbqueue.worker.feeding import Feeder
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.options import EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
+from django_dbqueue.worker.options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 from django_dbqueue.worker.polling import Backoff, Listener
 from django_dbqueue.worker.presence import Presence
 from django_dbqueue.worker.scheduling import Timetable
@@ -87,6 +87,7 @@ class Runner:
             share,
             lookout=self._maintenance.lookout,
             before_begin=self._presence.begin_holding,
+            superseded=self._settler.let_go,
         )
         self._finished: deque[tuple[Delivery, Verdict, float]] = deque()
         self._wake_at = NEVER
@@ -119,7 +120,18 @@ class Runner:
     # -- the loop -----------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Work until told to stop, drained or spent; return the exit code. Ends the process where a thread hangs."""
+        """Work until told to stop, drained or spent; return the exit code.
+
+        Ends the process where a thread hangs, and where the loop itself fails: the supervisor, who can read the board,
+        settles what was held and starts another child. To live on without a loop would hold the messages for ever.
+        """
+        try:
+            return self._run()
+        except BaseException:
+            logger.critical("a child's main thread failed, and its process ends with it", exc_info=True)
+            os._exit(EXIT_FAILED)
+
+    def _run(self) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
         signal.signal(signal.SIGTERM, self.stop)
         sys.setswitchinterval(min(TURN, sys.getswitchinterval()))
@@ -196,12 +208,22 @@ class Runner:
     # -- threads ------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Run deliveries one after the other (a thread's whole life)."""
-        while (delivery := self._holding.take()) is not None:
-            verdict = execute(delivery)
-            self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
-            self._post(delivery, verdict)
-        discard_all()
+        """Run deliveries one after the other (a thread's whole life); one that fails has the child replaced."""
+        try:
+            while (delivery := self._holding.take()) is not None:
+                verdict = execute(delivery)
+                self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
+                self._post(delivery, verdict)
+            discard_all()
+        except BaseException:
+            logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
+            self._replace()
+            self._bell.put(None)
+
+    def _replace(self) -> None:
+        """Claim no more, let running handlers finish, and end for another child to come."""
+        if self._replace_deadline is None:
+            self._replace_deadline = time.monotonic() + self._options.grace
 
     def _post(self, delivery: Delivery, verdict: Verdict) -> None:
         """Hand over what has finished; wake the main thread only where it waits, and for enough."""
@@ -218,8 +240,7 @@ class Runner:
             delivery.timed_out = True
             self._board.mark(delivery.slot, SlotState.TIMED_OUT)
             logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery.consumer, delivery.options))
-            if self._replace_deadline is None:
-                self._replace_deadline = now + self._options.grace
+            self._replace()
 
     # -- waiting ------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from typing import Any
 
-from django.db import Error, connections
+from django.db import connections
 
 from django_dbqueue.worker.tidying import tidy
 
@@ -25,17 +25,25 @@ def do_without_pools() -> None:
 
 
 def leave_clean() -> None:
-    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone."""
+    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone.
+
+    Raises nothing: whatever can't be brought to order (MySQL's client refuses to close what is closed; other vendors'
+    drivers raise what they like) is closed.
+    """
     for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block or connection.needs_rollback or not _is_sound(connection):
-            discard(connection.alias)
-            continue
-        if connection.settings_dict["CONN_MAX_AGE"] == 0:
-            _keep(connection)
         try:
-            connection.close_if_unusable_or_obsolete()
-        except Error:  # MySQL's client refuses to close what is closed
+            _leave_clean(connection)
+        except Exception:
             discard(connection.alias)
+
+
+def _leave_clean(connection: Any) -> None:
+    if connection.in_atomic_block or connection.needs_rollback or not _is_sound(connection):
+        discard(connection.alias)
+        return
+    if connection.settings_dict["CONN_MAX_AGE"] == 0:
+        _keep(connection)
+    connection.close_if_unusable_or_obsolete()
 
 
 def discard(alias: str) -> None:

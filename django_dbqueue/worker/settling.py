@@ -11,7 +11,7 @@ import logging
 import time
 from typing import Any
 
-from django.db import connections
+from django.db import Error, connections
 
 from django_dbqueue import conf, log_events, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
@@ -19,6 +19,7 @@ from django_dbqueue.lifecycle.recording import blamed
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.lifecycle.statements import MAX_IDS, Ahead, fetch
 from django_dbqueue.models import ArchivedMessage
+from django_dbqueue.retry import is_passing
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import Verdict
@@ -38,7 +39,7 @@ class Settler:
         self._acks: dict[str, list[tuple[Delivery, float]]] = {}
         self._others: list[tuple[Delivery, Verdict]] = []
         self._sent: list[tuple[Delivery, float]] = []
-        self._sent_before: list[bool] = []
+        self._sent_before: set[int] = set()
         self._unstarted: list[Delivery] = []
         log_events.connect_successes()
 
@@ -53,10 +54,22 @@ class Settler:
                 self._board.count("done")
             if verdict.verb == "acked":
                 self._tell_done(delivery, seconds)
+        elif delivery.superseded:
+            self._holding.drop(delivery)
         elif verdict.verb == "ack":
             self._acks.setdefault(delivery.options.on_ack, []).append((delivery, seconds))
         else:
             self._others.append((delivery, verdict))
+
+    def let_go(self, delivery: Delivery) -> None:
+        """Drop a delivery whose message this child has claimed anew: it is lost, and nothing is sent for it."""
+        if not delivery.message.settled:
+            delivery.lose("claim")
+        before = len(self)
+        self._acks = {kind: [each for each in acks if each[0] is not delivery] for kind, acks in self._acks.items()}
+        self._others = [each for each in self._others if each[0] is not delivery]
+        if len(self) < before:
+            self._holding.drop(delivery)
 
     def give_back(self, deliveries: list[Delivery]) -> None:
         """Take in what has not started and is to be released, uncharged."""
@@ -111,7 +124,7 @@ class Settler:
         self._sent = acks[:MAX_IDS]
         if not self._sent:
             return None
-        self._sent_before = [delivery.ack_sent for delivery, _ in self._sent]
+        self._sent_before = _sent_of(self._sent)
         for delivery, _ in self._sent:
             delivery.ack_sent = True
         change = ack_of(self.using, acks[0][0].message.queue)
@@ -119,10 +132,13 @@ class Settler:
 
     def refused(self) -> None:
         """Settle by itself what could not be sent with a claim, and was undone."""
-        for (delivery, _), was_sent in zip(self._sent, self._sent_before, strict=True):
-            delivery.ack_sent = was_sent
-        self._sent = []
+        self.undone()
         self.flush()
+
+    def undone(self) -> None:
+        """Learn that the server undid it, so that no reply to it was lost."""
+        _unsend(self._sent, self._sent_before)
+        self._sent = []
 
     def committed(self) -> None:
         """Learn that what was sent is committed."""
@@ -133,11 +149,16 @@ class Settler:
 
     def _flush_acks(self, change: Change, acks: list[tuple[Delivery, float]]) -> None:
         part = acks[:MAX_IDS]
-        sent_before = {delivery.claim.id for delivery, _ in part if delivery.ack_sent}
+        sent_before = _sent_of(part)
         for delivery, _ in part:
             delivery.ack_sent = True
         claims = [delivery.claim for delivery, _ in part]
-        done = settle_claims(self.using, change, claims)
+        try:
+            done = {claim.id for claim in settle_claims(self.using, change, claims)}
+        except Error as error:
+            if is_passing(error):
+                _unsend(part, sent_before)
+            raise
         settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
         del acks[: len(part)]
         done |= settled
@@ -147,7 +168,7 @@ class Settler:
                 self._finish_undecided(delivery)
             else:
                 self._holding.drop(delivery)
-                self._lost(delivery, "ack")
+                delivery.lose("ack")
 
     def _settled_before(self, claims: list[Claim]) -> tuple[set[int], set[int]]:
         """Return those that are done under our own token (the handler acked them, or a reply was lost); the absent."""
@@ -192,7 +213,7 @@ class Settler:
         message = delivery.message
         self._holding.drop(delivery)
         if not held:
-            self._lost(delivery, verdict.verb)
+            delivery.lose(verdict.verb)
             return
         message.lease_lost = False  # who heard otherwise was in a transaction that did not last
         said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
@@ -204,8 +225,12 @@ class Settler:
             self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
             signals.message_failed.send(self.model, **said, delay=verdict.delay)
 
-    def _lost(self, delivery: Delivery, verb: str) -> None:
-        message = delivery.message
-        if not message.lease_lost:
-            message.lease_lost = True
-            signals.lease_lost.send(self.model, queue=message.queue, message_id=message.pk, verb=verb)
+
+def _sent_of(acks: list[tuple[Delivery, float]]) -> set[int]:
+    """The ids of those whose ack went to the database before."""
+    return {delivery.claim.id for delivery, _ in acks if delivery.ack_sent}
+
+
+def _unsend(acks: list[tuple[Delivery, float]], sent_before: set[int]) -> None:
+    for delivery, _ in acks:
+        delivery.ack_sent = delivery.claim.id in sent_before

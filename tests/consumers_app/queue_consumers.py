@@ -19,6 +19,7 @@ from django.db import OperationalError, connection, transaction
 
 from django_dbqueue import Reject, Retry, consumer
 from django_dbqueue.models import Message, Queue
+from tests.consumers_app import hostile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,7 +201,7 @@ def _enqueue(_message: Message, what: dict[str, Any]) -> None:
     Message.objects.enqueue(what["payload"], queue=what["to"])
 
 
-_DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
+_DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = hostile.DEEDS | {
     "ok": _ok,
     "sleep": _sleep,
     "until": _until,

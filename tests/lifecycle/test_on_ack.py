@@ -190,9 +190,10 @@ def told() -> Iterator[list[tuple[str, int]]]:
 
 def deliver(message: Message, holding: Holding) -> Delivery:
     handler = Consumer(message.queue, print)
-    holding.offer(Delivery(as_claimed(message), handler, handler.resolved()))
-    delivery = holding.take()
-    assert delivery is not None
+    delivery = Delivery(as_claimed(message), handler, handler.resolved())
+    holding.keep(delivery)
+    holding.offer(delivery)
+    assert holding.take() is delivery
     return delivery
 
 
@@ -233,7 +234,7 @@ def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
     add(settler, message)
     real = settling.settle_claims
 
-    def cut(*arguments: Any) -> set[int]:
+    def cut(*arguments: Any) -> None:
         if is_committed:
             real(*arguments)
         raise OperationalError("the server went away")
@@ -253,7 +254,7 @@ def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
 def test_where_rows_are_kept_the_history_tells_whose_ack_it_was(
     settler: Settler, told: list[tuple[str, int]], is_mine: bool
 ) -> None:
-    message = held(queue=KEPT, lease=60 if is_mine else 0)
+    message = held(queue=KEPT) if is_mine else stuck(queue=KEPT)
     add(settler, message)
     if not is_mine:
         Message.objects.rescue()

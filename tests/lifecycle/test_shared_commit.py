@@ -45,10 +45,11 @@ def lost() -> Iterator[list[int]]:
 
 def finish(settler: Settler, *messages: Message) -> None:
     handler = Consumer(QUEUE, print)
-    settler._holding.offer(*(Delivery(as_claimed(message), handler, handler.resolved()) for message in messages))
-    for _ in messages:
-        delivery = settler._holding.take()
-        assert delivery is not None
+    deliveries = [Delivery(as_claimed(message), handler, handler.resolved()) for message in messages]
+    settler._holding.keep(*deliveries)
+    settler._holding.offer(*deliveries)
+    for delivery in deliveries:
+        assert settler._holding.take() is delivery
         settler.add(delivery, ACK, 0.0)
 
 

@@ -61,6 +61,7 @@ class Turns:
             None,
             lookout=self.maintenance.lookout,
             before_begin=lambda _number: None,
+            superseded=self._settler.let_go,
         )
 
     def feed(self) -> None:
