@@ -7,16 +7,22 @@ Inside a caller's transaction nothing is retried: a deadlock has rolled back the
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError
 
-from django_dbqueue.databases.passing import MYSQL_PASSING, SQLITE_PASSING, SQLSTATE_PASSING, again, sqlstate_of
+from django_dbqueue.databases.passing import (
+    MYSQL_PASSING,
+    MYSQL_VICTIM,
+    SECONDS,
+    SQLITE_PASSING,
+    SQLSTATE_PASSING,
+    SQLSTATE_VICTIM,
+    again,
+    sqlstate_of,
+)
 
 Result = TypeVar("Result")
-
-_MYSQL_VICTIM: Final = {1020, 1213}
-_SQLSTATE_VICTIM: Final = {"40001", "40P01"}
 
 
 def is_passing(error: BaseException) -> bool:
@@ -31,7 +37,7 @@ def is_passing(error: BaseException) -> bool:
 
 def is_victim(error: BaseException) -> bool:
     """Tell whether the server rolled the transaction back for another's sake: a deadlock, a failed serialisation."""
-    return isinstance(error, DatabaseError) and bool(_is_one_of(error, _MYSQL_VICTIM, _SQLSTATE_VICTIM))
+    return isinstance(error, DatabaseError) and bool(_is_one_of(error, MYSQL_VICTIM, SQLSTATE_VICTIM))
 
 
 def _is_one_of(error: DatabaseError, codes: Set[int], states: Set[str]) -> bool | None:
@@ -51,7 +57,14 @@ def in_callers_transaction(connection: Any) -> bool:
 
 
 def outermost(
-    connection: Any, work: Callable[[], Result], *, passing: Callable[[BaseException], bool] = is_passing
+    connection: Any,
+    work: Callable[[], Result],
+    *,
+    passing: Callable[[BaseException], bool] = is_passing,
+    within: float = SECONDS,
 ) -> Result:
-    """Run ``work``, again with jitter while errors pass; once only inside a transaction of the caller."""
-    return work() if in_callers_transaction(connection) else again(work, passing)
+    """Run ``work``, again with jitter while errors pass, so many seconds long; once inside a transaction of the caller.
+
+    So a wait for a row's lock that has used up the server's own limit (50 s on MySQL) is not begun anew.
+    """
+    return work() if in_callers_transaction(connection) else again(work, passing, within=within)

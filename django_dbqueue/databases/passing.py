@@ -10,11 +10,17 @@ from typing import Any, Final, TypeVar
 Result = TypeVar("Result")
 
 ATTEMPTS: Final = 8
+SECONDS: Final = 5.0
+"""Since the first attempt began, after which no other one begins: each may wait for as long as the server lets it."""
 
-MYSQL_PASSING: Final = frozenset({1020, 1205, 1213, 1317, 3572})
-"""Record changed (MariaDB), lock wait, deadlock, interrupted statement, lock not available."""
-SQLSTATE_PASSING: Final = frozenset({"40001", "40P01", "55P03", "57014"})
-"""Serialisation failure, deadlock, lock not available, cancelled statement."""
+MYSQL_VICTIM: Final = frozenset({1020, 1213})
+"""Record changed (MariaDB), deadlock."""
+SQLSTATE_VICTIM: Final = frozenset({"40001", "40P01"})
+"""Serialisation failure, deadlock."""
+MYSQL_PASSING: Final = MYSQL_VICTIM | {1205, 3572}
+"""And a lock wait that ran out, a lock that is not available. Not what somebody, or a time limit, cancelled (1317)."""
+SQLSTATE_PASSING: Final = SQLSTATE_VICTIM | {"55P03"}
+"""And a lock that is not available (``lock_timeout``). Not a cancelled statement (57014)."""
 SQLITE_PASSING: Final = ("database is locked", "database table is locked")
 MYSQL_LOST: Final = frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
 """Shutdown, killed (MariaDB), can't connect, gone, lost, ended for its idleness: did a commit arrive?"""
@@ -30,13 +36,14 @@ def sqlstate_of(error: Any) -> str | None:
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
 
 
-def again(work: Callable[[], Result], passing: Callable[[Exception], bool]) -> Result:
-    """Run ``work``, up to eight times within a second or two, with jitter, while its errors pass."""
+def again(work: Callable[[], Result], passing: Callable[[Exception], bool], *, within: float = SECONDS) -> Result:
+    """Run ``work``, up to eight times, with jitter, while its errors pass; none begins after so many seconds."""
+    began = time.monotonic()
     for attempt in range(ATTEMPTS):
         try:
             return work()
         except Exception as error:
-            if attempt == ATTEMPTS - 1 or not passing(error):
+            if attempt == ATTEMPTS - 1 or not passing(error) or time.monotonic() - began >= within:
                 raise
         time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
     raise AssertionError("unreachable")  # pragma: no cover

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import random
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -100,8 +101,11 @@ def _call_in_transaction(delivery: Delivery) -> Verdict:
             settled_by_itself = message.settlements_pending
         return NOTHING if settled_by_itself else ACKED
 
-    # A hook on the commit may meet with a deadlock too, and then there is nothing left to begin anew
-    return outermost(connections[alias], attempt, passing=lambda error: is_victim(error) and not commits)
+    # A hook on the commit may meet with a deadlock too, and then there is nothing left to begin anew. However long the
+    # handler took, nobody else waits for it
+    return outermost(
+        connections[alias], attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf
+    )
 
 
 def _call_async(delivery: Delivery) -> None:

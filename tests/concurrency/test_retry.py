@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,6 @@ def database_error(*args: Any, kind: type[DatabaseError] = OperationalError, sql
 PASSING = [
     database_error(1213, "Deadlock found"),
     database_error(1205, "Lock wait timeout exceeded"),
-    database_error(1317, "Query execution was interrupted"),
     database_error("deadlock detected", sqlstate="40P01"),
     database_error("could not serialize access", sqlstate="40001"),
     database_error("lock not available", sqlstate="55P03"),
@@ -47,6 +47,8 @@ PASSING = [
     database_error("database table is locked: django_dbqueue_message"),
 ]
 LASTING = [
+    database_error(1317, "Query execution was interrupted"),
+    database_error("canceling statement due to user request", sqlstate="57014"),
     database_error(1062, "Duplicate entry"),
     database_error(1146, "no such table"),
     database_error(2013, "Lost connection"),
@@ -64,12 +66,29 @@ GONE = [
 ]
 
 
+class Clock:
+    """Stands still but for who waits for a server."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+        self.sleep = self.pauses.append
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(passing, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def no_pauses(clock: Clock) -> list[float]:
     """What the pauses between tries would have been."""
-    pauses: list[float] = []
-    monkeypatch.setattr(passing, "time", SimpleNamespace(sleep=pauses.append))
-    return pauses
+    return clock.pauses
 
 
 def failing(errors: list[Any]) -> Callable[[], str]:
@@ -120,6 +139,22 @@ def test_it_gives_up_in_the_end_and_its_pauses_grow(no_pauses: list[float]) -> N
         retry.outermost(outside, failing([PASSING[0]] * 100))
     assert len(no_pauses) == passing.ATTEMPTS - 1
     assert no_pauses[0] < 0.02 < no_pauses[-1] < 2
+
+
+@pytest.mark.parametrize(("waits", "attempts"), [(50.0, 1), (5.0, 1), (3.0, 2), (1.0, 5), (0.1, 8)])
+@pytest.mark.parametrize("error", PASSING, ids=str)
+def test_no_attempt_begins_when_five_seconds_are_over(error: Any, waits: float, attempts: int, clock: Clock) -> None:
+    made = 0
+
+    def work() -> None:
+        nonlocal made
+        made += 1
+        clock.now += waits
+        raise error
+
+    with pytest.raises(OperationalError):
+        retry.outermost(outside, work)
+    assert made == attempts
 
 
 @pytest.mark.parametrize("error", GONE, ids=str)
@@ -241,6 +276,70 @@ def test_a_lock_that_is_not_to_be_had_inside_the_callers_transaction_is_raised(
     assert not message.settled
 
 
+@transactional
+def test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_anew(
+    monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    message = held()
+    retried = note_retries(monkeypatch)
+    with aside() as other:
+        other.open_transaction()
+        other.do(lambda: touch(message))
+        give_up_after(passing.SECONDS + 1)
+        began = time.monotonic()
+        with pytest.raises(OperationalError):
+            message.ack()
+        took = time.monotonic() - began
+        other.roll_back()
+    assert took >= passing.SECONDS
+    assert not retried.is_set()
+    connection.close()
+    message.ack()
+    assert row(message)["status"] == "y"
+
+
+@transactional
+@pytest.mark.parametrize("verb", ["enqueue", "ack"])
+def test_what_a_database_administrator_cancels_does_not_come_again(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        return  # nobody can cancel another's statement
+    message = held(key="k")
+    retried = note_retries(monkeypatch)
+    deeds: dict[str, Callable[[], Any]] = {
+        "enqueue": lambda: waiting(payload="new", key="k", on_conflict="update"),
+        "ack": message.ack,
+    }
+    with aside() as one, aside() as other:
+        one.open_transaction()
+        one.do(lambda: touch(message))
+        doing = other.begin(lambda: outcome(deeds[verb]))
+        assert waits_for_a_lock(other.session, doing)
+        cancel(other.session)
+        assert isinstance(doing.result(60), OperationalError)
+        one.roll_back()
+    assert not retried.is_set()
+    assert row(message)["status"] == "run"
+
+
+def cancel(session: int) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SELECT pg_cancel_backend(%s)", [session])
+        else:
+            cursor.execute(f"KILL QUERY {session}")
+
+
+def give_up_after(seconds: float) -> None:
+    """Let this connection wait for so long for a lock; it is closed by the next test."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+        elif connection.vendor == "postgresql":
+            cursor.execute(f"SET lock_timeout = '{seconds:g}s'")
+        else:
+            cursor.execute(f"SET innodb_lock_wait_timeout = {seconds:g}")
+
+
 def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | None = None) -> threading.Event:
     """An event for the first retry, at which ``then`` is called instead of a pause."""
     retried = threading.Event()
@@ -250,7 +349,7 @@ def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | Non
             then()
         retried.set()
 
-    monkeypatch.setattr(passing, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(passing, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
     return retried
 
 
