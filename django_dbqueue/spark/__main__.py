@@ -1,6 +1,7 @@
 """``python -m django_dbqueue.spark <job>``: the jobs without Django, and what ``spark-submit`` starts.
 
-Exit codes: 0 done; 1 failed, or Spark, Java or a driver is missing; 2 wrong arguments; 130 SIGINT; 143 SIGTERM.
+Exit codes: 0 done; 1 failed, try again: the database was away, a row was refused, Spark, Java or a driver is missing;
+2 can't be done as asked, nothing was done; 130 SIGINT; 143 SIGTERM.
 """
 
 from __future__ import annotations

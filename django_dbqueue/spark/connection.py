@@ -60,10 +60,12 @@ class Connection:
         except InvalidPipeline:
             raise
         except Exception as error:
+            said = str(error)
+            shown = credentials.hidden_in(said)
             kind = DatabaseAway if is_away(error) else InvalidPipeline
-            raise kind(
-                f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {error}"
-            ) from error
+            raise kind(f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {shown}") from (
+                error if shown == said else None
+            )
 
     def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
         """Run a statement that gives rows; where they come in order, under the dialect's words for it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -27,6 +28,9 @@ _VENDORS: Final = {
     "postgresql": "postgresql",
     "sqlite": "sqlite",
 }
+_SECRET: Final = re.compile("(?i)pass|secret|token|key")
+"""In the name of a driver's option."""
+_UNPRINTED: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Credentials:
     port: int | None = None
     user: str = ""
     password: str = field(default="", repr=False)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:
@@ -72,62 +76,110 @@ class Credentials:
     @classmethod
     def parse(cls, text: str, *, where: str) -> Credentials:
         """Read a URL, or JSON as ``to_json`` writes it; no error repeats the text, which may be a secret."""
-        text = text.strip()
-        if text.startswith(("{", "[")):
-            return cls._from_json(text, where)
-        try:
-            parts = urlsplit(text)
-            vendor, port = _VENDORS[parts.scheme], parts.port
-            path = unquote(parts.path)
-            if not path.strip("/") or parts.fragment or (vendor != "sqlite" and "/" in path[1:]):
-                raise ValueError("no database, or a secret that was not escaped")
-        except (KeyError, ValueError):
+        text = text.strip().removeprefix("\ufeff")
+        found = cls._from_json(text, where) if text.startswith(("{", "[")) else _from_url(text)
+        if found is None:
             raise InvalidPipeline(
                 f"{_sentence(where)} holds neither JSON nor a URL like mysql://account:secret@host:3306/name, which "
                 "begins with mysql://, postgres:// or sqlite://, has a number for a port, names a database, and has "
-                "its reserved characters escaped (%40 for @)."
-            ) from None
-        return cls(
-            vendor=vendor,
-            name="/" + path.lstrip("/") if vendor == "sqlite" else path.lstrip("/"),
-            host=unquote(parts.hostname or ""),
-            port=port,
-            user=unquote(parts.username or ""),
-            password=unquote(parts.password or ""),
-            options=dict(parse_qsl(parts.query)),
-        )
+                "its reserved characters escaped (%40 for @, %3A for :)."
+            )
+        if misplaced := found.misplaced():
+            raise InvalidPipeline(
+                f"{_sentence(where)} says a {misplaced} that looks like more than that: account, password, host and "
+                "database each have a place of their own."
+            )
+        return found
 
     @classmethod
     def _from_json(cls, text: str, where: str) -> Credentials:
         known = [each.name for each in fields(cls)]
-        try:
-            said = json.loads(text)
-        except ValueError:
-            raise InvalidPipeline(f"{_sentence(where)} holds broken JSON: write an object of {known}.") from None
-        if not isinstance(said, dict) or set(said) - set(known) or not cls._is_well_typed(said):
+        said = _json_of(text)
+        if said is None:
+            raise InvalidPipeline(f"{_sentence(where)} holds broken JSON: write an object of {known}.")
+        if not isinstance(said, dict) or set(said) - set(known) or not _is_well_typed(said):
             raise InvalidPipeline(
                 f"{_sentence(where)} must hold a JSON object of {known}: vendor is one of "
-                f"{sorted(set(_VENDORS.values()))}, name the database, port a number or null, options an object, and "
-                "the others are strings."
+                f"{sorted(set(_VENDORS.values()))}, name the database, port a number from 1 to 65535 or null, options "
+                "an object, and the others are strings."
             )
         return cls(**said)
 
-    @staticmethod
-    def _is_well_typed(said: dict[str, Any]) -> bool:
-        texts = [said.get(name, "") for name in ("host", "user", "password")]
-        return (
-            isinstance(said.get("vendor"), str)
-            and said["vendor"] in _VENDORS.values()
-            and isinstance(said.get("name"), str)
-            and said["name"] != ""
-            and all(isinstance(text, str) for text in texts)
-            and isinstance(said.get("port"), int | None)
-            and isinstance(said.get("options", {}), dict)
-        )
+    def misplaced(self) -> str | None:
+        """Return the name of a field that seems to hold a password too, and that errors would repeat."""
+        if self.vendor == "sqlite":
+            return "host" if self.host else None
+        if ":" in self.name or "@" in self.name:
+            return "name"
+        if "@" in self.host or "/" in self.host[1:] or ("//" in self.host):
+            return "host"
+        return "user" if ":" in self.user else None
+
+    def hidden_in(self, text: str) -> str:
+        """Return a text, such as a driver's error, without what is secret."""
+        kept = [value for name, value in self.options.items() if _SECRET.search(name) and isinstance(value, str)]
+        for secret in sorted({self.password, *kept} - {""}, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
 
     def to_json(self) -> str:
         """Return the text that ``parse`` reads; it holds the password."""
         return json.dumps(asdict(self))
+
+
+def _from_url(text: str) -> Credentials | None:
+    try:
+        return _parts_of(text)
+    except ValueError:
+        return None
+
+
+def _parts_of(text: str) -> Credentials:
+    """Read a URL; ValueError where it isn't one, or where a character that should be escaped may stand in a secret."""
+    scheme, marks, _ = text.partition("://")
+    vendor = _VENDORS.get(scheme.lower())
+    parts = urlsplit(text)
+    path = _unescaped(parts.path)
+    if vendor == "sqlite" and parts.netloc:
+        raise ValueError
+    if not marks or vendor is None or parts.fragment or _UNPRINTED.search(text):
+        raise ValueError
+    if not path.strip("/") or (vendor != "sqlite" and ("/" in path[1:] or "@" in parts.path or ":" in parts.path)):
+        raise ValueError
+    return Credentials(
+        vendor=vendor,
+        name="/" + path.lstrip("/") if vendor == "sqlite" else path.lstrip("/"),
+        host=_unescaped(parts.hostname or ""),
+        port=parts.port,
+        user=_unescaped(parts.username or ""),
+        password=_unescaped(parts.password or ""),
+        options=dict(parse_qsl(parts.query)),
+    )
+
+
+def _unescaped(text: str) -> str:
+    return unquote(text, errors="strict")
+
+
+def _json_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_well_typed(said: dict[str, Any]) -> bool:
+    texts = [said.get(name, "") for name in ("host", "user", "password")]
+    port = said.get("port")
+    return (
+        isinstance(said.get("vendor"), str)
+        and said["vendor"] in _VENDORS.values()
+        and isinstance(said.get("name"), str)
+        and said["name"] != ""
+        and all(isinstance(text, str) for text in texts)
+        and (port is None or (type(port) is int and 1 <= port <= 65_535))
+        and isinstance(said.get("options", {}), dict)
+    )
 
 
 def _sentence(where: str) -> str:
@@ -138,16 +190,29 @@ def _text_of(file: str) -> str:
     """Read an absolute path, or a file that ``--files`` has shipped, by its name."""
     path = Path(file)
     if not path.is_absolute():
-        from pyspark import SparkFiles  # only where Spark may have shipped the file
-
-        root = Path(SparkFiles.getRootDirectory())
-        # A stream's runner is given the directory of its session's own files, which lies in that of all files
-        shipped = [each / file for each in (root, root.parent) if (each / file).exists()]
+        shipped = [each / file for each in _shipped_roots() if (each / file).exists()]
         path = shipped[0] if shipped else path.resolve()
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InvalidPipeline(
-            f"The credentials file {file} can't be read here ({error.strerror}). On a cluster ship it by --files and "
-            "name it without its directory."
-        ) from None
+        why = str(error.strerror)
+    except UnicodeDecodeError:
+        why = "it isn't UTF-8 text"
+    raise InvalidPipeline(
+        f"The credentials file {file} can't be read here ({why}). On a cluster ship it by --files and name it without "
+        "its directory."
+    )
+
+
+def _shipped_roots() -> list[Path]:
+    """Return where Spark puts files that were shipped; nowhere in a process that has nothing of Spark's."""
+    try:
+        from pyspark import SparkFiles
+    except ImportError:  # what needs no Spark reads credentials too
+        return []
+    try:
+        root = Path(SparkFiles.getRootDirectory())
+    except AssertionError:  # a driver that has no session
+        return []
+    # A stream's runner is given the directory of its session's own files, which lies in that of all files
+    return [root, root.parent]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,37 @@ BROKEN = [
     json.dumps({"vendor": "mysql", "name": "n", "port": SECRET}),
     json.dumps({"vendor": "mysql", "name": "n", "options": SECRET}),
     json.dumps({"vendor": ["mysql"], "name": "n", "password": SECRET}),
+    f"mysql:/u:{IN_URL}@h",
+    f"mysql:u:{IN_URL}@h/n",
+    f"mysql:///u:{IN_URL}@h",
+    f"mysql:///{IN_URL}@h",
+    f"mysql//u:{IN_URL}@h/n",
+    f"{IN_URL}:mysql://u@h/n",
+    "mysql://u:12/rd@h",
+    "mysql://u:12/rd:x",
+    "mysql://u:12#rd@h/n",
+    "mysql://u:12?rd@h/n",
+    "mysql://u:rd@h:99999/n",
+    "mysql://u:rd@h:-1/n",
+    "mysql://u:rd@[::1:3306/n",
+    "mysql://u:rd@::1]:3306/n",
+    "mysql://u:rd%FF@h/n",
+    "mysql://u:rd\n@h/n",
+    "mysql://u:rd @h/n",
+    "sqlite://u:rd@/var/lib/q.sqlite3",
+    json.dumps(SECRET),
+    json.dumps(4711),
+    "[" * 100_000,
+    '{"a":' * 100_000,
+    json.dumps({"vendor": "mysql", "name": f"u:{SECRET}@h/n"}),
+    json.dumps({"vendor": "mysql", "name": "n", "host": f"u:{SECRET}@h"}),
+    json.dumps({"vendor": "mysql", "name": "n", "host": f"mysql://{IN_URL}"}),
+    json.dumps({"vendor": "mysql", "name": "n", "user": f"u:{SECRET}"}),
+    json.dumps({"vendor": "mysql", "name": "n", "port": 99_999, "password": SECRET}),
+    json.dumps({"vendor": "mysql", "name": "n", "port": True, "password": SECRET}),
+    json.dumps({"vendor": "mysql", "name": "n", "password": [SECRET]}),
+    json.dumps({"vendor": "mysql", "name": "n", "options": [SECRET]}),
+    json.dumps({SECRET: "password"}),
 ]
 
 
@@ -69,7 +101,27 @@ def test_what_can_not_be_read_is_refused_without_repeating_it(text: str) -> None
         Credentials.parse(text, where="the file f")
     for piece in (SECRET, IN_URL, "rd"):
         assert piece not in str(refused.value).replace("mariadb", "").replace("password", "").replace("word", "")
-    assert refused.value.__cause__ is None
+    assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+def test_a_file_may_begin_with_a_mark(tmp_path: Path) -> None:
+    file = tmp_path / "queue.json"
+    file.write_text("\ufeff" + WHOLE.to_json())
+    assert Credentials.load({"credentials_file": str(file)}) == WHOLE
+
+
+def test_a_file_that_is_no_text_is_refused_without_repeating_it(tmp_path: Path) -> None:
+    file = tmp_path / "queue.json"
+    file.write_bytes(b"mysql://u:rd\xff@h/n")
+    with pytest.raises(InvalidPipeline, match="UTF-8") as refused:
+        Credentials.load({"credentials_file": str(file)})
+    assert refused.value.__context__ is None
+
+
+def test_what_a_driver_says_of_a_secret_is_hidden() -> None:
+    said = replace(WHOLE, options={"ssl_key_password": "within", "charset": "utf8mb4"})
+    assert said.hidden_in(f"{SECRET} and within, utf8mb4") == "*** and ***, utf8mb4"
+    assert "within" not in repr(said)
 
 
 @pytest.mark.parametrize("name", ["password", "User", "URL", "host", "dbtable_password"][:4])

@@ -34,8 +34,9 @@ from django_dbqueue.spark.jobs.running import (
 class Command(TerminalCommand):
     """Run one job of the pipeline.
 
-    Exit codes: 0 done; 1 failed, or Spark, Java or a driver is missing; 2 wrong options; 130 stopped by SIGINT; 143
-    stopped by SIGTERM. A job that was stopped anywhere can be run again.
+    Exit codes: 0 done; 1 failed, try again (the database was away, a row was refused), or Spark, Java or a driver is
+    missing; 2 can't be done as asked; 130 stopped by SIGINT; 143 stopped by SIGTERM. A job that was
+    stopped anywhere can be run again.
     """
 
     help = "Run a job of the data pipeline: export, statistics, replay, ingest; and look after streams and readers."

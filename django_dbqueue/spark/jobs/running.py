@@ -152,7 +152,7 @@ def session(
     spark = build_session(app, master=master, settings=dict(settings or {}))
     try:
         if "spark.log.level" not in (settings or {}):
-            spark.sparkContext.setLogLevel("ERROR")
+            spark.sparkContext.setLogLevel("OFF")  # what ends the job is said once, in a sentence
         yield spark
     except BaseException:
         spark.sparkContext.cancelAllJobs()
@@ -186,7 +186,8 @@ def in_one_sentence(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, DBQueueError):
         return str(error), EXIT_FAILED
     if found := _OURS.findall(str(error)):
-        return found[-1][1].strip(), EXIT_FAILED
+        name, sentence = found[-1]
+        return sentence.strip(), EXIT_WRONG if name == InvalidPipeline.__name__ else EXIT_FAILED
     module = type(error).__module__.partition(".")[0]
     if module in {"MySQLdb", "psycopg", "sqlite3"}:
         return f"The database refused: {error}".strip(), EXIT_FAILED
