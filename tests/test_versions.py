@@ -1,0 +1,56 @@
+"""What the documentation says to be tested is what the CI's matrix runs, and docker-compose.yml starts some of it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.once
+JOBS: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]
+DEBIAN: list[dict[str, str]] = JOBS["debian"]["strategy"]["matrix"]["include"]
+
+
+def said() -> dict[str, tuple[str, list[str]]]:
+    """The oldest version, and those that are tested, as the page has them."""
+    page = (ROOT / "docs/databases.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d., ]+) \|$", page, re.M)
+    return {name.lower(): (oldest, tested.split(", ")) for name, oldest, tested in rows}
+
+
+@pytest.mark.parametrize("name", ["python", "django", "mariadb", "postgresql", "sqlite"])
+def test_the_page_names_the_versions_of_the_matrix(name: str) -> None:
+    run = sorted({job[name] for job in DEBIAN}, key=lambda version: [int(part) for part in version.split(".")])
+    assert said()[name][1] == run
+
+
+def test_the_page_names_the_mysql_versions_that_run_as_services() -> None:
+    assert said()["mysql"][1] == JOBS["mysql"]["strategy"]["matrix"]["mysql"]
+
+
+def test_the_package_names_the_pythons_and_the_oldest_django_that_are_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest, pythons = said()["python"]
+    named = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: Python :: 3." in each]
+    assert named == pythons
+    assert project["requires-python"] == f">={oldest}"
+    assert project["dependencies"] == [f"Django>={said()['django'][0]}"]
+
+
+def test_docker_compose_starts_versions_that_are_tested() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    images = dict(service["image"].split(":") for service in services.values())
+    assert set(images) == {"mysql", "mariadb", "postgres"}
+    for name, version in images.items():
+        assert version in said()[{"postgres": "postgresql"}.get(name, name)][1]
+
+
+def test_each_debian_is_the_one_that_has_these_servers() -> None:
+    has = {(job["debian"], job["mariadb"], job["postgresql"], job["sqlite"]) for job in DEBIAN}
+    assert has == {("bookworm", "10.11", "15", "3.40"), ("trixie", "11.8", "17", "3.46")}
+    assert {job["python"]: job["debian"] for job in DEBIAN}["3.13"] == "trixie"
