@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django_dbqueue.doctor import claims, clocks, servers, sessions, tables, versions, workers
+from django_dbqueue.doctor import claims, clocks, schedules, servers, sessions, tables, versions, workers
 from django_dbqueue.doctor.checking import Check
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -47,6 +47,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     versions.oldest_on_postgresql,
     sessions.sight,
     sessions.no_sight,
+    schedules.schedules,
     workers.workers,
     workers.unserved,
 )

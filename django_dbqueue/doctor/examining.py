@@ -15,6 +15,7 @@ from django_dbqueue import conf, consumers
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.checks.options import check_settings
 from django_dbqueue.databases import dialect_of
+from django_dbqueue.doctor import schedules
 from django_dbqueue.doctor.checking import Check, judged
 from django_dbqueue.doctor.checklist import CHECKS
 from django_dbqueue.doctor.finding import PROBLEM, Finding, fine, note, problem, warning
@@ -28,8 +29,11 @@ TABLES = "migrations"
 """The check after whose problem nothing that needs tables is looked at."""
 
 
-def examine(alias: str | None = None) -> Iterator[Finding]:
-    """Look at a database (None: where the queue lives, or shall); give what is found as it is found."""
+def examine(alias: str | None = None, *, sets_back: bool = False) -> Iterator[Finding]:
+    """Look at a database (None: where the queue lives, or shall); give what is found as it is found.
+
+    ``sets_back``: let schedules that stand ahead of the server's clock go on from now, before they are looked at.
+    """
     looks: tuple[Callable[[], Iterable[Finding]], ...] = (_settings, _consumers, partial(_connection, alias))
     is_ill = False
     for name, look in zip(FIRST, looks, strict=True):
@@ -42,7 +46,7 @@ def examine(alias: str | None = None) -> Iterator[Finding]:
     patient = None
     try:
         patient = Patient.at(connection)
-        yield from _examine(patient)
+        yield from _examine(patient, sets_back=sets_back)
     except Error as error:
         yield replace((_lost if patient else _silent)(connection.alias, error), check="connection")
 
@@ -51,11 +55,13 @@ def _home() -> str:
     return conf.database() or router.db_for_write(Message)
 
 
-def _examine(patient: Patient) -> Iterator[Finding]:
+def _examine(patient: Patient, *, sets_back: bool) -> Iterator[Finding]:
     has_tables = True
     for check in CHECKS:
         if patient.vendor not in check.vendors or (check.needs_tables and not has_tables):
             continue
+        if sets_back and check is schedules.schedules:
+            yield from (replace(finding, check=check.name) for finding in schedules.set_back(patient.alias))
         for finding in _looked(check, patient):
             if check.name == TABLES and finding.is_at_least(PROBLEM):
                 has_tables = False

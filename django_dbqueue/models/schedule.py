@@ -24,6 +24,8 @@ SEEN_EVERY: Final = timedelta(seconds=60)
 """How often the workers that declare a schedule say so in its row."""
 FORSAKEN_AFTER: Final = timedelta(seconds=180)
 """A declaration that nobody has repeated for so long binds nobody."""
+AHEAD: Final = timedelta(seconds=60)
+"""A row that is ahead of the server's clock by more was written before or while that clock was wrong."""
 KEPT: Final = timedelta(days=30)
 """How long the row of a schedule stays that nobody declares any more."""
 
@@ -57,8 +59,9 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
     def confirm(self, plan: Plan, standing: Any, *, declared_at: datetime) -> None:
         """Say, once a minute among all workers, that somebody still declares it."""
-        if standing.declared_at < declared_at or standing.db_now - standing.seen_at >= SEEN_EVERY:
-            self._move(standing, {"queue": plan.queue, "declared_at": max(standing.declared_at, declared_at)})
+        standing_since = standing.declared_at if standing.declared_at - standing.db_now <= AHEAD else declared_at
+        if standing.declared_at != max(standing_since, declared_at) or standing.was_seen_long_ago(SEEN_EVERY):
+            self._move(standing, {"queue": plan.queue, "declared_at": max(standing_since, declared_at)})
 
     def fire(self, plan: Plan, standing: Any, *, times: list[datetime], upto: datetime) -> bool:
         """Enqueue one message for each of these due times and move on, in one transaction; False if another did."""
@@ -91,6 +94,21 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                 return True
 
         return outermost(connections[self.db], move)
+
+    def ahead(self) -> models.QuerySet[Schedule]:
+        """Schedules that fire nothing before a time far ahead: the server's clock was wrong when they last did."""
+        return self.filter(last_due__gt=DbNow() + AHEAD).order_by("pk")
+
+    def set_back(self) -> list[Schedule]:
+        """Let those go on from now, and return them as they stood.
+
+        What they enqueued ahead of its time comes again at its time.
+        """
+        return [
+            row
+            for row in self.ahead()
+            if self.filter(pk=row.pk, last_due=row.last_due).update(last_due=DbNow(), seen_at=DbNow())
+        ]
 
     def forget(self) -> None:
         """Delete the rows of schedules that nobody has declared for a month."""
@@ -137,3 +155,9 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return str(self.name)
+
+    def was_seen_long_ago(self, age: timedelta) -> bool:
+        """Whether no worker has declared it for so long, by ``db_now``; a time far ahead is nobody's word either."""
+        seen: datetime = self.seen_at
+        now: datetime = self.db_now  # type: ignore[attr-defined]  # as ``standing()`` reads it
+        return not -AHEAD < now - seen < age

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django_dbqueue.models import Schedule
-from django_dbqueue.models.schedule import FORSAKEN_AFTER
+from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules import Plan
 
 LOOK_EVERY: Final = 5.0
@@ -34,6 +34,7 @@ class Timetable:
         self._plans = plans
         self._declared_at = declared_at
         self._overruled: set[str] = set()
+        self._said_ahead: set[tuple[str, datetime]] = set()
         self._look_at = 0.0
 
     def run(self, now: float) -> None:
@@ -49,6 +50,9 @@ class Timetable:
     def _look(self) -> float:
         """See to every schedule; return for how many seconds nothing more will be due."""
         standing: dict[str, Any] = self._rows.standing(list(self._plans))
+        for row in standing.values():
+            if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
+                self._declared_at = row.db_now
         return min(self._see_to(plan, standing.get(plan.name)) for plan in self._plans)
 
     def _see_to(self, plan: Plan, row: Any) -> float:
@@ -57,6 +61,8 @@ class Timetable:
             return LOOK_AGAIN
         if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
             return self._see_to_another_definition(plan, row)
+        if row.last_due - row.db_now > AHEAD:
+            self._say_ahead(plan, row)
         due = plan.cron.after(row.last_due)
         if due is not None and due <= row.db_now:
             return 0.0 if self._fire(plan, row, first=due) else LOOK_AGAIN
@@ -68,7 +74,8 @@ class Timetable:
 
         The earlier one has it again when the later one is gone.
         """
-        if row.declared_at >= self._declared_at and row.db_now - row.seen_at < FORSAKEN_AFTER:
+        was_later = self._declared_at <= row.declared_at <= row.db_now + AHEAD
+        if was_later and not row.was_seen_long_ago(FORSAKEN_AFTER):
             self._say_overruled(plan, row)
             return LOOK_EVERY
         if self._rows.redeclare(plan, row, declared_at=self._declared_at):
@@ -100,4 +107,14 @@ class Timetable:
                 "schedule %s is %r here, and %r (%s) by a worker that was started later, whose word holds; restart "
                 "this one with the same settings",
                 plan.name, plan.cron.expression, row.cron, row.timezone,
+            )  # fmt: skip
+
+    def _say_ahead(self, plan: Plan, row: Any) -> None:
+        """Warn once: to set it back is for who knows which of the two times was wrong."""
+        if (plan.name, row.last_due) not in self._said_ahead:
+            self._said_ahead.add((plan.name, row.last_due))
+            logger.error(
+                "schedule %s fires nothing before %s, which is %s ahead of the server's clock: one of the two was "
+                "wrong. If that clock is right now, let it go on by manage.py queue_doctor --set-back-schedules",
+                plan.name, row.last_due.isoformat(), row.last_due - row.db_now,
             )  # fmt: skip

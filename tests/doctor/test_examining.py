@@ -44,9 +44,9 @@ def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wro
 
 
 def test_every_check_that_is_written_is_on_the_list() -> None:
-    from django_dbqueue.doctor import servers, sessions, tables, versions
+    from django_dbqueue.doctor import schedules, servers, sessions, tables, versions
 
-    modules = (claims, clocks, servers, sessions, tables, versions, workers)
+    modules = (claims, clocks, schedules, servers, sessions, tables, versions, workers)
     written = [each for module in modules for each in vars(module).values() if isinstance(each, Check)]
     assert sorted(map(id, written)) == sorted(map(id, CHECKS))
 

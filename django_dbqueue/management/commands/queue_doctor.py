@@ -22,7 +22,7 @@ EXIT_WRONG: Final = 2
 
 
 class Command(TerminalCommand):
-    """Look, and change nothing.
+    """Look, and change nothing, unless it is told to set schedules back.
 
     Exit codes: 0 nothing is wrong; 1 something is, as much as --fail-level says or more; 2 wrong options.
     """
@@ -38,11 +38,16 @@ class Command(TerminalCommand):
             default=WARNING,
             help="what makes it end with exit code 1 (default: warning)",
         )
+        parser.add_argument(
+            "--set-back-schedules",
+            action="store_true",
+            help="let schedules that stand ahead of the server's clock, since it was wrong once, go on from now",
+        )
 
     def handle(self, *_args: Any, **said: Any) -> None:
         levels: Counter[str] = Counter()
         is_ill = False
-        for finding in examine(self._alias(said["database"])):
+        for finding in examine(self._alias(said["database"]), sets_back=said["set_back_schedules"]):
             levels[finding.level] += 1
             is_ill = is_ill or finding.is_at_least(said["fail_level"])
             self.stdout.write(json.dumps(asdict(finding)) if said["json"] else self._text(finding))
