@@ -1,7 +1,8 @@
 """Which database errors pass by themselves, and a retry at the outermost level only.
 
 Inside a caller's transaction nothing is retried: a deadlock has rolled back the caller's work too
-(InnoDB's 1213 takes the whole transaction with it), so only the caller can begin again.
+(InnoDB's 1213 takes the whole transaction with it), so only the caller can begin again. What is done there goes by no
+snapshot of the caller's (``snapshots``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from django_dbqueue.databases.passing import (
     again,
     sqlstate_of,
 )
+from django_dbqueue.snapshots import seeing_what_is
 
 Result = TypeVar("Result")
 
@@ -67,4 +69,7 @@ def outermost(
 
     So a wait for a row's lock that has used up the server's own limit (50 s on MySQL) is not begun anew.
     """
-    return work() if in_callers_transaction(connection) else again(work, passing, within=within)
+    if not in_callers_transaction(connection):
+        return again(work, passing, within=within)
+    with seeing_what_is(connection):
+        return work()

@@ -19,6 +19,7 @@ from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
 from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
 from django_dbqueue.retry import outermost
+from django_dbqueue.snapshots import seeing_what_is
 
 AT_ONCE: Final = 500
 """Groups that are looked at in one turn."""
@@ -64,7 +65,7 @@ def _make(using: str, queue: str, kind: Kind) -> int:
     statement = dialect.create_failure(queue, kind.fingerprint, kind.exception, kind.place)
     for _ in range(TRIES):
         if dialect.returns_kept_failure:
-            with connection.cursor() as cursor:
+            with seeing_what_is(connection, whatever_the_level=True), connection.cursor() as cursor:
                 cursor.execute(statement.sql, statement.params)
                 return int(cursor.lastrowid)
         if rows := fetch(using, statement):

@@ -1,0 +1,49 @@
+"""A caller's transaction that sees the past, and MariaDB's ``innodb_snapshot_isolation``, on by default from 11.6.2 on.
+
+At REPEATABLE READ such a server refuses (1020), and undoes the whole transaction, where a statement meets a row that
+has changed since the transaction's first read: a claim that the heartbeat has extended meanwhile, a key that was sent,
+a group of failures. None of the queue's statements goes by what was read before. Each names the state and the token
+that it leaves, or reads under a lock what stands there now. So they are sent as a server without that option takes
+them; the caller's own keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+OFF: Final = "SET STATEMENT innodb_snapshot_isolation = OFF FOR "
+_JUDGED: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_ANSWER: Final = "_dbqueue_judges_by_snapshots"
+
+
+@contextmanager
+def seeing_what_is(connection: Any, *, whatever_the_level: bool = False) -> Iterator[None]:
+    """Let the queue's statements inside the caller's transaction see rows as they are now, as far as they lock them.
+
+    The level is that of Django's settings; ``whatever_the_level`` is for what is rare, and may pay for a caller who has
+    set another one by hand: a fifth of a statement's time on such a server.
+    """
+    if connection.vendor != "mysql" or not connection.mysql_is_mariadb:
+        yield
+        return
+    is_committed = str(connection.isolation_level or "").lower() == "read committed"
+    if (is_committed and not whatever_the_level) or not _judges_by_snapshots(connection):
+        yield
+        return
+    with connection.execute_wrapper(_unjudged):
+        yield
+
+
+def _unjudged(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    return execute(OFF + sql if sql.startswith(_JUDGED) else sql, params, many, context)
+
+
+def _judges_by_snapshots(connection: Any) -> bool:
+    """Whether the server does, asked once in a thread's life."""
+    if not hasattr(connection, _ANSWER):
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW SESSION VARIABLES LIKE 'innodb_snapshot_isolation'")  # no error where there is none
+            setattr(connection, _ANSWER, any(value == "ON" for _, value in cursor.fetchall()))
+    return bool(getattr(connection, _ANSWER))
