@@ -20,14 +20,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from django_dbqueue import codecs
-from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.masks import LEAST as ANYWHERE
 from django_dbqueue.masks import Masks
+from django_dbqueue.opening import Unreadable, characters, opened
 
 UNTOLD: Final = "[not shown]"
 """Stands for what an error says, where it may not be told."""
 
+_TIMES_WRITTEN: Final = 3
+"""How often a value is written anew at most: JSON in JSON, in the ``repr()`` of what has it."""
 _WORDS = re.compile(r"""[^\s"'<>,;(){}\[\]=:]{4,}""")
 _TRACE: Final = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^[ |+]*File "[^"\n]+", line \d+, in [^\s"]+$', re.MULTILINE)
@@ -45,19 +46,11 @@ class Secret(NamedTuple):
     value: Any
 
 
-def opened(text: str | bytes) -> Any:
-    """Return the JSON object or array that a text holds; None where it holds none."""
-    begin = text[:64].strip()[:1]
-    if begin not in ("{", "[", b"{", b"["):
-        return None
-    try:
-        return codecs.decode_json(text.decode() if isinstance(text, bytes) else text)
-    except (UndecodableMessage, UnicodeDecodeError):
-        return None
-
-
 def secrets_between(before: Any, after: Any, field: str = "") -> set[Secret]:
-    """Return the values that stand in ``before`` and are gone, or changed, in ``after``."""
+    """Return the values that stand in ``before`` and are gone, or changed, in ``after``.
+
+    Unreadable where one of them looks like JSON and can't be read: an error may quote any part of it.
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         pairs: Iterable[tuple[Any, Any, Any]] = ((key, item, after.get(key, _GONE)) for key, item in before.items())
     elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
@@ -117,12 +110,16 @@ _GONE: Final = _Gone()
 
 
 def _between_texts(before: str | bytes, after: str | bytes, field: str) -> set[Secret]:
-    one, other = (text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in (before, after))
+    one, other = characters(before), characters(after)
     if one == other:
         return set()
-    inside, shown = opened(before), opened(after)
-    if inside is not None and shown is not None:
-        return {Secret(field, one), *secrets_between(inside, shown)}
+    inside = opened(before)
+    if inside is not None:
+        try:
+            shown = opened(after)
+        except Unreadable:
+            shown = None
+        return {Secret(field, one), *secrets_between(inside, shown, field)}
     words, kept = set(_WORDS.findall(one)), set(_WORDS.findall(other))
     gone = words - kept if words & kept else set()  # a text of which something is left: what was taken out of it
     return {Secret(field, value) for value in (one, *gone)}
@@ -143,7 +140,7 @@ def _leaves(value: Any, field: str) -> Iterator[Secret]:
 
 
 def _text(value: Any) -> Any:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return characters(value) if isinstance(value, bytes) else value
 
 
 def _is_word_of_json(value: Any) -> bool:
@@ -156,7 +153,19 @@ def _written(value: Any) -> set[str]:
         return {str(value), json.dumps(value)}
     if not value.strip():
         return set()
-    forms = {value, value.strip(), repr(value)[1:-1], json.dumps(value)[1:-1]}
-    forms |= {json.dumps(value, ensure_ascii=False)[1:-1]}
-    forms |= {quote(value, safe="", errors="replace"), quote_plus(value, errors="replace")}
+    forms = {value, value.strip()}
+    for _ in range(_TIMES_WRITTEN):
+        forms |= {written for form in forms for written in _escaped(form)}
+    forms |= {quote(form, safe="", errors="replace") for form in (value, json.dumps(value)[1:-1])}
+    forms.add(quote_plus(value, errors="replace"))
     return forms
+
+
+def _escaped(form: str) -> set[str]:
+    """Return how Python's ``repr()`` and JSON's writers write a text, without the quotes."""
+    return {
+        repr(form)[1:-1],
+        json.dumps(form)[1:-1],
+        json.dumps(form, ensure_ascii=False)[1:-1],
+        form.replace("/", "\\/"),
+    }

@@ -30,7 +30,8 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import codecs, conf
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.masking import Secret, masked, opened, outline, secrets_between
+from django_dbqueue.masking import Secret, masked, outline, secrets_between
+from django_dbqueue.opening import Unreadable, names, opened, strictly
 
 MARK: Final = "[redacted]"
 """What stands in the place of a redacted value."""
@@ -79,6 +80,40 @@ class _Unshown(Exception):
     """The content can't be shown, for a reason that may be."""
 
 
+class _Hiding:
+    """Puts marks where paths lead. ``unread``: a text was hidden of which nobody can tell what it says."""
+
+    def __init__(self) -> None:
+        self.unread = False
+
+    def hide(self, value: Any, paths: list[Path]) -> Any:
+        """Return the value with a mark wherever one of the paths leads, or may lead."""
+        if not paths:
+            return value
+        if any(path == () for path in paths):
+            return MARK
+        if isinstance(value, dict):
+            return {key: self.hide(item, _behind(key, paths)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.hide(item, _behind(str(index), paths)) for index, item in enumerate(value)]
+        return self._hide_inside(value, paths) if isinstance(value, str | bytes) else value
+
+    def _hide_inside(self, value: str | bytes, paths: list[Path]) -> str | bytes:
+        try:
+            inside = opened(value)
+        except Unreadable:
+            self.unread = True
+            return MARK
+        if inside is None:
+            self.unread |= (found := names(value, map(_spelt, paths)))
+            return MARK if found else value
+        hidden = self.hide(inside, paths)
+        if hidden == inside:
+            return value
+        text = json.dumps(hidden, ensure_ascii=False)
+        return text if isinstance(value, str) else text.encode("utf-8", "backslashreplace")
+
+
 class _Redaction:
     """What became of one content: payload and headers before and after, or why nothing of it is shown."""
 
@@ -86,17 +121,21 @@ class _Redaction:
         self.before: tuple[Any, Any] = (None, None)
         self.after: tuple[Any, Any] = (None, None)
         self.hidden = ""
+        self._hiding = _Hiding()
         try:
-            self.before, self.after = _redacted(message)
+            self.before, self.after = _redacted(message, self._hiding)
         except _Unshown as reason:
             self.hidden = str(reason)
 
     @cached_property
     def secrets(self) -> set[Secret] | None:
         """The values that must not be read; None where that can't be told."""
-        if self.hidden:
+        if self.hidden or self._hiding.unread:
             return None
-        found = secrets_between(self.before, self.after)
+        try:
+            found = secrets_between(self.before, self.after)
+        except (Unreadable, RecursionError):
+            return None
         return found if len(found) <= MOST else None
 
 
@@ -160,13 +199,13 @@ def _redaction_of(message: Stored) -> _Redaction:
     return found
 
 
-def _redacted(message: Stored) -> tuple[tuple[Any, Any], tuple[Any, dict[str, Any]]]:
+def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Any, Any], tuple[Any, dict[str, Any]]]:
     """Return (payload, headers) as stored, and as they may be shown."""
-    names, path = conf.redaction()
+    fields, path = conf.redaction()
     before, ours = _decoded(message), _decoded(message)  # twice: a hook may change what it is given
-    paths = [tuple(name.split(".")) for name in names]
+    paths = [tuple(name.split(".")) for name in fields]
     try:
-        after = (_hide(ours[0], paths), _hide(ours[1], paths))
+        after = (hiding.hide(ours[0], paths), hiding.hide(ours[1], paths))
     except RecursionError as error:
         raise _Unshown(_("Not shown: it nests too deep to be redacted.")) from error
     if path is not None:
@@ -177,8 +216,11 @@ def _redacted(message: Stored) -> tuple[tuple[Any, Any], tuple[Any, dict[str, An
 def _decoded(message: Stored) -> tuple[Any, dict[str, Any]]:
     try:
         payload = codecs.decode(message.body or "", message.content_type)
+        for text in (message.body if message.content_type == codecs.JSON else None, message.headers_text):
+            if text is not None:
+                strictly(text)  # of a name that stands twice one value is lost, and still stands in errors
         return payload, codecs.decode_headers(message.headers_text)
-    except UndecodableMessage as error:
+    except (UndecodableMessage, Unreadable) as error:
         raise _Unshown(_("Not shown: what can't be decoded can't be redacted.")) from error
 
 
@@ -197,23 +239,9 @@ def _by_hook(path: str, queue: str, payload: Any, headers: dict[str, Any]) -> tu
     return payload, dict(headers)
 
 
-def _hide(value: Any, paths: list[Path]) -> Any:
-    """Return the value with a mark wherever one of the paths leads."""
-    if not paths:
-        return value
-    if any(path == () for path in paths):
-        return MARK
-    if isinstance(value, dict):
-        return {key: _hide(item, _behind(key, paths)) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_hide(item, _behind(str(index), paths)) for index, item in enumerate(value)]
-    if isinstance(value, str | bytes) and (inside := opened(value)) is not None:
-        hidden = _hide(inside, paths)
-        if hidden == inside:
-            return value
-        text = json.dumps(hidden, ensure_ascii=False)
-        return text if isinstance(value, str) else text.encode("utf-8", "backslashreplace")
-    return value
+def _spelt(path: Path) -> Path:
+    """Return what a text has to say, in some form, if the path leads into it."""
+    return tuple(name.casefold() for name in path if name not in (ANY, DEEP) and not name.isdigit())
 
 
 def _behind(key: str, paths: list[Path]) -> list[Path]:

@@ -21,6 +21,7 @@ from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.ordering import Ordering
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.consumers import has_consumer, registered
 from django_dbqueue.lifecycle import bulk, groups
 from django_dbqueue.lifecycle.fingerprint import names_class
 from django_dbqueue.models import BulkOperation, Failure, Message
@@ -168,6 +169,11 @@ class FailureAdmin(ReadOnlyAdmin):
         return format_html('<a href="{}">#{}</a>', url, pk)
 
 
+def _names_consumer(row: Any) -> bool:
+    """Whether the place is the consumer of the row's queue, as this process knows it, and not what somebody wrote."""
+    return bool(has_consumer(row.queue)) and registered()[row.queue].name == row.place
+
+
 def _moment(moment: Any) -> str:
     return display_for_value(moment, display.NOTHING)
 
@@ -175,6 +181,6 @@ def _moment(moment: Any) -> str:
 def _shown(row: Any, name: str, *, sees_payload: bool) -> str:
     """Return class or place; where words of an error stand for it, as this user may see them."""
     text = str(getattr(row, name))
-    if not text or names_class(row.exception, row.place, name):
+    if not text or names_class(row.exception, row.place, name) or (name == "place" and _names_consumer(row)):
         return text
     return str(error_text(text, of=None, sees_payload=sees_payload))

@@ -28,6 +28,7 @@ _FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$')
 _CLASS = re.compile(r"^([^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?:: |:?$)")
 _OF_SUBS, _BETWEEN_SUBS = "    | ", re.compile(r"^  (?:  )?\+-")
 _PLACE = re.compile(r"\S+\.\w+:\S+")
+_DEATH = re.compile(r"signal \d{1,2} \([A-Z0-9+]{4,12}\)|exit code \d{1,3}")
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 _LONG = re.compile(
     r"""(?<!\w)'[^'\n]{200,}+(?:'(?!\w)|\Z) | (?<!\w)"[^"\n]{200,}+(?:"(?!\w)|\Z) | \S{200,}+""", re.VERBOSE
@@ -92,6 +93,8 @@ def kind_of(error: str) -> Kind:
 def names_class(exception: str, place: str, name: str) -> bool:
     """Tell whether the exception, or the place, of a kind is one, and not the first words of what somebody wrote."""
     if name == "place":
+        if exception in _PLACES:  # anybody can write a text that looks like ours
+            return exception == "WorkerDied" and _DEATH.fullmatch(place) is not None
         return exception != "Retry" or _PLACE.fullmatch(place) is not None
     name_alone = exception.partition(" (")[0]
     if _CLASS.match(name_alone) is None:
