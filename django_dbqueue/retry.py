@@ -8,9 +8,9 @@ snapshot of the caller's (``snapshots``).
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from django_dbqueue.databases.passing import (
     MYSQL_PASSING,
@@ -25,6 +25,11 @@ from django_dbqueue.databases.passing import (
 from django_dbqueue.snapshots import seeing_what_is
 
 Result = TypeVar("Result")
+
+_MYSQL_NO_MEMORY: Final = {1037, 1041, 2008}
+_SQLSTATE_NO_MEMORY: Final = {"53200"}
+_NO_MEMORY: Final = ("out of memory", "cannot allocate memory")
+"""What PostgreSQL's client says, which gives no SQLSTATE."""
 
 
 def is_passing(error: BaseException) -> bool:
@@ -42,7 +47,16 @@ def is_victim(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and bool(_is_one_of(error, MYSQL_VICTIM, SQLSTATE_VICTIM))
 
 
-def _is_one_of(error: DatabaseError, codes: Set[int], states: Set[str]) -> bool | None:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether this process, or the server for it, had no memory for what was asked."""
+    if not isinstance(error, DatabaseError | InterfaceError):
+        return isinstance(error, MemoryError)
+    if _is_one_of(error, _MYSQL_NO_MEMORY, _SQLSTATE_NO_MEMORY):
+        return True
+    return any(words in str(error).lower() for words in _NO_MEMORY)
+
+
+def _is_one_of(error: DatabaseError | InterfaceError, codes: Set[int], states: Set[str]) -> bool | None:
     """Look for the server's code or SQLSTATE; None where the driver tells neither."""
     cause = error.__cause__
     code = cause.args[0] if cause is not None and cause.args else None

@@ -47,14 +47,15 @@ class Claiming(Words):
         *,
         but_token: int | None = None,
         moments_as_text: bool = False,
+        most_bytes: int | None = None,
     ) -> Statement:
         """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
 
-        Besides these columns it says what the clock shows.
+        Besides these columns it says what the clock shows. ``most_bytes``: a body of more is NULL.
         """
         columns, now = self.columns(names), self.now
         if moments_as_text:
-            columns, now = self._columns_as_text(tuple(names)), self.as_text(now)
+            columns, now = self._columns_as_text(tuple(names), most_bytes), self.as_text(now)
         behind, params = self.after(mark)
         if but_token is not None:
             behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
@@ -66,9 +67,21 @@ class Claiming(Words):
         )
 
     @cache  # noqa: B019 - a dialect is there for good
-    def _columns_as_text(self, names: tuple[str, ...]) -> str:
-        quoted = {name: self.columns([name]) for name in names}
+    def _columns_as_text(self, names: tuple[str, ...], most_bytes: int | None) -> str:
+        quoted = {name: self.columns([name]) for name in names} | {
+            "body": self._body(self.columns(["body"]), most_bytes)
+        }
         return ", ".join(self.as_text(one) if name in MOMENTS else one for name, one in quoted.items())
+
+    @cache  # noqa: B019 - a dialect is there for good
+    def _columns_of(self, row: str, most_bytes: int | None) -> str:
+        whole, body = self.columns(MESSAGE_COLUMNS, row), self.columns(["body"], row)
+        return whole.replace(body, self._body(body, most_bytes))
+
+    def _body(self, body: str, most_bytes: int | None) -> str:
+        if most_bytes is None:
+            return body
+        return f"CASE WHEN {self.size_of(body)} <= {most_bytes:d} THEN {body} END" if most_bytes else "NULL"
 
     def take(
         self,
@@ -94,8 +107,17 @@ class Claiming(Words):
             (*owner_params, worker_id, token, *at, *at, lease, lease, max_reads),
         )
 
-    def claim(self, queue: str, priority: int, limit: int, mark: tuple[Any, int] | None, change: Change) -> Statement:
-        """Lock, take and return in one statement (PostgreSQL).
+    def claim(
+        self,
+        queue: str,
+        priority: int,
+        limit: int,
+        mark: tuple[Any, int] | None,
+        change: Change,
+        *,
+        most_bytes: int | None = None,
+    ) -> Statement:
+        """Lock, take and return in one statement (PostgreSQL). ``most_bytes``: a body of more is NULL.
 
         By its place a row is found without a search. Joined by id, what was picked was met by all that waits, where the
         table was small when the server last counted it.
@@ -104,7 +126,7 @@ class Claiming(Words):
         return InOrder(
             f"WITH picked (place, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "
             f"UPDATE {self.message} AS m SET {change.sql} FROM picked WHERE m.ctid = picked.place "
-            f"RETURNING {self.columns(MESSAGE_COLUMNS, 'm.')}, picked.was_due",
+            f"RETURNING {self._columns_of('m.', most_bytes)}, picked.was_due",
             picked.params + change.params,
         )
 

@@ -132,6 +132,11 @@ class Moving(Words):
             f"{ids.sql} AND status = '{RUNNING}' AND claim_token = {token.sql}", (*ids.params, *token.params)
         )
 
+    def read_body(self, claim: Claim) -> Statement:
+        """Read the body of what this claim still holds."""
+        held = self.held([claim])
+        return Statement(f"SELECT body FROM {self.message} WHERE {held.sql}", held.params)
+
     def _token_of(self, claims: Sequence[Claim]) -> Statement:
         """SQL for a row's token, by a list of ids for each: few claims took many rows, and each row meets each list."""
         under: dict[int | None, list[int]] = {}

@@ -180,6 +180,10 @@ class Words(ABC):
         """The names as quoted column list."""
         return _listed(tuple(names), self.quote, prefix)
 
+    def size_of(self, text: str) -> str:
+        """SQL for the bytes of a text, without reading it where the server can."""
+        return f"OCTET_LENGTH({text})"
+
     @staticmethod
     def holes(count: int) -> str:
         """That many placeholders."""

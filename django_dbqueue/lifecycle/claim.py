@@ -93,6 +93,8 @@ class Claimer:
     using: str
     queue: str
     worker_id: int | None = None
+    most_bytes: int | None = None
+    """A body of more is left in the database (``taking.read_body``)."""
     saw_all: bool = False
     """Whether the last look was one from the beginning, so that a short answer means that no more is due."""
     _marks: dict[int, tuple[Any, int]] = field(default_factory=dict)
@@ -213,7 +215,7 @@ class Claimer:
         marks: dict[int, tuple[Any, int]],
     ) -> list[Claimed]:
         how = {"token": token, "worker_id": self.worker_id, "lease": lease, "max_reads": max_reads}
-        place = Place(self.model, self.using, self.queue, priority)
+        place = Place(self.model, self.using, self.queue, priority, self.most_bytes)
         taken, mark = take_range(place, limit, marks.get(priority), how)
         if mark is not None:
             marks[priority] = mark

@@ -1,7 +1,8 @@
 """How the rows of one range are taken, and what is made of them when.
 
 A message is made of its row by who asks for it first: in a worker by the thread that handles it, while the main thread
-waits for the server.
+waits for the server. A body that is too large to be kept in memory until then is left where it is, and read by that
+thread, too: so a claim's size is bounded whatever the messages are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from django.db import connections
 
 from django_dbqueue.databases import Claim, Dialect, Statement, dialect_of
 from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
+from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.statements import MessageType, fetch, fetch_messages, run
 from django_dbqueue.statuses import NEW, RUNNING
@@ -32,7 +34,17 @@ Mark = tuple[Any, int]
 class Claimed:
     """A row that was claimed, and the message that is made of it; what is known without that, as the claim left it."""
 
-    __slots__ = ("_make", "_message", "_row", "claim", "crashes", "lease_seconds", "max_reads", "read_count")
+    __slots__ = (
+        "_is_left",
+        "_make",
+        "_message",
+        "_row",
+        "claim",
+        "crashes",
+        "lease_seconds",
+        "max_reads",
+        "read_count",
+    )
 
     def __init__(self, claim: Claim, row: Sequence[Any], make: Callable[[Claimed, Sequence[Any]], Any]) -> None:
         self.claim = claim
@@ -43,11 +55,17 @@ class Claimed:
         self._row = row
         self._make = make
         self._message: Any = None
+        self._is_left = False
 
     @property
     def is_made(self) -> bool:
         """Whether somebody has asked for the message."""
         return self._message is not None
+
+    def let_go(self) -> None:
+        """Forget what was read for the handler alone, now that it has ended; the next look reads it anew."""
+        if self.is_made:
+            self._message.forget_payload(body=self._is_left)
 
     @property
     def message(self) -> Any:
@@ -55,7 +73,11 @@ class Claimed:
         if self._message is None:
             with _making:
                 if self._message is None:
-                    self._message = self._make(self, self._row)
+                    message = self._make(self, self._row)
+                    if message.body is None:
+                        self._is_left = True
+                        del message.body  # as after defer()
+                    self._message = message
         return self._message
 
 
@@ -66,6 +88,19 @@ class Place(NamedTuple):
     using: str
     queue: str
     priority: int
+    most_bytes: int | None = None
+    """A body of more is left in the database, to be read by ``read_body``."""
+
+
+def read_body(message: Any) -> None:
+    """Read what a claim has left in the database; LeaseLost where the claim doesn't hold the message any more."""
+    if "body" in message.__dict__:
+        return
+    using = message._state.db
+    rows = fetch(using, dialect_of(connections[using]).read_body(message.claim))
+    if not rows:
+        raise LeaseLost(message.pk, "read")
+    message.body = rows[0][0]
 
 
 def take_range(place: Place, limit: int, mark: Mark | None, how: dict[str, Any]) -> tuple[list[Claimed], Mark | None]:
@@ -76,12 +111,23 @@ def take_range(place: Place, limit: int, mark: Mark | None, how: dict[str, Any])
 
 
 def first_statement(
-    dialect: Dialect, queue: str, priority: int, limit: int, mark: Mark | None, how: dict[str, Any]
+    dialect: Dialect,
+    queue: str,
+    priority: int,
+    limit: int,
+    mark: Mark | None,
+    how: dict[str, Any],
+    most_bytes: int | None = None,
 ) -> Statement:
     """Return the statement that finds and locks what is due, and takes it at once where the server can do both."""
     if _takes_at_once(dialect):
-        return dialect.claim(queue, priority, limit, mark, dialect.take(**how, session=None, now=None))
-    return dialect.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True)
+        change = dialect.take(**how, session=None, now=None)
+        return dialect.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
+    return dialect.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes)
+
+
+def _first_statement(place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]) -> Statement:
+    return first_statement(dialect, place.queue, place.priority, limit, mark, how, place.most_bytes)
 
 
 def _takes_at_once(dialect: Dialect) -> bool:
@@ -91,7 +137,7 @@ def _takes_at_once(dialect: Dialect) -> bool:
 def _take_and_return(
     place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]
 ) -> tuple[list[Claimed], Mark | None]:
-    rows = fetch_messages(place.using, first_statement(dialect, place.queue, place.priority, limit, mark, how))
+    rows = fetch_messages(place.using, _first_statement(place, dialect, limit, mark, how))
     rows.sort(key=lambda row: (row[-1], row[0]))
     make = hydrator(place.model, place.using, MESSAGE_COLUMNS, held_token=how["token"])
     taken = _claimed(rows, MESSAGE_COLUMNS, how, lambda _, row: make(row), charged=0)
@@ -102,7 +148,7 @@ def _lock_and_take(
     place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]
 ) -> tuple[list[Claimed], Mark | None]:
     using = place.using
-    rows = fetch(using, first_statement(dialect, place.queue, place.priority, limit, mark, how))
+    rows = fetch(using, _first_statement(place, dialect, limit, mark, how))
     if not rows:
         return [], None
     now = rows[0][-1]

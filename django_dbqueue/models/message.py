@@ -124,6 +124,12 @@ class Message(models.Model):
         self._ahead = (self.body, self.content_type, codecs.decode(self.body or "", self.content_type))
         _ = self.headers
 
+    def forget_payload(self, *, body: bool) -> None:
+        """Let go what was decoded ahead, and the body too, which the next look then reads anew."""
+        self.__dict__.pop("_ahead", None)
+        if body:
+            self.__dict__.pop("body", None)
+
     @property
     def headers(self) -> dict[str, Any]:
         """The headers, decoded on each access; {} where none were sent."""

@@ -20,6 +20,7 @@ from django_dbqueue.lifecycle.errors import error_text, reason_of
 from django_dbqueue.retry import is_victim, outermost
 from django_dbqueue.worker.holding import Delivery
 from django_dbqueue.worker.lending import LentThreads
+from django_dbqueue.worker.reading import read
 from django_dbqueue.worker.sessions import leave_clean
 
 
@@ -50,6 +51,7 @@ def execute(delivery: Delivery) -> Verdict:
 
 def attempt(delivery: Delivery) -> Verdict:
     """Decode the message and run the handler; what ends it otherwise than by its return is raised."""
+    read(delivery.message)
     delivery.message.decode_ahead()
     return _call(delivery)
 

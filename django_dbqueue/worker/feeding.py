@@ -7,8 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from django.db import Error, OperationalError
+
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import Beside, Claimer
+from django_dbqueue.retry import is_out_of_memory
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.lookout import Lookout
 from django_dbqueue.worker.options import WorkerOptions
@@ -16,6 +19,8 @@ from django_dbqueue.worker.polling import Pace
 
 AHEAD: Final = 0.5
 """Seconds of work that a child fetches ahead, going by what its handlers took lately."""
+GROWS_AFTER: Final = 60.0
+"""Seconds after a claim that did not fit into memory, until twice as many are asked for again."""
 
 
 class Feeder:
@@ -44,7 +49,9 @@ class Feeder:
         self._consumers = {queue: (consumer, consumer.resolved()) for queue, consumer in consumers.items()}
         self._holding = holding
         self._left = share
-        self._claimers = deque(Claimer(model, options.database, name, worker_id) for name in consumers)
+        self._claimers = deque(
+            Claimer(model, options.database, name, worker_id, options.most_bytes) for name in consumers
+        )
         self._suspects: deque[Delivery] = deque()
         self._tries_suspect = False
         self._lookout = lookout
@@ -52,6 +59,11 @@ class Feeder:
         self._poll_at = 0.0
         self._is_hurried = False
         self._usual_seconds = AHEAD
+        self._fitting = options.batch
+        """So many messages fit into memory, as far as is known."""
+        self._grows_at = 0.0
+        self.is_starved = False
+        """Whether not even one message without its payload fits into memory: another child may do better."""
         self.empty_at: float | None = None
         """When (monotonic clock) the last look found nothing, with nothing held that might send more."""
 
@@ -143,7 +155,12 @@ class Feeder:
 
     def _want(self, freed: int) -> int:
         ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
-        target = max(self._options.threads, min(self._options.batch, ahead))
+        if self._fitting < self._options.batch and time.monotonic() >= self._grows_at:
+            self._fitting = min(self._options.batch, self._fitting * 2)
+            self._grows_at = time.monotonic() + GROWS_AFTER
+            if self._fitting == self._options.batch:
+                self._leave_payloads(self._options.most_bytes)
+        target = min(self._fitting, max(self._options.threads, ahead))
         want = min(target - self._holding.waiting, self._options.batch - len(self._holding) + freed)
         if self._left is not None:
             want = min(want, self._left)
@@ -154,7 +171,12 @@ class Feeder:
         consumer, options = self._consumers[claimer.queue]
         lease = options.lease if self._options.lease is None else self._options.lease
         claimer.learn(self._lookout.priorities(claimer.queue))
-        claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
+        try:
+            claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
+        except (Error, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise self._too_many(claimer, limit, error) from error
+            raise
         if claimed:
             self._before_begin(len(claimed))
         if self._left is not None:
@@ -165,6 +187,24 @@ class Feeder:
         self._suspects += (each for each in deliveries if each.is_suspect)
         self._holding.offer(*(each for each in deliveries if not each.is_suspect))
         return len(claimed)
+
+    def _too_many(self, claimer: Claimer, limit: int, error: BaseException) -> Error:
+        """Ask for half as many from now on, and for none of their payloads; nothing was claimed.
+
+        What is left of the connection is of no use.
+        """
+        self.is_starved = limit == 1 and not claimer.most_bytes
+        self._leave_payloads(0)
+        self._fitting = max(1, min(self._fitting, limit) // 2)
+        self._grows_at = time.monotonic() + GROWS_AFTER
+        return OperationalError(
+            f"a claim of {limit} messages does not fit into memory ({error}); asking for {self._fitting} from now on"
+        )
+
+    def _leave_payloads(self, most_bytes: int) -> None:
+        """Leave payloads of more bytes in the database until their handler begins."""
+        for claimer in self._claimers:
+            claimer.most_bytes = most_bytes
 
     def _suspects_are_alone(self) -> bool:
         """Whether all that is held are suspects that have not begun: everything else is settled."""

@@ -69,6 +69,10 @@ class Delivery:
         """The message, made when it is asked for: most often in the thread that handles it."""
         return self._claimed.message
 
+    def let_go(self) -> None:
+        """Free what only the handler needed."""
+        self._claimed.let_go()
+
     @property
     def is_lost(self) -> bool:
         """Whether it was found that the claim is no longer ours."""
@@ -178,6 +182,7 @@ class Holding:
             self._board.stop_clock(delivery.slot)
             if succeeded:
                 self._board.mark(delivery.slot, SlotState.SUCCEEDED)
+        delivery.let_go()
         delivery.finished = True
 
     def snapshot(self) -> list[Delivery]:

@@ -21,6 +21,9 @@ EXIT_REPLACE: Final = 75
 EXIT_STOPPED: Final = 76
 """A child's own: it was told to stop. Where its supervisor told it nothing, a signal came from elsewhere."""
 
+BATCH_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of payloads that a child fetches ahead at most, unless it is told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
@@ -37,10 +40,16 @@ class WorkerOptions:
     processes: int = 1
     threads: int = 1
     batch: int = 400
+    batch_bytes: int = BATCH_BYTES
     lease: float | None = None
     grace: float = 25.0
     drain: bool = False
     max_messages: int | None = None
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of a payload that is fetched ahead: a whole batch of them stays within its bound."""
+        return self.batch_bytes // self.batch
 
     def share(self, index: int) -> int | None:
         """How many messages the child of this index may start at most (None: no limit)."""

@@ -173,6 +173,9 @@ class Runner:
             self._connect()
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._find_timeouts(now)
+        if self._feeder.is_starved and self._replace_deadline is None:
+            logger.error("not even one message fits into what memory is left; another child takes over")
+            self._replace_deadline = now + self._options.grace
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
         else:

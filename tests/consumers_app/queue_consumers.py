@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+if "DBQUEUE_TEST_MEMORY" in os.environ:  # imported before the worker forks, so that its children have no more either
+    resource.setrlimit(resource.RLIMIT_AS, (int(os.environ["DBQUEUE_TEST_MEMORY"]),) * 2)
+
+
 def note(step: str, message: Message, **more: Any) -> None:
     """Append one line; a single write of O_APPEND is not torn by other processes."""
     line = {"step": step, "id": message.pk, "reads": message.read_count, "pid": os.getpid(), **more}
@@ -37,6 +42,14 @@ def note(step: str, message: Message, **more: Any) -> None:
 
 def _ok(message: Message, _what: dict[str, Any]) -> None:
     note("ok", message, turn=sys.getswitchinterval())
+
+
+def _starve(message: Message, what: dict[str, Any]) -> None:
+    """Let this process have no more memory than so many bytes beyond what it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + what["bytes"]
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    note("starved", message)
 
 
 def _sleep(message: Message, what: dict[str, Any]) -> None:
@@ -203,6 +216,7 @@ def _enqueue(_message: Message, what: dict[str, Any]) -> None:
 
 _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = hostile.DEEDS | {
     "ok": _ok,
+    "starve": _starve,
     "sleep": _sleep,
     "until": _until,
     "hog": _hog,

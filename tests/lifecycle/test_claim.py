@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.taking import read_body
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from tests.factories import (
@@ -276,6 +277,38 @@ def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
         first, second = [each.result(10) for each in [pool.submit(ask), pool.submit(ask)]]
     assert first is second is taken.message
     assert (first.pk, first.claim) == (taken.claim.id, taken.claim)
+
+
+def test_a_body_that_is_larger_than_was_asked_for_stays_in_the_database_until_it_is_read() -> None:
+    for text in ("é" * 50, "é" * 50 + "!"):
+        waiting(payload=text)
+    claimer = Claimer(Message, "default", QUEUE, most_bytes=100)
+    fits, left = (taken.message for taken in claimer.take(2, lease=60, max_reads=5))
+    assert ("body" in fits.__dict__, "body" in left.__dict__) == (True, False)
+    for message in (fits, left):
+        read_body(message)
+        assert "body" in message.__dict__
+    assert (fits.payload, left.payload) == ("é" * 50, "é" * 50 + "!")
+
+
+def test_a_body_is_read_by_who_still_holds_the_claim_and_by_nobody_else() -> None:
+    waiting(payload="x", key="k")
+    claimer = Claimer(Message, "default", QUEUE, most_bytes=0)
+    [taken] = claimer.take(1, lease=60, max_reads=5)
+    waiting(payload="newer", key="k", on_conflict="update")
+    with pytest.raises(LeaseLost):
+        read_body(taken.message)
+
+
+def test_what_was_read_for_the_handler_is_let_go_and_read_anew_by_who_asks_later() -> None:
+    waiting(payload="x")
+    [taken] = Claimer(Message, "default", QUEUE, most_bytes=0).take(1, lease=60, max_reads=5)
+    message = taken.message
+    read_body(message)
+    message.decode_ahead()
+    taken.let_go()
+    assert not {"body", "_ahead"} & message.__dict__.keys()
+    assert message.payload == "x"
 
 
 def test_what_is_known_of_a_claimed_row_is_what_its_message_says() -> None:

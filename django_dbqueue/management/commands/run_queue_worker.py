@@ -24,7 +24,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules import Plan
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.operations import operations_consumer
-from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.options import BATCH_BYTES, WorkerOptions
 from django_dbqueue.worker.sessions import do_without_pools
 from django_dbqueue.worker.supervisor import Supervisor
 
@@ -50,6 +50,13 @@ class Command(BaseCommand):
             type=whole(1, 900),
             default=400,
             help="messages that a child holds at most (default: 400)",
+        )
+        parser.add_argument(
+            "--batch-bytes",
+            type=whole(0, 2**40),
+            default=BATCH_BYTES,
+            help="bytes of payloads that a child fetches ahead at most; larger ones are read when their handler begins "
+            "(default: 32 MiB)",
         )
         parser.add_argument("--lease", type=lease, help="seconds; goes before what consumers and settings say")
         parser.add_argument(
@@ -80,6 +87,7 @@ class Command(BaseCommand):
             processes=said["processes"],
             threads=said["threads"],
             batch=max(said["batch"], said["threads"]),
+            batch_bytes=said["batch_bytes"],
             lease=said["lease"],
             grace=said["grace"],
             drain=said["drain"],
