@@ -41,6 +41,10 @@ class Board:
         self._free = list(range(capacity))
         self._capacity = capacity
 
+    def detach(self) -> None:
+        """Share nothing with the supervisor any more (in what a handler has forked from the child)."""
+        self._cells = memoryview(bytearray(self._cells)).cast("q")
+
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter (in the child)."""
         self._cells[COUNTERS.index(name)] += by

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.detaching import Detachment
 from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.shutdown import StopSignals, end_within
@@ -28,11 +29,13 @@ def be_child(
     """Run until told to stop, drained, spent or of no more use, and end this process."""
     signal.set_wakeup_fd(-1)
     os.close(stop.fileno())
-    runner = Runner(options, consumers, board, worker_id, share)
+    detachment = Detachment(board)
+    runner = Runner(options, consumers, board, worker_id, share, detachment)
     strays = Strays(options.database, board)
     if index == 0:  # one look for all children
         strays.start()
     code = runner.run()
     strays.stop()
     end_within(options.grace, code)
+    detachment.wait()
     sys.exit(code)

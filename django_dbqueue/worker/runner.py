@@ -22,6 +22,7 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.detaching import Detachment
 from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out
 from django_dbqueue.worker.feeding import Feeder
 from django_dbqueue.worker.heartbeat import Heartbeat
@@ -59,7 +60,9 @@ class Runner:
         board: Board,
         worker_id: int,
         share: int | None,
+        detachment: Detachment,
     ) -> None:
+        self._detachment = detachment
         self._options = options
         self._using = options.database
         self._consumers = consumers
@@ -215,10 +218,12 @@ class Runner:
         try:
             while (delivery := self._holding.take()) is not None:
                 verdict = execute(delivery)
+                self._detachment.end_if_forked(succeeded=verdict.verb in ("ack", "acked", "nothing"))
                 self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
                 self._post(delivery, verdict)
             discard_all()
         except BaseException:
+            self._detachment.end_if_forked(succeeded=False)
             logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
             self._replace()
             self._bell.put(None)

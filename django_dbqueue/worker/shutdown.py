@@ -67,8 +67,11 @@ def end_within(seconds: float, code: int) -> None:
 
     def end() -> None:
         threads = set(threading.enumerate()) - {threading.main_thread(), threading.current_thread()}
-        left = [thread.name for thread in threads] + [process.name for process in multiprocessing.active_children()]
-        logger.warning("ending without what handlers left running: %s", ", ".join(left))
+        processes = multiprocessing.active_children()
+        left = [thread.name for thread in threads] + [process.name for process in processes]
+        logger.warning("ending without what handlers left running: %s", ", ".join(left) or "what they forked")
+        for process in processes:
+            process.kill()
         with suppress(Exception):  # os._exit would throw away what was printed
             sys.stdout.flush()
             sys.stderr.flush()

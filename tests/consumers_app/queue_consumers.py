@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import multiprocessing
 import os
 import resource
 import signal
@@ -79,6 +80,50 @@ def _close_all(_message: Message, what: dict[str, Any]) -> None:
     """Close every descriptor but the three that all programs have, as daemons are made by the book."""
     os.closerange(3, 65_536)
     time.sleep(what["seconds"])
+
+
+def _fork(message: Message, what: dict[str, Any]) -> None:
+    """Fork by hand; the copy writes down its number, does as told and ends as told; this one may wait for it."""
+    connection.ensure_connection()
+    if pid := os.fork():
+        if what.get("waits", True):
+            _, status = os.waitpid(pid, 0)
+            note("waited", message, status=os.waitstatus_to_exitcode(status))
+            Queue.objects.create(name=f"effect-{message.pk}-{message.read_count}")
+        return
+    note("forked", message)
+    time.sleep(what.get("seconds", 0))
+    if what["then"] == "query":
+        note("asked", message, found=Message.objects.filter(pk=message.pk).count())
+    if what["then"] == "return":
+        return
+    if what["then"] == "exit":
+        sys.exit(0)
+    os._exit(0)
+
+
+def _in_process(message: Message, seconds: float) -> None:
+    note("forked", message)
+    note("asked", message, found=Message.objects.filter(pk=message.pk).count())
+    time.sleep(seconds)
+
+
+def _multiprocess(message: Message, what: dict[str, Any]) -> None:
+    connection.ensure_connection()
+    process = multiprocessing.get_context("fork").Process(target=_in_process, args=(message, what["seconds"]))
+    process.start()
+    if what.get("terminates"):
+        while not any(line["step"] == "asked" for line in _notes()):
+            time.sleep(0.01)
+        process.terminate()
+    if what.get("waits", True):
+        process.join()
+        note("waited", message, status=process.exitcode)
+        Queue.objects.create(name=f"effect-{message.pk}-{message.read_count}")
+
+
+def _notes() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(os.environ["DBQUEUE_TEST_LOG"]).read_text().splitlines()]
 
 
 def _print(_message: Message, what: dict[str, Any]) -> None:
@@ -224,6 +269,8 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = hostile.DEEDS | {
     "leave": _leave,
     "close all": _close_all,
     "print": _print,
+    "fork": _fork,
+    "multiprocess": _multiprocess,
     "stop": _stop,
     "leave thread": _leave_thread,
     "fail": _fail,
