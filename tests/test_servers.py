@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import Group
@@ -15,6 +16,7 @@ from tests.conftest import ROOT
 from tests.left_out import BROWSER, PARTS, SPARK, Part, sentences
 from tests.servers.directory import own_directory
 from tests.servers.suite import KILLS, Result, Selection, in_random_order, without_empty
+from tests.servers.times import dearest_folders
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -101,6 +103,20 @@ def test_a_file_that_imports_what_is_not_in_the_extra_test_belongs_to_a_part_tha
     found = {file for file in ROOT.glob("tests/**/test_*.py") if imports.search(file.read_text())}
     assert len(found) > 10
     assert {str(file) for file in found if not any(part.has(file) for part in PARTS)} == set()
+
+
+def test_a_run_says_which_folders_its_seconds_were_for() -> None:
+    cases = {
+        "tests.process.test_bank": 200.4,
+        "tests.process.test_pools": 9.8,
+        "tests.test_docs": 40,
+        "tests.admin.x": 0.2,
+    }
+    suite = ElementTree.Element("testsuite")
+    for name, seconds in cases.items():
+        ElementTree.SubElement(suite, "testcase", classname=name, time=str(seconds))
+    assert dearest_folders(suite) == "seconds of tests: process 210, test_docs 40"
+    assert dearest_folders(ElementTree.Element("testsuite")) == ""
 
 
 def test_a_run_draws_its_order_once_and_keeps_the_one_that_it_was_told() -> None:

@@ -21,6 +21,7 @@ from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import mysql_url
 from tests.servers.postgres import Postgres
 from tests.servers.private import NoServer, ServerError
+from tests.servers.times import dearest_folders
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
@@ -208,6 +209,8 @@ def _counted(report: Path, code: int, database: str, version: str, seconds: floa
     except (OSError, ElementTree.ParseError):
         return Result(database, version, seconds=seconds, problem=f"pytest ended with exit code {code}")
     failed = failures + errors
+    if spent := dearest_folders(suite):
+        print(f"=== {database}: {spent}", flush=True)
     problem = ""
     if code == _NO_TEST_RAN:
         problem = _NO_TEST
