@@ -80,13 +80,6 @@ def settle_after(
     return running
 
 
-def release_late_claim(using: str, worker_id: int, consumers: dict[str, Consumer]) -> bool:
-    """Give back, uncharged, what a dead child's last claim has committed by now; say whether there was any."""
-    dialect = dialect_of(connections[using])
-    owned = [Claim(*row) for row in fetch(using, dialect.owned(tuple(consumers), worker_id))]
-    return bool(_settle(using, dialect.release(), owned))
-
-
 def _await_the_locks_of_the_dead(using: str, claims: set[Claim]) -> None:
     """Wait until the server has noticed the death, so that no settlement waits for a row that the dead one locked.
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import signal
 import socket
 import sys
 import threading
 import time
-from collections import deque
-from contextlib import suppress
 from typing import Any, Final
 
 from django.db import Error, connections
 
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.lifecycle.settle import settle_claims
-from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.detaching import Detachment
 from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out
 from django_dbqueue.worker.feeding import Feeder
+from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 from django_dbqueue.worker.polling import Backoff, Listener
@@ -45,7 +41,6 @@ PROOF_WAIT: Final = 1.0
 """Seconds that a child waits at its start for the proof of its session."""
 TURN: Final = 0.001
 """Seconds for which a handler may keep the interpreter from the main thread, which has to feed all of them."""
-NEVER: Final = sys.maxsize
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -79,6 +74,7 @@ class Runner:
         self._holding = Holding(board)
         self._heartbeat = Heartbeat(self._using, self._presence, self._holding, self._orphaned)
         self._settler = Settler(Message, self._using, self._holding, board)
+        self._late_claims = LateClaims(self._using, self._queues, worker_id, self._holding, board)
         self._maintenance = Maintenance(Message, self._using, self._queues)
         self._timetable = Timetable(self._using, options.plans, options.declared_at)
         self._feeder = Feeder(
@@ -92,9 +88,7 @@ class Runner:
             before_begin=self._presence.begin_holding,
             superseded=self._settler.let_go,
         )
-        self._finished: deque[tuple[Delivery, Verdict, float]] = deque()
-        self._wake_at = NEVER
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._handover = Handover(self._holding)
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
         self._orphan_deadline: float | None = None
@@ -107,12 +101,12 @@ class Runner:
     def stop(self, *_: Any) -> None:
         """Claim no more, give back what has not started, let running handlers finish (a signal handler too)."""
         self._stopping = True
-        self._bell.put(None)  # SimpleQueue.put is reentrant, so a signal can't deadlock on it
+        self._handover.ring()
 
     def wake(self) -> None:
         """Look for messages now."""
         self._feeder.hurry()
-        self._bell.put(None)
+        self._handover.ring()
 
     def _orphaned(self) -> None:
         if self._orphan_deadline is None:
@@ -186,11 +180,12 @@ class Runner:
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and wait for nothing that may take long
                 self._maintenance.run(now)
+            self._late_claims.run(now)
             self._board.is_claiming = True  # and stays so after an error, which may have hidden a commit
             unstarted = self._feeder.feed(
                 now, self._maintenance.paused, beside=self._settler, freed=self._settler.sendable
             )
-            self._board.is_claiming = False
+            self._board.is_claiming = self._late_claims.are_expected
             self._settler.give_back(unstarted)
         self._settler.flush()
 
@@ -199,7 +194,7 @@ class Runner:
             return True
         if self._replace_deadline is not None:
             return all(each.timed_out for each in self._holding.running()) and not self._unsettled()
-        if len(self._holding) or len(self._settler) or self._finished:
+        if len(self._holding) or len(self._settler) or self._handover:
             return False
         if self._stopping or self._feeder.is_spent:
             return True
@@ -209,7 +204,7 @@ class Runner:
         return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
     def _unsettled(self) -> bool:
-        return bool(len(self._settler)) or bool(self._finished)
+        return bool(len(self._settler)) or bool(self._handover)
 
     # -- threads ------------------------------------------------------------------------------------------
 
@@ -220,24 +215,18 @@ class Runner:
                 verdict = execute(delivery)
                 self._detachment.end_if_forked(succeeded=verdict.verb in ("ack", "acked", "nothing"))
                 self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
-                self._post(delivery, verdict)
+                self._handover.post(delivery, verdict)
             discard_all()
         except BaseException:
             self._detachment.end_if_forked(succeeded=False)
             logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
             self._replace()
-            self._bell.put(None)
+            self._handover.ring()
 
     def _replace(self) -> None:
         """Claim no more, let running handlers finish, and end for another child to come."""
         if self._replace_deadline is None:
             self._replace_deadline = time.monotonic() + self._options.grace
-
-    def _post(self, delivery: Delivery, verdict: Verdict) -> None:
-        """Hand over what has finished; wake the main thread only where it waits, and for enough."""
-        self._finished.append((delivery, verdict, time.monotonic() - (delivery.started_at or 0.0)))
-        if self._wake_at != NEVER and (len(self._finished) >= self._wake_at or not self._holding.waiting):
-            self._bell.put(None)
 
     def _find_timeouts(self, now: float) -> None:
         """A thread can't be ended: the child stops claiming, and its supervisor settles what hangs after its end."""
@@ -255,7 +244,7 @@ class Runner:
     def _until_next(self, now: float) -> float:
         """How long nothing will be due, if nothing comes in."""
         over = self._stopping or self._replace_deadline is not None
-        parts = (self._feeder, self._maintenance, self._timetable)
+        parts = (self._feeder, self._maintenance, self._timetable, self._late_claims)
         wait = 1.0 if over else min(part.until_next(now) for part in parts)
         for delivery in self._holding.running():
             if delivery.over_at is not None and not delivery.timed_out:
@@ -264,26 +253,12 @@ class Runner:
 
     def _wait(self, seconds: float) -> None:
         """Take in what the threads finished; while they are busy, wait a moment for more to settle at once."""
-        if not self._finished:
-            self._sleep(seconds, 1)
-        if self._finished and self._holding.waiting:
-            self._sleep(GATHER, max(1, len(self._holding) // 2))
-        while self._finished:
-            self._take_in(*self._finished.popleft())
-
-    def _sleep(self, seconds: float, enough: int) -> None:
-        """Sleep until so many have finished, or the shelf is empty, or somebody rings.
-
-        Whoever finishes one meanwhile sees that it is waited for, or is seen here before the sleep begins.
-        """
-        self._wake_at = enough
-        if len(self._finished) < enough:
-            with suppress(queue.Empty):
-                self._bell.get(timeout=seconds)
-        self._wake_at = NEVER
-        with suppress(queue.Empty):
-            while True:  # once is enough for all who rang
-                self._bell.get_nowait()
+        if not self._handover:
+            self._handover.sleep(seconds, 1)
+        if self._handover and self._holding.waiting:
+            self._handover.sleep(GATHER, max(1, len(self._holding) // 2))
+        while self._handover:
+            self._take_in(*self._handover.take())
 
     def _take_in(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
@@ -308,12 +283,9 @@ class Runner:
         return True
 
     def _connect(self) -> None:
-        """Write the session into the worker's row; release claims whose reply was lost, uncharged."""
-        dialect = dialect_of(connections[self._using])
+        """Write the session into the worker's row; look for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
         self._raw = connections[self._using].connection
-        known = {delivery.claim for delivery in self._holding.snapshot()}
-        owned = {Claim(*row) for row in fetch(self._using, dialect.owned(self._queues, self._worker.pk))}
-        settle_claims(self._using, dialect.release(), sorted(owned - known))
+        self._late_claims.look()
         self._connected = True

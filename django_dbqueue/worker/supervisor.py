@@ -20,10 +20,11 @@ from django.db import Error
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import new_token
-from django_dbqueue.worker.aftermath import StillLocked, release_late_claim, say_how, settle_after
+from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.forking import ChildProcess
+from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
 from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions
 from django_dbqueue.worker.polling import Backoff
 from django_dbqueue.worker.sessions import discard, discard_all
@@ -37,8 +38,6 @@ BARREN: Final = 5
 """Children that may die in a row before they start a message, where the worker is to end by itself."""
 STEADY: Final = 10.0
 """Seconds that a child must have lived for its death not to slow the next start."""
-LATE_CLAIM: Final = 5.0
-"""Seconds in which the server may commit a claim whose child ended before it heard of it."""
 OVERDUE: Final = 2.0
 """Seconds after a timeout and --grace that a child has to end by itself."""
 LINE_TICK: Final = 0.02
@@ -259,7 +258,7 @@ class Supervisor:
         """Look what the last claims of the dead have come to; a claim that was sent off may be committed yet."""
         try:
             for worker_id, until in list(self._late_claims.items()):
-                found = release_late_claim(self._options.database, worker_id, self._consumers)
+                found = release_unknown(self._options.database, self._queues, worker_id)
                 if found or time.monotonic() >= until:
                     del self._late_claims[worker_id]
         except Error:

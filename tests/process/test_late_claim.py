@@ -1,4 +1,4 @@
-"""A claim that the server commits after the claimer's death (P9): its supervisor finds it."""
+"""A claim that the server commits after the claimer's death, or its session's (P9): supervisor or child find it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
         )
         run(
             "CREATE CONSTRAINT TRIGGER gate AFTER UPDATE ON django_dbqueue_message DEFERRABLE INITIALLY DEFERRED "
-            "FOR EACH ROW WHEN (OLD.status = 'n' AND NEW.status = 'run') EXECUTE FUNCTION wait_at_the_gate()"
+            "FOR EACH ROW WHEN (OLD.status = 'n' AND NEW.status = 'run' AND NEW.queue = 'test') "
+            "EXECUTE FUNCTION wait_at_the_gate()"
         )
         yield
         run("SELECT pg_advisory_unlock_all()")
@@ -88,3 +89,28 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
         row = Message.objects.get(pk=message.pk)
         assert (row.status, row.read_count, row.crashes) == ("n", 0, 0)
         assert worker.notes("begin") == []
+
+    def test_a_claim_that_is_committed_after_its_session_was_replaced_is_given_back_by_the_child_itself(
+        start_worker: Callable[..., Any], commits_of_claims_wait: None
+    ) -> None:
+        run(f"SELECT pg_advisory_lock({GATE})")
+        message = Message.objects.enqueue({"do": "ok"}, queue="test", lease=600)
+        lines: list[socket.socket] = []
+        with relay(os.environ["DBQUEUE_TEST_URL"], clients=lines) as url:
+            worker = start_worker(DBQUEUE_TEST_URL=url, PGSSLMODE="disable", PGGSSENCMODE="disable")
+            wait_until(
+                lambda: run("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "the claim's commit"
+            )
+            for line in lines:
+                with suppress(OSError):  # it has gone by itself
+                    line.shutdown(socket.SHUT_RDWR)
+            worker.wait_for_output("database trouble")
+            witness = Message.objects.enqueue({"do": "ok"}, queue="second")
+            worker.wait_for("end", witness.pk)
+            run(f"SELECT pg_advisory_unlock({GATE})")
+            worker.wait_for("end", message.pk)
+            wait_until(lambda: Message.objects.get(pk=message.pk).status == "y", "the ack")
+            worker.signal(signal.SIGTERM)
+            assert worker.ended() == 0, worker.output
+        row = Message.objects.get(pk=message.pk)
+        assert (row.read_count, row.crashes) == (1, 0)

@@ -1,0 +1,56 @@
+"""What handler threads hand over to the main thread, and how it sleeps until that is enough to work on."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from django_dbqueue.worker.execution import Verdict
+from django_dbqueue.worker.holding import Delivery, Holding
+
+NEVER: Final = sys.maxsize
+
+
+class Handover:
+    """Deliveries whose handler has ended, with what follows and the seconds it took; and the main thread's bell."""
+
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self._finished: deque[tuple[Delivery, Verdict, float]] = deque()
+        self._wake_at = NEVER
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._finished)
+
+    def post(self, delivery: Delivery, verdict: Verdict) -> None:
+        """Hand over what has finished; wake the main thread only where it waits, and for enough."""
+        self._finished.append((delivery, verdict, time.monotonic() - (delivery.started_at or 0.0)))
+        if self._wake_at != NEVER and (len(self._finished) >= self._wake_at or not self._holding.waiting):
+            self.ring()
+
+    def take(self) -> tuple[Delivery, Verdict, float]:
+        """Return what has finished first."""
+        return self._finished.popleft()
+
+    def ring(self) -> None:
+        """Wake the main thread (from a signal handler too: SimpleQueue.put is reentrant, so that it can't deadlock)."""
+        self._bell.put(None)
+
+    def sleep(self, seconds: float, enough: int) -> None:
+        """Sleep until so many have finished, or the shelf is empty, or somebody rings.
+
+        Whoever finishes one meanwhile sees that it is waited for, or is seen here before the sleep begins.
+        """
+        self._wake_at = enough
+        if len(self._finished) < enough:
+            with suppress(queue.Empty):
+                self._bell.get(timeout=seconds)
+        self._wake_at = NEVER
+        with suppress(queue.Empty):
+            while True:  # once is enough for all who rang
+                self._bell.get_nowait()
