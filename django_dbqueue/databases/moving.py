@@ -89,12 +89,17 @@ class Moving(Words):
             event=event,
         )
 
-    def release(self, *, actor: str | None = None, why: str | None = None) -> Change:
-        """run → n, uncharged, back where it stood. A suspect stays one. It is an event where an operator does it."""
+    def release(self, *, actor: str | None = None, why: str | None = None, pause: float = 0.0) -> Change:
+        """run → n, uncharged, back where it stood, or after a pause in seconds if that is later. A suspect stays one.
+
+        It is an event where an operator does it.
+        """
+        paused = self.plus(self.now, "%s")
+        due = f"CASE WHEN due_at > {paused} THEN due_at ELSE {paused} END" if pause else "due_at"
         return Change(
-            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = due_at, finished_at = NULL, "
+            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {due}, finished_at = NULL, "
             "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END",
-            (),
+            (pause, pause) if pause else (),
             event=Event(RELEASED, why, actor) if actor or why else None,
         )
 

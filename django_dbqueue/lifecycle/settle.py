@@ -52,7 +52,7 @@ def reject_one(message: Any, using: str, *, reason: str) -> None:
 
 def release_one(message: Any, using: str) -> None:
     """run → n, uncharged."""
-    _settle_one(message, using, "release", dialect_of(connections[using]).release())
+    _settle_one(message, using, "release", dialect_of(connections[using]).release(pause=message.release_pause))
 
 
 def extend_one(message: Any, using: str, *, seconds: float | timedelta | None) -> None:
@@ -100,7 +100,9 @@ def reject_many(messages: Iterable[Any], using: str, *, reason: str, actor: str 
 
 def release_many(messages: Iterable[Any], using: str, *, actor: str | None = None) -> list[Any]:
     """run → n, uncharged, for each; return the ones that were lost. It is an event where an ``actor`` does it."""
-    change = dialect_of(connections[using]).release(actor=actor)
+    messages = list(messages)
+    pause = max((message.release_pause for message in messages), default=0.0)
+    change = dialect_of(connections[using]).release(actor=actor, pause=pause)
     return _settle_many(messages, using, "release", lambda _: change)
 
 

@@ -77,6 +77,9 @@ class Message(models.Model):
     """The claim of a consuming stream that holds it, where ``StreamClaim.objects.join`` has looked for it."""
     held_token: int | None = None
     """The token that this object was claimed by; a later refresh_from_db() must not pick up another holder's."""
+    release_pause: float = 0.0
+    """Seconds for which a release keeps it from coming again. A worker says so of what its handlers run: one that
+    releases its own message would get it back at once, uncharged, again and again."""
 
     class Meta:
         verbose_name = pgettext_lazy("queue", "message")
@@ -173,7 +176,7 @@ class Message(models.Model):
         settle.reject_one(self, self._alias, reason=reason)
 
     def release(self) -> None:
-        """Give it back uncharged, where it stood."""
+        """Give it back uncharged, where it stood; from a worker's handler, not before a second is over."""
         settle.release_one(self, self._alias)
 
     def extend(self, seconds: float | timedelta | None = None) -> None:

@@ -7,7 +7,7 @@ import inspect
 import math
 import random
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
@@ -33,6 +33,8 @@ class Verdict:
     error: str = ""
 
 
+RELEASE_PAUSE: Final = 1.0
+"""Seconds until a message comes again that its own handler has released."""
 ACK = Verdict("ack")
 ACKED = Verdict("acked")
 """Acked already, in one commit with the handler's rows."""
@@ -51,6 +53,7 @@ def execute(delivery: Delivery) -> Verdict:
 
 def attempt(delivery: Delivery) -> Verdict:
     """Decode the message and run the handler; what ends it otherwise than by its return is raised."""
+    delivery.message.release_pause = RELEASE_PAUSE
     read(delivery.message)
     delivery.message.decode_ahead()
     return _call(delivery)

@@ -14,10 +14,10 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.worker import settling
 from django_dbqueue.worker.board import Board
-from django_dbqueue.worker.execution import ACK, Verdict
+from django_dbqueue.worker.execution import ACK, Verdict, attempt
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.settling import Settler
-from tests.factories import as_claimed, claim_one, held, row, rows
+from tests.factories import QUEUE, as_claimed, claim_one, held, row, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,3 +146,21 @@ def test_after_a_deadlock_a_claim_that_was_lost_meanwhile_is_no_reply_that_was_l
     settler.flush()
     signals.ack_undecided.disconnect(hear)
     assert (lost, undecided) == (([(message.pk, "ack")], []) if is_victim else ([], [message.pk]))
+
+
+@pytest.mark.parametrize("release", [Message.release, lambda message: Message.objects.release([message])])
+def test_a_handler_that_releases_its_own_message_gets_it_back_after_a_pause_and_not_at_once(
+    settler: Settler, release: Any
+) -> None:
+    delivery = begin(settler, held())
+    delivery.consumer = Consumer(QUEUE, release)
+    attempt(delivery)
+    [stored] = rows()
+    assert (stored["status"], stored["read_count"]) == ("n", 0)
+    assert 0.9 < (stored["available_at"] - stored["claimed_at"]).total_seconds() < 60
+    assert stored["due_at"] <= stored["claimed_at"]
+
+
+def test_a_release_by_who_runs_no_worker_has_no_pause() -> None:
+    held().release()
+    assert claim_one().read_count == 1
