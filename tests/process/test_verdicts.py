@@ -200,11 +200,11 @@ def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
     other = send("short-lease", do="ok")
     worker = start_worker()
     worker.wait_for("end", other.pk)
-    worker.wait_for_output("queue nobody has messages")
+    worker.wait_for_output("they stay: nobody")
     assert worker.notes("begin", paused.pk) == []
     Queue.objects.resume("test")
     worker.wait_for("end", paused.pk)
-    assert worker.output.count("queue nobody") == 1
+    assert worker.output.count("they stay: nobody") == 1
     assert Message.objects.get(pk=stray.pk).read_count == 0
     assert Worker.objects.count() == 1
 
