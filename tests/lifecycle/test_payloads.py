@@ -170,6 +170,9 @@ def test_the_limit_counts_bytes_as_stored() -> None:
         MEBIBYTE // 4,
         MEBIBYTE * 3 // 4,
     }
+    for one_more in ("x" * (MEBIBYTE + 1), "\N{GRINNING FACE}" * (MEBIBYTE // 4) + "x"):
+        with pytest.raises(InvalidMessage, match="1,048,577 bytes"):
+            waiting(payload=one_more)
 
 
 @override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 6 * MEBIBYTE})

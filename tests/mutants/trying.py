@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.mutants.checkout import Outcome
     from tests.mutants.planted import Mutant
 
-SECONDS = 180.0
+SECONDS = 300.0
 """How long the tests of one bug may take; they are ended then."""
 _NO_BUGS = ("SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "NameError")
 _LINES_SHOWN = 15

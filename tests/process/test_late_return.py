@@ -1,4 +1,4 @@
-"""A handler that returns after its timeout, while its child still waits for another one."""
+"""What a handler's return is worth: after its timeout, while its child waits for another; and just before a death."""
 
 from __future__ import annotations
 
@@ -37,3 +37,13 @@ def test_a_return_after_the_timeout_is_no_ack_and_the_message_comes_again(
     assert len(worker.wait_for("end", late.pk, times=2)) == 2
     wait_until(lambda: Message.objects.filter(status="y").count() == 2, "both to be done")
     assert Message.objects.get(pk=late.pk).read_count == 2
+
+
+def test_what_had_returned_when_its_child_died_is_done_and_does_not_run_again(drain: Callable[..., Any]) -> None:
+    """Handlers are quick: some have returned, and are not acked yet, when the next one kills their process."""
+    what = [{"do": "die" if number in (60, 80, 100) else "ok"} for number in range(1, 121)]
+    Message.objects.enqueue_many(what, queue="test")
+    worker = drain("--threads", "1", "--batch", "40")
+    assert (Message.objects.done("test").count(), Message.objects.dead("test").count()) == (117, 3)
+    returned = [note["id"] for note in worker.notes("end")]
+    assert len(returned) == len(set(returned)) == 117
