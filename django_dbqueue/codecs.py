@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
@@ -28,6 +28,10 @@ MAX_DEPTH: Final = 200
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 """Strings whole, brackets singly. Nothing in it looks back, and a string may lack its end: else a broken body of a
 million quotes would keep a worker busy for hours."""
+_FEW: Final = 64
+"""Children of whom no count is kept: they can't be many times what is there."""
+_LONG: Final = 256
+"""Bits of a number from which its letters are counted: one bit takes 0.3 letters."""
 _TOGETHER: Final = 64
 """Texts that are encoded as one list: the encoder's start costs as much as a small payload."""
 BYTES_OF_CHARACTER: Final = 4
@@ -45,7 +49,7 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
     elif isinstance(payload, str) and "\0" not in payload:  # PostgreSQL's text has no NUL; JSON escapes it
         body, content_type = plain(payload), TEXT
     else:
-        body, content_type = encode_json(payload, what="payload"), JSON
+        body, content_type = encode_json(payload, what="payload", max_bytes=max_bytes), JSON
     size = len(utf8(body, what="payload"))
     if size > max_bytes:
         raise InvalidMessage(
@@ -92,9 +96,12 @@ def _are_compact(texts: Sequence[str]) -> bool:
     return str not in map(type, values) and encoded == f"[{','.join(texts)}]"
 
 
-def encode_json(value: Any, *, what: str) -> str:
-    """Return compact JSON text of a value that decodes to an equal one."""
-    _refuse_what_changes(value, what)
+def encode_json(value: Any, *, what: str, max_bytes: int) -> str:
+    """Return compact JSON text of a value that decodes to an equal one.
+
+    What is sure to take more than these bytes is refused before it is written out; what may, the caller measures.
+    """
+    _refuse_what_changes(value, what, max_bytes)
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -168,9 +175,14 @@ def _decoded(text: str) -> Any:
     return value if end == len(text) else _DECODER.decode(text)  # a blank behind it: looking for them takes a third
 
 
-def _refuse_what_changes(value: Any, what: str) -> None:
-    """Walk the containers without recursion: depth (a cycle runs into it too) and the type of every key."""
+def _refuse_what_changes(value: Any, what: str, max_bytes: int) -> None:
+    """Walk the containers without recursion: depth (a cycle runs into it too), the type of every key, and the size.
+
+    What is referred to twice is written twice, so that a few lists can stand for 2^40: each child counts for the least
+    that it takes, a letter and a comma, and the walk ends where that is too much.
+    """
     stack: list[tuple[Any, int]] = [(value, 1)]
+    children_met = least = 0
     while stack:
         item, depth = stack.pop()
         if isinstance(item, dict):
@@ -183,8 +195,27 @@ def _refuse_what_changes(value: Any, what: str) -> None:
             continue
         if depth > MAX_DEPTH:
             raise InvalidMessage(f"The {what} nests deeper than {MAX_DEPTH} levels (or contains itself): flatten it.")
+        children_met += len(item)
+        if children_met > _FEW:
+            least += _least_of(item, children)
+        if least > max_bytes:
+            raise InvalidMessage(
+                f"The {what} takes more bytes as stored than the limit of {max_bytes:,}, for each part is written "
+                "out as often as it is referred to: store the data elsewhere and send a reference."
+            )
         if not _SCALARS.issuperset(map(type, children)):  # as most are flat, the types alone are looked at first
             stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list | tuple))
+
+
+def _least_of(item: Any, children: Iterable[Any]) -> int:
+    """Return how many bytes the children of a container take at least, and its keys."""
+    least = 2 * len(item) + sum([len(child) for child in children if isinstance(child, str)])
+    if isinstance(item, dict):
+        least += sum(map(len, item))
+    if int in map(type, children):
+        long = [bits for child in children if type(child) is int and (bits := child.bit_length()) > _LONG]
+        least += sum(long) * 3 // 10 - 2 * len(long)
+    return least
 
 
 def _refuse_other_keys(item: dict[Any, Any], what: str) -> None:

@@ -221,7 +221,7 @@ def check_headers(headers: object) -> str | None:
         return None
     if not isinstance(headers, dict):
         raise InvalidMessage(f"headers must be a dict or None, not {type(headers).__name__}.")
-    text = codecs.encode_json(headers, what="headers")
+    text = codecs.encode_json(headers, what="headers", max_bytes=MAX_HEADER_BYTES)
     size = len(codecs.utf8(text, what="headers"))
     if size > MAX_HEADER_BYTES:
         raise InvalidMessage(

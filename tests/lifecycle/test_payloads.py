@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_dbqueue import InvalidMessage, UndecodableMessage
+from django_dbqueue import InvalidMessage, UndecodableMessage, codecs
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, rows, waiting, written_by_sql
 
@@ -218,6 +219,43 @@ def test_what_would_come_back_changed_is_refused_and_nothing_is_written(payload:
     with pytest.raises(InvalidMessage, match=said):
         waiting(payload=payload)
     assert rows() == []
+
+
+def folded(times: int) -> list[Any]:
+    """A list of which few are there, and which is written out as 2^times."""
+    whole: list[Any] = []
+    for _ in range(times):
+        whole = [whole, whole]
+    return whole
+
+
+MANIFOLD = [
+    folded(40),
+    {"a": folded(40)},
+    [{"k" * MEBIBYTE: 1}] * 10**6,
+    ["x" * MEBIBYTE] * 10**6,
+    [-(10**4000)] * 10**6,
+]
+
+
+@pytest.mark.parametrize("payload", MANIFOLD, ids=range(len(MANIFOLD)))
+def test_what_is_referred_to_again_and_again_counts_as_often_and_is_refused_before_it_is_written_out(
+    payload: Any,
+) -> None:
+    began = time.process_time()
+    with pytest.raises(InvalidMessage, match="takes more bytes as stored than the limit of 1,048,576"):
+        waiting(payload=payload)
+    with pytest.raises(InvalidMessage, match="takes more bytes as stored than the limit of 16,384"):
+        waiting(payload=1, headers={"a": payload})
+    assert time.process_time() - began < 30, "it takes a second, and would take years"
+    assert rows() == []
+
+
+@pytest.mark.parametrize("item", [8, "", [], {}, None, 10**100, -(2**300), {"a": 1}, ["a"], True, 0.5], ids=repr)
+def test_as_many_parts_as_fit_are_let_in(item: Any) -> None:
+    size = len(json.dumps(item, separators=(",", ":"))) + 1
+    count = (MEBIBYTE - 1) // size
+    assert len(codecs.encode([item] * count, max_bytes=MEBIBYTE)[0]) == count * size + 1
 
 
 # Rows that somebody wrote by SQL

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django_dbqueue.codecs import encode, encode_json
+from django_dbqueue.envelope import MAX_HEADER_BYTES
 from django_dbqueue.lifecycle.errors import error_text as as_stored
 from django_dbqueue.redaction import error_text
 
@@ -20,7 +21,11 @@ class Row:
 
 def row(payload: Any, headers: dict[str, Any] | None = None) -> Row:
     body, content_type = encode(payload, max_bytes=10_000_000)
-    return Row(body, content_type, None if headers is None else encode_json(headers, what="headers"))
+    return Row(
+        body,
+        content_type,
+        None if headers is None else encode_json(headers, what="headers", max_bytes=MAX_HEADER_BYTES),
+    )
 
 
 def raised(error: BaseException) -> str:
