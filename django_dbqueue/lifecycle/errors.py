@@ -39,6 +39,6 @@ def _told(error: BaseException) -> str:
     try:
         head = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error)).strip()
-    except Exception:  # raised by the exception's own methods, or for want of stack or memory
+    except BaseException:  # raised by the exception's own methods, or for want of stack or memory
         return f"{class_name(error)}: {UNREADABLE}"
     return head if trace == head else f"{head}\n\n{trace}"

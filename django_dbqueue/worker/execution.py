@@ -65,6 +65,13 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
     LeaseLost fails like all else: where the claim is lost the nack is refused, and where the handler's own transaction
     had ended it, and was rolled back with the error, the message is still ours to give back.
     """
+    try:
+        return _read(delivery, error)
+    except BaseException as unreadable:
+        return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(unreadable) or "")
+
+
+def _read(delivery: Delivery, error: BaseException) -> Verdict:
     if isinstance(error, UndecodableMessage):
         return Verdict("reject", error=error_text(error) or "")
     if isinstance(error, Reject):
@@ -74,7 +81,7 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
         text = error_text(f"Retry: {reason_of(error)}")
         try:
             delay = delay if error.after is None else check_seconds("after", error.after)
-        except Exception as wrong:  # a subclass has put what it likes there
+        except BaseException as wrong:  # a subclass has put what it likes there
             text = error_text(f"{text} (by the usual back-off, for its after can't be used: {reason_of(wrong)})")
     elif isinstance(error, TimeoutError) and delivery.timed_out:
         text = timed_out(delivery.consumer, delivery.options)

@@ -33,7 +33,7 @@ def leave_clean() -> None:
     for connection in connections.all(initialized_only=True):
         try:
             _leave_clean(connection)
-        except Exception:
+        except BaseException:
             discard(connection.alias)
 
 
@@ -55,7 +55,7 @@ def discard(alias: str) -> None:
 
 def close_raw(connection: Any) -> None:
     """Close what the driver has open for it, in whatever state it is; the thread that it was made in may be over."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):
         if connection.connection is not None:
             connection.connection.close()
 

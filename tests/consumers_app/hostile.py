@@ -83,6 +83,21 @@ class Unchained(Exception):
         raise RuntimeError("no notes")
 
 
+class Classless(Exception):
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise RuntimeError("no class")
+
+
+class LeavingRetry(Retry):
+    @property
+    def after(self) -> float:  # type: ignore[override]
+        raise SystemExit(5)
+
+    @after.setter
+    def after(self, _value: Any) -> None: ...
+
+
 def _circle() -> Exception:
     first, second = ValueError("first"), KeyError("second")
     first.__cause__, second.__cause__ = second, first
@@ -103,6 +118,8 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "retry after ages": lambda: OwnDelay(1e300),
     "retry before": lambda: OwnDelay(timedelta(seconds=-1)),
     "retry after a property that raises": PropertyRetry,
+    "retry after a property that leaves": LeavingRetry,
+    "error without a class": Classless,
     "reject without words": SpeechlessReject,
     "reject that leaves": LeavingReject,
     "reject of an object without words": lambda: Reject(NoText()),
