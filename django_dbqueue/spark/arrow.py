@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any, Final, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from django_dbqueue.databases import Dialect, Statement, dialect_of
 from django_dbqueue.exceptions import DBQueueError
@@ -169,16 +168,20 @@ class Pages:
 
 
 def _converted(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    nulls = values.count(None)
-    if nulls == len(values):  # as many columns are, batch for batch
-        return pa.nulls(nulls, kind)
-    if isinstance(next(value for value in values if value is not None), int | float):
+    first = next(filter(None, values), None)  # the quickest question: most columns answer it at once
+    if first is None:  # as many columns are, batch for batch; or zeros and empty texts alone
+        first = next((value for value in values if value is not None), None)
+    if first is None:
+        return pa.nulls(len(values), kind)
+    if isinstance(first, int | float):
         return pa.array(values, type=kind)  # SQLite's numbers
-    text = pa.array(values, type=pa.string())
-    if kind == text.type:
-        return text
+    # Text is gathered as bytes, in half the time, and looked through for UTF-8 at once, where it isn't parsed anyway
+    raw = pa.array(values, type=pa.binary())
+    if kind == pa.string():
+        return raw.cast(kind)
+    text = raw.view(pa.string())
     if pa.types.is_timestamp(kind):
-        return pc.assume_timezone(text.cast(pa.timestamp(kind.unit)), "UTC")
+        return text.cast(pa.timestamp(kind.unit)).view(kind)  # they are UTC, and so are Arrow's
     return text.cast(kind)
 
 
