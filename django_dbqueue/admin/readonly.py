@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.core.exceptions import PermissionDenied
@@ -18,6 +19,14 @@ from django_dbqueue.counts import grouped
 
 LOG_READ: Final = 10_000
 """Entries of the admin log that a history looks through: no index finds those of one row."""
+
+
+def _zone_of(subtitle: str | None) -> dict[str, Any]:
+    """Say in a page's subtitle that its times are UTC where the project's own are local: with USE_TZ they all are."""
+    if settings.USE_TZ:
+        return {}
+    zone = _("times in UTC")
+    return {"subtitle": f"{subtitle} ({zone})" if subtitle else zone}
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -55,6 +64,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
         return super().change_view(request, object_id, form_url, extra_context)
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        return super().render_change_form(request, context | _zone_of(context.get("subtitle")), *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = extra_context or {}
+        return super().changelist_view(request, context | _zone_of(context.get("subtitle")))
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
