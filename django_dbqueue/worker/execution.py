@@ -66,12 +66,12 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
     had ended it, and was rolled back with the error, the message is still ours to give back.
     """
     try:
-        return _read(delivery, error)
+        return _decided(delivery, error)
     except BaseException as unreadable:
         return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(unreadable) or "")
 
 
-def _read(delivery: Delivery, error: BaseException) -> Verdict:
+def _decided(delivery: Delivery, error: BaseException) -> Verdict:
     if isinstance(error, UndecodableMessage):
         return Verdict("reject", error=error_text(error) or "")
     if isinstance(error, Reject):

@@ -17,7 +17,7 @@ from django_dbqueue.consumers import Consumer
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.detaching import Detachment
-from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out
+from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out, verdict_after
 from django_dbqueue.worker.feeding import Feeder
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.heartbeat import Heartbeat
@@ -172,7 +172,7 @@ class Runner:
         self._find_timeouts(now)
         if self._feeder.is_starved and self._replace_deadline is None:
             logger.error("not even one message fits into what memory is left; another child takes over")
-            self._replace_deadline = now + self._options.grace
+            self._replace()
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
         else:
@@ -209,10 +209,10 @@ class Runner:
     # -- threads ------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Run deliveries one after the other (a thread's whole life); one that fails has the child replaced."""
+        """Run deliveries one after the other (a thread's whole life); a thread that ends unasked ends its child."""
         try:
             while (delivery := self._holding.take()) is not None:
-                verdict = execute(delivery)
+                verdict = self._execute(delivery)
                 self._detachment.end_if_forked(succeeded=verdict.verb in ("ack", "acked", "nothing"))
                 self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
                 self._handover.post(delivery, verdict)
@@ -222,6 +222,15 @@ class Runner:
             logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
             self._replace()
             self._handover.ring()
+
+    def _execute(self, delivery: Delivery) -> Verdict:
+        """Run a delivery. What fails besides its handler is the worker's own: its child is replaced."""
+        try:
+            return execute(delivery)
+        except BaseException as error:
+            logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
+            self._replace()
+            return verdict_after(delivery, error)
 
     def _replace(self) -> None:
         """Claim no more, let running handlers finish, and end for another child to come."""
