@@ -71,7 +71,7 @@ class Trial:
         tests = sorted({test for mutant in mutants for test in mutant.tests})
         print(f"=== {database}: {len(mutants)} bugs; their tests without them first", flush=True)
         began = time.monotonic()
-        clean = self._checkout.run(tests, database, url, seconds=self._seconds * len(mutants), first_only=False)
+        clean = self._checkout.run(tests, database, url, seconds=SECONDS * len(mutants), first_only=False)
         print(f"=== {database}: {len(clean.passed)} tests passed in {time.monotonic() - began:.0f} s", flush=True)
         return [self._try(mutant, database, url, clean) for mutant in mutants]
 
