@@ -103,6 +103,10 @@ class Supervisor:
         """Run to the end and return the exit code."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, as it may be inherited, hears of no child's end
         with StopSignals() as stop:
+            logger.info(  # from here on it can be told to stop
+                "worker started: queues %s, %s processes of %s threads, database %s",
+                ", ".join(self._queues), self._options.processes, self._options.threads, self._options.database,
+            )  # fmt: skip
             while True:
                 self._start_children(stop)
                 if all(child.process is None for child in self._children) and self._may_end():

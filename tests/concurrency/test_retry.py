@@ -102,10 +102,10 @@ def failing(errors: list[Any]) -> Callable[[], str]:
     return work
 
 
-outside = SimpleNamespace(in_atomic_block=False, connection=object(), autocommit=True)
-gone = SimpleNamespace(in_atomic_block=False, connection=None, autocommit=False)
-inside = SimpleNamespace(in_atomic_block=True, connection=object(), autocommit=False)
-by_hand = SimpleNamespace(in_atomic_block=False, connection=object(), autocommit=False)
+outside = SimpleNamespace(vendor="sqlite", in_atomic_block=False, connection=object(), autocommit=True)
+gone = SimpleNamespace(vendor="sqlite", in_atomic_block=False, connection=None, autocommit=False)
+inside = SimpleNamespace(vendor="sqlite", in_atomic_block=True, connection=object(), autocommit=False)
+by_hand = SimpleNamespace(vendor="sqlite", in_atomic_block=False, connection=object(), autocommit=False)
 
 
 @pytest.mark.parametrize("error", PASSING, ids=str)

@@ -57,6 +57,7 @@ def test_each_due_time_comes_once_while_workers_are_killed_at_random(
         workers.append(start_worker("--processes", "2", "--queues", "test"))
     wait_until(lambda: ticks() >= 12, "twelve ticks")
     for worker in workers:
+        worker.wait_for_output("worker started")
         worker.signal(signal.SIGTERM)
     for worker in workers:
         assert worker.ended() == 0, worker.output

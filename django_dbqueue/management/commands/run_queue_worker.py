@@ -93,10 +93,6 @@ class Command(BaseCommand):
             drain=said["drain"],
             max_messages=said["max_messages"],
         )
-        logger.info(
-            "worker started: queues %s, %s processes of %s threads, database %s",
-            ", ".join(chosen), options.processes, options.threads, alias,
-        )  # fmt: skip
         began = time.monotonic()
         with _progress(options) as show:
             supervisor = Supervisor(options, chosen, progress=show)
