@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,7 +38,7 @@ def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_repla
     assert worker.output.count(SAYS) == 1
 
 
-def test_with_20_000_queues_without_consumer_a_killed_child_is_replaced_within_a_second_and_one_line_names_ten(
+def test_20_000_queues_without_consumer_are_one_line_by_a_child_and_none_of_the_supervisors_work(
     start_worker: Callable[..., Any],
 ) -> None:
     crowd(20_000)
@@ -48,14 +47,14 @@ def test_with_20_000_queues_without_consumer_a_killed_child_is_replaced_within_a
     [begun] = worker.wait_for("begin", first.pk)
     Message.objects.enqueue({"do": "ok"}, queue="test")
     os.kill(begun["pid"], signal.SIGKILL)
-    killed_at = time.monotonic()
     worker.wait_for("ok")
-    assert time.monotonic() - killed_at < 1.0
     worker.wait_for_output(f"20000 queues have messages and {SAYS}nobodys-00000, nobodys-00001, ")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
     assert worker.output.count(SAYS) == 1
     assert "nobodys-00009 and 19990 more\n" in worker.output
+    [line] = [line for line in worker.output.splitlines() if SAYS in line]
+    assert f"[{worker.process.pid}]" not in line, "the supervisor's only thread looks after its children"
     wait_until(lambda: Message.objects.in_queue("nobodys-19999").ready().count() == 1, "the last one stays")
 
 
