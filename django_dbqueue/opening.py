@@ -1,4 +1,4 @@
-"""What JSON a text holds, as far as it can be told; what can't be told is said to be so, and never taken for nothing.
+"""What JSON a text holds, as far as it can be read. What can't be read is reported, and never taken for harmless.
 
 Consumers read more than Python's strict decoder does: with a byte order mark, with NaN, line by line, deeper. Whoever
 hides parts of a text by their names has to hide all of what looks like JSON and can't be read.

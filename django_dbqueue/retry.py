@@ -79,7 +79,7 @@ def outermost(
     passing: Callable[[BaseException], bool] = is_passing,
     within: float = SECONDS,
 ) -> Result:
-    """Run ``work``, again with jitter while errors pass, so many seconds long; once inside a transaction of the caller.
+    """Run ``work``, again with jitter while errors pass and time is left; once inside a transaction of the caller.
 
     So a wait for a row's lock that has used up the server's own limit (50 s on MySQL) is not begun anew.
     """

@@ -37,7 +37,7 @@ def sqlstate_of(error: Any) -> str | None:
 
 
 def again(work: Callable[[], Result], passing: Callable[[Exception], bool], *, within: float = SECONDS) -> Result:
-    """Run ``work``, up to eight times, with jitter, while its errors pass; none begins after so many seconds."""
+    """Run ``work``, up to eight times, with jitter, while its errors pass; no try begins once the time is spent."""
     began = time.monotonic()
     for attempt in range(ATTEMPTS):
         try:

@@ -32,7 +32,7 @@ CONNECT_SECONDS: Final = 10
 SQLITE_SECONDS: Final = 20.0
 """How long a writer waits for the other one."""
 _MYSQL_SESSION: Final = (
-    # autocommit in so many words: a MySQL that begins without it greets as if it were on, and the driver believes it
+    # sets autocommit by SQL: a MySQL that begins without it greets as if it were on, and the driver believes it
     "SET SESSION autocommit = 1, completion_type = NO_CHAIN",
     "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",

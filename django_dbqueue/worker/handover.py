@@ -42,7 +42,7 @@ class Handover:
         self._bell.put(None)
 
     def sleep(self, seconds: float, enough: int) -> None:
-        """Sleep until so many have finished, or the shelf is empty, or somebody rings.
+        """Sleep until ``enough`` have finished, the shelf is empty, or somebody rings.
 
         Whoever finishes one meanwhile sees that it is waited for, or is seen here before the sleep begins.
         """

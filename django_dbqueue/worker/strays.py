@@ -19,7 +19,7 @@ from django_dbqueue.worker.sessions import discard_all
 LOOK_EVERY: Final = 30.0
 """Seconds between looks."""
 SHARE: Final = 100
-"""A look that is dear takes at most one part in so many of the time."""
+"""An expensive look takes at most one part in this many of the time."""
 NAMED: Final = 10
 
 logger = logging.getLogger("django_dbqueue.worker")

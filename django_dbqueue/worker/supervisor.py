@@ -101,7 +101,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Run to the end and return the exit code."""
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it, as it may be inherited, hears of no child's end
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if SIG_IGN was inherited, no child's end is reported
         with StopSignals() as stop:
             logger.info(  # from here on it can be told to stop
                 "worker started: queues %s, %s processes of %s threads, database %s",

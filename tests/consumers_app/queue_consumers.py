@@ -46,7 +46,7 @@ def _ok(message: Message, _what: dict[str, Any]) -> None:
 
 
 def _starve(message: Message, what: dict[str, Any]) -> None:
-    """Let this process have no more memory than so many bytes beyond what it has."""
+    """Limit this process to this many bytes of memory beyond what it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + what["bytes"]
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))

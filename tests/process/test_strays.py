@@ -59,7 +59,7 @@ def test_20_000_queues_without_consumer_are_one_line_by_a_child_and_none_of_the_
 
 
 def crowd(count: int) -> None:
-    """Send one message to each of so many queues."""
+    """Send one message to each of ``count`` queues."""
     with transaction.atomic():
         Message.objects.enqueue({}, queue="nobodys-00000")
         columns = ", ".join(

@@ -152,7 +152,7 @@ def session(
     spark = build_session(app, master=master, settings=dict(settings or {}))
     try:
         if "spark.log.level" not in (settings or {}):
-            spark.sparkContext.setLogLevel("OFF")  # what ends the job is said once, in a sentence
+            spark.sparkContext.setLogLevel("OFF")  # the job prints its own error, once
         yield spark
     except BaseException:
         spark.sparkContext.cancelAllJobs()
