@@ -10,6 +10,7 @@ from django.db import connection, connections
 
 from django_dbqueue import consumers
 from tests.left_out import PARTS, sentences
+from tests.long_files import takes_long
 from tests.permissions import keep_permissions
 from tests.whole_server import WholeServer
 
@@ -31,6 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out what can't even be imported here."""
     return True if any(part.has(collection_path) and not part.is_here() for part in PARTS) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, in the random order that they have: one that began last would run alone."""
+    items.sort(key=lambda item: not takes_long(item.path))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

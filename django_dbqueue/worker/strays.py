@@ -47,13 +47,14 @@ class Strays(threading.Thread):
         rest = 0.0
         while not self._over.wait(rest):
             began = time.monotonic()
+            rest = LOOK_EVERY
             try:
                 self._look()
-            except Error as error:
+                rest = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
+            except Error as error:  # what took its time was a wait
                 logger.debug("can't look for queues without consumers: %s", error)
             finally:
                 discard_all()
-            rest = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
 
     def _look(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
@@ -63,10 +64,11 @@ class Strays(threading.Thread):
         self._named.update(new)
         if not new or (is_first and len(new) <= self._board.strays_named):
             return  # the child before this one has named them
-        self._board.strays_named = len(self._named)
         more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
         logger.warning(
             "%s %s messages and no consumer that is registered here, and they stay: %s%s",
             len(new), "queue has" if len(new) == 1 else "queues have", ", ".join(new[:NAMED]), more,
             extra={"event": "strays", "fields": {"count": len(new), "queues": new[:NAMED]}},
         )  # fmt: skip
+        # Last: a child that is killed on the way leaves the line to the next one.
+        self._board.strays_named = len(self._named)

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHROMEDRIVER = shutil.which("chromedriver")
 POLICY = "tests.admin.csp.strict_policy"
+SETTLED = """
+const done = arguments[arguments.length - 1];
+const drawn = () => new Promise(requestAnimationFrame);
+drawn().then(drawn).then(() => Promise.all(document.getAnimations().map(each => each.finished))).then(() => done());
+"""
+"""Waits until what has changed is drawn, and its colours have faded over."""
 
 
 class Page:
@@ -88,11 +94,21 @@ class Page:
         WebDriverWait(self.driver, 20).until(staleness_of(element))
         WebDriverWait(self.driver, 20).until(lambda d: d.execute_script("return document.readyState") == "complete")
 
+    @contextmanager
+    def in_every_document(self, script: str) -> Iterator[None]:
+        """Run a script in each page that is opened, before the page's own."""
+        added = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
     def go_dark(self, *, dark: bool = True) -> None:
         """Prefer the dark theme, as the system's setting says it."""
         value = "dark" if dark else "light"
         features = [{"name": "prefers-color-scheme", "value": value}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.driver.execute_async_script(SETTLED)
 
     @property
     def text(self) -> str:
@@ -150,9 +166,24 @@ def chromium(profile: Path) -> Iterator[Any]:
         driver.quit()
 
 
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Chromium for all tests of a process: starting one takes longer than most of them."""
+    with chromium(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
+
+
+def forget(driver: Any) -> None:
+    """Leave nothing of a test in the browser for the next one."""
+    driver.get("about:blank")
+    driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    driver.get_log("browser")
+
+
 @contextmanager
-def opened_browser(directory: Path, *, middleware: tuple[str, ...]) -> Iterator[Page]:
-    """Give a browser before a server with this middleware in front of the others, and the operator op/secret."""
+def opened_browser(driver: Any, directory: Path, *, middleware: tuple[str, ...]) -> Iterator[Page]:
+    """Put the browser before a server with this middleware in front of the others, and the operator op/secret."""
     User.objects.create_superuser("op", password="secret")
     shots = Path(os.environ.get("DBQUEUE_TEST_SCREENSHOTS", directory))
     shots.mkdir(parents=True, exist_ok=True)
@@ -164,20 +195,22 @@ def opened_browser(directory: Path, *, middleware: tuple[str, ...]) -> Iterator[
             ALLOWED_HOSTS=["localhost", "testserver"],
         ),
         serving() as base,
-        chromium(directory / "profile") as driver,
     ):
-        yield Page(driver, base, shots)
+        try:
+            yield Page(driver, base, shots)
+        finally:
+            forget(driver)
 
 
 @pytest.fixture
-def page(transactional_db: None, tmp_path: Path) -> Iterator[Page]:
+def page(transactional_db: None, driver: Any, tmp_path: Path) -> Iterator[Page]:
     """Under ``Content-Security-Policy: default-src 'self'``, with the console's shortcuts on the first page."""
-    with opened_browser(tmp_path, middleware=(POLICY,)) as page:
+    with opened_browser(driver, tmp_path, middleware=(POLICY,)) as page:
         yield page
 
 
 @pytest.fixture
-def lawless_page(transactional_db: None, tmp_path: Path) -> Iterator[Page]:
+def lawless_page(transactional_db: None, driver: Any, tmp_path: Path) -> Iterator[Page]:
     """Without a policy, so that nothing but escaping keeps a script from running."""
-    with opened_browser(tmp_path, middleware=()) as page:
+    with opened_browser(driver, tmp_path, middleware=()) as page:
         yield page

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 if BROWSER.is_here():
-    from tests.admin.browser import lawless_page, page  # noqa: F401 - fixtures
+    from tests.admin.browser import driver, lawless_page, page  # noqa: F401 - fixtures
 
 LIST = "admin:django_dbqueue_message_changelist"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EVIL = '</pre><script>alert("pwned")</script><img src=x onerror=alert(1)>'
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
 
 def fill() -> dict[str, Message]:

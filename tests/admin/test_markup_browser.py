@@ -26,19 +26,21 @@ def test_no_script_runs_in_a_browser_that_nothing_but_escaping_protects(lawless_
     client.force_login(User.objects.get())
     paths = [visit.path for visit in crawl(client, each=1) if visit.status == 200 and "html" in visit.type]
     lawless_page.log_in()
-    driver = lawless_page.driver
-    driver.execute_cdp_cmd(
-        "Page.addScriptToEvaluateOnNewDocument",
-        {"source": "window.ran = []; window.pwned = () => { window.ran.push(document.location.href); };"},
-    )
     assert len(paths) > 20
-    for path in paths:
-        try:
-            lawless_page.open(path)
-            driver.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
-            assert driver.execute_script("return window.ran") == [], path
-            assert driver.current_url == lawless_page.base + path
-            foreign = "return [...document.querySelectorAll('[src], link')].map(e => e.src || e.href)"
-            assert all(each.startswith(lawless_page.base) for each in driver.execute_script(foreign)), path
-        except UnexpectedAlertPresentException as error:
-            raise AssertionError(f"a dialog opened on {path}") from error
+    with lawless_page.in_every_document(
+        "window.ran = []; window.pwned = () => window.ran.push(document.location.href)"
+    ):
+        for path in paths:
+            visit(lawless_page, path)
+
+
+def visit(page: Page, path: str) -> None:
+    try:
+        page.open(path)
+        page.driver.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+        assert page.driver.execute_script("return window.ran") == [], path
+        assert page.driver.current_url == page.base + path
+        foreign = "return [...document.querySelectorAll('[src], link')].map(e => e.src || e.href)"
+        assert all(each.startswith(page.base) for each in page.driver.execute_script(foreign)), path
+    except UnexpectedAlertPresentException as error:
+        raise AssertionError(f"a dialog opened on {path}") from error

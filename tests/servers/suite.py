@@ -174,7 +174,8 @@ def _pytest(database: str, url: str, arguments: list[str]) -> int:
         "DJANGO_SETTINGS_MODULE": "tests.settings",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", *arguments],
+        # The files keep the order of tests/conftest.py: pytest-xdist would begin with those of the most tests.
+        [sys.executable, "-m", "pytest", "-q", "--no-loadscope-reorder", *arguments],
         cwd=_ROOT,
         env=environ,
         preexec_fn=ends_with_its_starter(signal.SIGINT),

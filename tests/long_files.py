@@ -1,0 +1,32 @@
+"""The test files that take the most seconds of a run, as `--durations` lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LONG = (
+    "tests/admin/test_accessibility.py",
+    "tests/admin/*browser*.py",
+    "tests/admin/test_contents.py",
+    "tests/admin/test_in_german.py",
+    "tests/admin/test_markup.py",
+    "tests/admin/test_plans.py",
+    "tests/admin/test_scale.py",
+    "tests/bulk/test_deaths.py",
+    "tests/concurrency/test_*.py",
+    "tests/plans/test_*.py",
+    "tests/process/test_*.py",
+    "tests/schedules/test_timetable.py",
+    "tests/systems/test_*.py",
+    "tests/test_benchmark_queue.py",
+    "tests/test_docs.py",
+    "tests/test_mutants.py",
+    "tests/testing/test_strange_project.py",
+)
+
+
+def takes_long(file: Path) -> bool:
+    return any(file.match(pattern) for pattern in _LONG)
