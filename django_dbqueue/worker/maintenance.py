@@ -28,6 +28,8 @@ COUNT_SOON: Final = 10.0
 """What ended is counted so often while this worker ends something."""
 COUNT_SHARE: Final = 20
 """Where a count takes long, the next one waits, so that it takes one part in so many of the worker's time."""
+SETTLED_FIRST: Final = 3.0
+"""Seconds after an outage in which nothing is rescued: supervisors know better what their dead children held."""
 WORKER_ROWS_KEPT: Final = 86_400.0
 """Seconds after which the row of a worker goes that nobody could judge."""
 
@@ -45,6 +47,7 @@ class Maintenance:
         self._guardian = Guardian(model, using)
         self.lookout = Lookout(using, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
+        self._rescue_from = 0.0
         self._to_do: list[Callable[[], Any]] = []
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(using, queue) for queue in queues}
@@ -64,7 +67,9 @@ class Maintenance:
     def run(self, now: float) -> None:
         """Do what is due."""
         if now >= self._look_at:
-            self._look_at = now + self._look()  # where it fails, nothing is claimed before it is known what is paused
+            self._look_at = now + self._look(
+                now
+            )  # where it fails, nothing is claimed before it is known what is paused
         while self._to_do:
             self._to_do.pop(0)()
             self.lookout.take_news()  # what it gave back is ready, and was not when we looked
@@ -88,14 +93,22 @@ class Maintenance:
         """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
         return self.lookout.closed
 
-    def _look(self) -> float:
+    def hold_rescues(self, now: float) -> None:
+        """The database is back: leases that ended meanwhile are left to the supervisors for a moment.
+
+        A supervisor charges what was in a handler when its child died, and nothing else; a rescue charges everything.
+        """
+        self._rescue_from = now + SETTLED_FIRST
+
+    def _look(self, now: float) -> float:
         """Ask what there is to do, and note it; return for how many seconds that is enough."""
         lookout = self.lookout
         lookout.look(self._guardian.server(), soon=LOOK_EVERY)
+        may_rescue = now >= self._rescue_from
         found = {
-            self._rescue: lookout.expired,
+            self._rescue: may_rescue and lookout.expired,
             self._requeue: lookout.saw_claims_given_up,
-            self._guardian.look: lookout.saw_late_workers or self._guardian.suspects,
+            self._guardian.look: may_rescue and (lookout.saw_late_workers or self._guardian.suspects),
         }
         self._to_do += [act for act, wanted in found.items() if wanted and act not in self._to_do]
         return LOOK_SOONER if lookout.expects_late_workers else LOOK_EVERY

@@ -93,7 +93,7 @@ class Runner:
         self._stopping = False
         self._orphan_deadline: float | None = None
         self._replace_deadline: float | None = None
-        self._connected = False
+        self._connected = self._was_away = False
         self._raw: Any = None
 
     # -- from outside -------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Runner:
         except Error as error:
             if self._connected:
                 logger.warning("database trouble, trying on: %s", " ".join(str(error).split()))
-            self._connected = False
+            self._connected, self._was_away = False, True
             discard(self._using)
             return False
         return True
@@ -297,4 +297,6 @@ class Runner:
         self._heartbeat.beat_now()
         self._raw = connections[self._using].connection
         self._late_claims.look()
-        self._connected = True
+        if self._was_away:
+            self._maintenance.hold_rescues(time.monotonic())
+        self._connected, self._was_away = True, False

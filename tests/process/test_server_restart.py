@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,48 @@ if settings.TEST_DATABASE in OURS:
             for worker, queue in ((living, "test"), (frozen, "second")):
                 wait_until(lambda queue=queue: state(queue) == "y 0", f"the message of {queue} to be done")
                 assert len(worker.notes("begin")) == 1
+        finally:
+            for process in processes:
+                process.end()
+
+    @pytest.mark.slow
+    def test_what_a_child_that_died_during_an_outage_had_not_begun_is_not_charged_though_its_lease_has_ended(
+        server: PrivateServer, tmp_path: Path
+    ) -> None:
+        """Another worker is back as soon as the supervisor who knows it."""
+        environment, gate = prepared(server), tmp_path / "gate"
+        processes: list[WorkerProcess] = []
+
+        def start(name: str) -> WorkerProcess:
+            (tmp_path / name).mkdir()
+            processes.append(WorkerProcess(environment, tmp_path / name, ("--lease", "2", "--batch", "9")))
+            return processes[-1]
+
+        def reads(state: str) -> str:
+            rows = f"Message.objects.{state}('test').order_by('id').values_list('read_count', flat=True)"
+            return django(environment, f"print(*{rows})")
+
+        try:
+            django(environment, "Message.objects.enqueue({'do': 'ok'}, queue='test')")
+            other = start("other")
+            other.wait_for("ok")
+            wait_until(lambda: reads("done") == "1", "the other worker to be at work")
+            other.signal_all(signal.SIGSTOP)
+            do = f"{{'do': 'until', 'file': {str(gate)!r}}}"
+            django(environment, f"Message.objects.enqueue_many([{do}] * 6, queue='test')")
+            dying = start("dying")
+            [begun] = dying.wait_for("begin")
+            wait_until(lambda: len(reads("running")) > 1, "a message to be fetched ahead")
+            server.stop()
+            os.kill(begun["pid"], signal.SIGKILL)
+            other.signal_all(signal.SIGCONT)
+            for worker in (other, dying):
+                worker.wait_for_output("trouble" if worker is other else "can't settle")
+            time.sleep(2.5)  # the leases of 2 s end, by a clock that nobody can ask
+            server.start()
+            gate.touch()
+            wait_until(lambda: len(reads("done").split()) == 7, "all to be done")
+            assert reads("done") == "1 2 1 1 1 1 1"
         finally:
             for process in processes:
                 process.end()

@@ -12,7 +12,7 @@ from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute
 from django_dbqueue.models.fields import clock
 from django_dbqueue.stats import counting
 from django_dbqueue.stats.counting import Counter
-from django_dbqueue.worker.maintenance import COUNT_SOON, Maintenance
+from django_dbqueue.worker.maintenance import COUNT_EVERY, Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, waiting
 from tests.stats.passing import HOUR, begin, count, early_in_the_hour, ended_at, hours, let_pass, minutes
 
@@ -51,7 +51,7 @@ def test_what_ended_just_before_a_worker_counted_is_counted_by_its_next_count() 
     maintenance.has_ended_something = True
     maintenance.run(0.0)  # a count stays a second behind the clock
     let_pass(MINUTE)
-    maintenance.run(COUNT_SOON + 1)
+    maintenance.run(COUNT_EVERY - 1)  # before its minute is over, however long the first count took
     assert minutes(QUEUE) == totals(messages=1, waits=1, runs=1)
 
 

@@ -13,7 +13,8 @@ from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.stats.counting import Counter
-from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, Maintenance
+from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, SETTLED_FIRST, Maintenance
 from django_dbqueue.worker.polling import FASTEST, LATELY, SHARE
 from tests.factories import QUEUE, done, held, stuck, waiting
 from tests.worker.clock import Clock, Turns, statements
@@ -222,6 +223,17 @@ def test_who_is_late_and_gone_is_looked_at_again_soon_and_until_he_is_judged(
     maintenance.run(2 * LOOK_AGAIN)
     maintenance.run(2 * LOOK_AGAIN + LOOK_EVERY)
     assert maintenance.until_next(2 * LOOK_AGAIN + LOOK_EVERY) == pytest.approx(LOOK_EVERY)
+
+
+def test_after_an_outage_leases_that_have_ended_are_left_to_the_supervisors_for_a_moment() -> None:
+    message = stuck()
+    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance.hold_rescues(0.0)
+    for now in (0.0, LOOK_EVERY, SETTLED_FIRST - 0.01):
+        maintenance.run(now)
+        assert Message.objects.get(pk=message.pk).status == RUNNING
+    maintenance.run(SETTLED_FIRST + LOOK_EVERY)
+    assert Message.objects.get(pk=message.pk).status == NEW
 
 
 @with_sessions
