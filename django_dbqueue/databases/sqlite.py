@@ -16,6 +16,8 @@ class SQLiteDialect(Dialect):
 
     now = f"strftime({_FORMAT}, 'now')"
     use_claim_index = f" INDEXED BY {CLAIM_INDEX}"
+    # https://sqlite.org/optoverview.html#disqualifying_where_clause_terms_using_unary
+    by_no_index = "+"
     use_event_age = " INDEXED BY dbqueue_event_at"
     skip_locked = ""
     lock_row = ""

@@ -142,6 +142,8 @@ class Words(ABC):
     """Keeps rows that are named by id from being found by a scan, which would wait for everybody's locks."""
     use_live_key = ""
     """The same for rows that are named by key."""
+    by_no_index = ""
+    """Before a column: it is compared, but not looked for in an index."""
     order_of_dead = "available_at, id"
     """The claim index's order where ``available_at`` is NULL, as the planner wants to hear it."""
     keep_order = ""
