@@ -48,12 +48,12 @@ class MortalWriter(StagedWriter):
     """Commits as the product does, up to the point."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        from django_dbqueue.spark import staging
+        from django_dbqueue.spark import outage
 
         if os.environ[POINT] == "staged":
             die()
         if os.environ[POINT] == "publishing":
-            staging.Connection = MortalConnection  # type: ignore[misc]
+            outage.Connection = MortalConnection  # type: ignore[misc]
         super().commit(messages)
         die()
 
