@@ -12,7 +12,7 @@ import pytest
 from django_dbqueue.models import Message
 from tests.conftest import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 # Python imports it at the start of every process, so also in the workers that Spark starts
 NO_DJANGO = """

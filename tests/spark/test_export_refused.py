@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
 
+@pytest.mark.once
 def test_a_lake_of_another_database_is_refused(lake: Lake) -> None:
     archive(2)
     lake.export(keep=True)
@@ -44,6 +45,7 @@ def test_a_lake_of_another_database_is_refused(lake: Lake) -> None:
     assert len(ids()) == 2
 
 
+@pytest.mark.once
 def test_a_second_exporter_is_told_who_is_at_it(lake: Lake) -> None:
     there = archive(2)
     credentials = credentials_of("default")
@@ -62,6 +64,7 @@ def _name_of_session(other: Connection) -> str:
     return f"database session {other.fetch(Statement(f'SELECT {other.dialect.session_id}', ()))[0][0]} ("
 
 
+@pytest.mark.once
 def test_rows_deleted_between_plan_and_write_stop_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     there = archive(5)
     write = Export.write
@@ -82,6 +85,7 @@ def test_rows_deleted_between_plan_and_write_stop_it(lake: Lake, monkeypatch: py
     assert not list(lake.root.glob("queue=*/day=*/batch=1")), "what the first try had written is cleared away"
 
 
+@pytest.mark.once
 def test_a_root_that_can_not_be_written_to_is_named(lake: Lake) -> None:
     there = archive(2)
     lake.root.write_text("a file")
@@ -91,6 +95,7 @@ def test_a_root_that_can_not_be_written_to_is_named(lake: Lake) -> None:
     assert ids() == there
 
 
+@pytest.mark.once
 def test_a_folder_that_can_not_be_made_stops_it_and_the_next_run_goes_on(lake: Lake) -> None:
     there = archive(2)
     lake.export(max_batches=0)
@@ -147,6 +152,7 @@ def _delete_the_manifest(lake: Lake) -> None:
         (_delete_the_manifest, r"is missing\. Restore"),
     ],
 )
+@pytest.mark.once
 def test_nothing_is_purged_whose_lake_is_damaged(lake: Lake, damage: Any, says: str) -> None:
     there = archive(5)
     lake.export(keep=True)
@@ -157,6 +163,7 @@ def test_nothing_is_purged_whose_lake_is_damaged(lake: Lake, damage: Any, says: 
     assert ids() == there
 
 
+@pytest.mark.once
 def test_rows_that_somebody_put_among_exported_ones_are_not_purged(lake: Lake) -> None:
     there = archive(3)
     row = ArchivedMessage.objects.get(pk=there[1])
@@ -169,6 +176,7 @@ def test_rows_that_somebody_put_among_exported_ones_are_not_purged(lake: Lake) -
     assert ids() == there
 
 
+@pytest.mark.once
 def test_a_full_disk_stops_it_and_the_next_run_goes_on(lake: Lake) -> None:
     there = archive(40, error="".join(random.choices(string.printable, k=20_000)))
     jvm = lake.spark._jvm.java.lang.ProcessHandle.current().pid()
@@ -187,6 +195,7 @@ def test_a_full_disk_stops_it_and_the_next_run_goes_on(lake: Lake) -> None:
     assert lake.ids == there
 
 
+@pytest.mark.once
 def test_of_two_that_export_the_same_ids_one_publishes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was frozen before it published, and lost its lock, finds that another was there."""
     there = archive(4)

@@ -27,6 +27,7 @@ def run(*arguments: str) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_the_flights_come_in_go_into_the_lake_and_come_again(spark: SparkSession, tmp_path: Path) -> None:
     midnight = LATE.replace("517,515", "2400,2359").replace("N14228", "NA")
     story = write_file(tmp_path / "story.csv", *STORY, midnight)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from django_dbqueue.spark.staging import Published
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 CSV = """flight,origin,delay,seen
 DL1,JFK,30,2026-11-20

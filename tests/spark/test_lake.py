@@ -17,7 +17,7 @@ from tests.spark.lakes import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 PAGE = Path(__file__).parents[2] / "docs" / "spark" / "lake.md"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

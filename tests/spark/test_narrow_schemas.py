@@ -144,6 +144,7 @@ def test_a_claim_of_which_an_operator_moved_some_is_no_claim_read_in_part(
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_a_stream_with_a_schema_of_one_column_puts_every_row_into_the_sink(
     spark: SparkSession, credentials_file: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 from django.test import override_settings
 
 from django_dbqueue.models import Message, QueueStatistic
@@ -24,7 +23,7 @@ from tests.spark.histories import ended, saved
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
@@ -96,27 +95,25 @@ def started(worker_env: dict[str, str], scratch: Path, *arguments: str) -> Itera
         process.wait()
 
 
-if settings.TEST_DATABASE == "sqlite":
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly)]
+)
+def test_a_stop_signal_removes_the_credentials_and_ends_the_jvm(
+    worker_env: dict[str, str], tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    local = f"spark.local.dir={tmp_path / 'local'}"
+    arguments = ("statistics", "--conf", "spark.driver.memory=1g", "--conf", local)
+    with started(worker_env, scratch, *arguments) as process:
+        wait_until(lambda: list(scratch.glob("dbqueue-*.json")), "the credentials file")
+        wait_until(lambda: list(tmp_path.glob("local/blockmgr-*")), "the session")
 
-    @pytest.mark.parametrize(
-        ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly)]
-    )
-    def test_a_stop_signal_removes_the_credentials_and_ends_the_jvm(
-        worker_env: dict[str, str], tmp_path: Path, number: signal.Signals, code: int
-    ) -> None:
-        scratch = tmp_path / "scratch"
-        scratch.mkdir()
-        local = f"spark.local.dir={tmp_path / 'local'}"
-        arguments = ("statistics", "--conf", "spark.driver.memory=1g", "--conf", local)
-        with started(worker_env, scratch, *arguments) as process:
-            wait_until(lambda: list(scratch.glob("dbqueue-*.json")), "the credentials file")
-            wait_until(lambda: list(tmp_path.glob("local/blockmgr-*")), "the session")
+        process.send_signal(number)
 
-            process.send_signal(number)
-
-            assert process.wait(60) == code
-            assert not list(scratch.glob("dbqueue-*.json"))
-            wait_until(lambda: not _members(process.pid), "the end of the JVM")
+        assert process.wait(60) == code
+        assert not list(scratch.glob("dbqueue-*.json"))
+        wait_until(lambda: not _members(process.pid), "the end of the JVM")
 
 
 def _members(group: int) -> list[int]:

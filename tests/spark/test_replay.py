@@ -137,76 +137,85 @@ def test_only_the_pattern_s_own_letters_are_special() -> None:
     assert like_of("100%_\\*?") == "100\\%\\_\\\\%_"
 
 
-if settings.TEST_DATABASE == "sqlite":  # a lake knows no database: once is enough
+@pytest.mark.once
+def test_a_replay_without_a_name_has_that_of_its_selection(
+    spark: SparkSession, credentials_file: str, lake: str
+) -> None:
+    first = replayed(spark, credentials_file, lake, only="dead")
 
-    def test_a_replay_without_a_name_has_that_of_its_selection(
-        spark: SparkSession, credentials_file: str, lake: str
-    ) -> None:
-        first = replayed(spark, credentials_file, lake, only="dead")
+    assert first.job_id in str(first)
+    assert replayed(spark, credentials_file, lake, only="dead", rate=5.0).job_id == first.job_id
+    assert numbers() == [5]
+    assert replayed(spark, credentials_file, lake, only="dead", dry_run=True, limit=1).job_id != first.job_id
 
-        assert first.job_id in str(first)
-        assert replayed(spark, credentials_file, lake, only="dead", rate=5.0).job_id == first.job_id
-        assert numbers() == [5]
-        assert replayed(spark, credentials_file, lake, only="dead", dry_run=True, limit=1).job_id != first.job_id
 
-    def test_a_dry_run_counts_per_queue_and_day_and_adds_nothing(
-        spark: SparkSession, credentials_file: str, lake: str
-    ) -> None:
-        result = replayed(spark, credentials_file, lake, dry_run=True)
+@pytest.mark.once
+def test_a_dry_run_counts_per_queue_and_day_and_adds_nothing(
+    spark: SparkSession, credentials_file: str, lake: str
+) -> None:
+    result = replayed(spark, credentials_file, lake, dry_run=True)
 
-        assert result.counts == (("emails", "2026-03-01", 5), ("emails", "2026-03-02", 1), ("reports", "2026-03-02", 1))
-        assert "would enqueue 7 messages" in str(result)
-        assert not Message.objects.exists()
-        assert not PublishedJob.objects.exists()
-        assert not StagedMessage.objects.exists()
+    assert result.counts == (("emails", "2026-03-01", 5), ("emails", "2026-03-02", 1), ("reports", "2026-03-02", 1))
+    assert "would enqueue 7 messages" in str(result)
+    assert not Message.objects.exists()
+    assert not PublishedJob.objects.exists()
+    assert not StagedMessage.objects.exists()
 
-    def test_to_another_queue_without_keys(spark: SparkSession, credentials_file: str, lake: str) -> None:
-        replayed(spark, credentials_file, lake, to_queue="sink", keys="drop")
 
-        assert {(message.queue, message.key) for message in Message.objects.all()} == {("sink", None)}
-        assert {message.headers["dbqueue.replayed_from"]["queue"] for message in Message.objects.all()} == {
-            "emails",
-            "reports",
-        }
+@pytest.mark.once
+def test_to_another_queue_without_keys(spark: SparkSession, credentials_file: str, lake: str) -> None:
+    replayed(spark, credentials_file, lake, to_queue="sink", keys="drop")
 
-    def test_where_nothing_was_exported_there_is_no_lake(
-        spark: SparkSession, credentials_file: str, tmp_path: Path
-    ) -> None:
-        with pytest.raises(InvalidPipeline, match="no lake"):
-            replayed(spark, credentials_file, str(tmp_path / "nowhere"))
+    assert {(message.queue, message.key) for message in Message.objects.all()} == {("sink", None)}
+    assert {message.headers["dbqueue.replayed_from"]["queue"] for message in Message.objects.all()} == {
+        "emails",
+        "reports",
+    }
 
-    @pytest.mark.parametrize(
-        ("said", "expected"),
-        [
-            ({"queue": ("reports",)}, [6]),
-            ({"queue": ("reports", "emails", "none")}, [0, 1, 2, 3, 4, 5, 6]),
-            ({"from_": date(2026, 3, 2)}, [5, 6]),
-            ({"to": date(2026, 3, 1)}, [0, 1, 2, 3, 4]),
-            ({"from_": date(2026, 3, 3)}, []),
-            ({"key": "order-*"}, [0, 1, 2, 3, 4]),
-            ({"key": "order_?"}, [5]),
-            ({"key": "ORDER-1"}, []),
-            ({"only": "dead"}, [5]),
-            ({"only": "failed"}, [5, 6]),
-            ({"where": "key IN ('order-1', 'order-2') OR priority > 5"}, [1, 2, 6]),
-            ({"limit": 3}, [0, 1, 2]),
-            ({"limit": 2, "only": "failed", "rate": 1.0}, [5, 6]),
-        ],
-    )
-    def test_a_selection_takes_what_it_says(
-        spark: SparkSession, credentials_file: str, lake: str, said: dict[str, Any], expected: list[int]
-    ) -> None:
-        replayed(spark, credentials_file, lake, **said)
 
-        assert numbers() == expected
+@pytest.mark.once
+def test_where_nothing_was_exported_there_is_no_lake(
+    spark: SparkSession, credentials_file: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidPipeline, match="no lake"):
+        replayed(spark, credentials_file, str(tmp_path / "nowhere"))
 
-    @pytest.mark.parametrize("where", ["no_such_column = 1", "key = ", "priority", "count(*) > 1", "1; DROP TABLE x"])
-    def test_a_condition_that_is_none_is_refused_by_its_own_words(
-        spark: SparkSession, credentials_file: str, lake: str, where: str
-    ) -> None:
-        with pytest.raises(InvalidPipeline, match=r"--where .*no condition about the lake's columns"):
-            replayed(spark, credentials_file, lake, where=where)
-        assert not Message.objects.exists()
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"queue": ("reports",)}, [6]),
+        ({"queue": ("reports", "emails", "none")}, [0, 1, 2, 3, 4, 5, 6]),
+        ({"from_": date(2026, 3, 2)}, [5, 6]),
+        ({"to": date(2026, 3, 1)}, [0, 1, 2, 3, 4]),
+        ({"from_": date(2026, 3, 3)}, []),
+        ({"key": "order-*"}, [0, 1, 2, 3, 4]),
+        ({"key": "order_?"}, [5]),
+        ({"key": "ORDER-1"}, []),
+        ({"only": "dead"}, [5]),
+        ({"only": "failed"}, [5, 6]),
+        ({"where": "key IN ('order-1', 'order-2') OR priority > 5"}, [1, 2, 6]),
+        ({"limit": 3}, [0, 1, 2]),
+        ({"limit": 2, "only": "failed", "rate": 1.0}, [5, 6]),
+    ],
+)
+def test_a_selection_takes_what_it_says(
+    spark: SparkSession, credentials_file: str, lake: str, said: dict[str, Any], expected: list[int]
+) -> None:
+    replayed(spark, credentials_file, lake, **said)
+
+    assert numbers() == expected
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("where", ["no_such_column = 1", "key = ", "priority", "count(*) > 1", "1; DROP TABLE x"])
+def test_a_condition_that_is_none_is_refused_by_its_own_words(
+    spark: SparkSession, credentials_file: str, lake: str, where: str
+) -> None:
+    with pytest.raises(InvalidPipeline, match=r"--where .*no condition about the lake's columns"):
+        replayed(spark, credentials_file, lake, where=where)
+    assert not Message.objects.exists()
 
 
 if settings.TEST_DATABASE in ("mariadb", "mysql"):

@@ -33,7 +33,7 @@ def sql(*statements: str) -> None:
             cursor.execute(statement)
 
 
-if settings.TEST_DATABASE in ("mysql", "mariadb"):
+if settings.TEST_DATABASE == "mariadb":
 
     @pytest.fixture
     def account(transactional_db: None) -> Iterator[Credentials]:

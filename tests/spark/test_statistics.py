@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F
 
 from django_dbqueue.exceptions import InvalidPipeline
@@ -159,90 +158,97 @@ def test_an_empty_database_has_no_cells(spark: SparkSession, credentials_file: s
     assert str(compute(spark, credentials_file)).startswith("0 roll-ups of 0 messages, from the beginning")
 
 
-if settings.TEST_DATABASE in ("sqlite", "mariadb"):  # what moves where is the same on every database
+@pytest.mark.once
+@pytest.mark.parametrize("step", ["reading the live messages", "reading the archive", "reading the lake"])
+def test_messages_that_move_on_while_they_are_read_are_counted_once(
+    spark: SparkSession, credentials_file: str, tmp_path: Path, step: str
+) -> None:
+    archived(ended(NINE))
+    lake = exported(spark, credentials_file, tmp_path / "lake")
+    archived(ended(NINE), ended(TEN))
+    saved(ended(NINE), ended(TEN))
 
-    @pytest.mark.parametrize("step", ["reading the live messages", "reading the archive", "reading the lake"])
-    def test_messages_that_move_on_while_they_are_read_are_counted_once(
-        spark: SparkSession, credentials_file: str, tmp_path: Path, step: str
-    ) -> None:
-        archived(ended(NINE))
-        lake = exported(spark, credentials_file, tmp_path / "lake")
-        archived(ended(NINE), ended(TEN))
-        saved(ended(NINE), ended(TEN))
+    def move(what: str, _done: int, _total: int | None) -> None:
+        if what == step:  # everything goes one place on, and what was archived goes two
+            exported(spark, credentials_file, tmp_path / "lake")
+            Message.objects.all().purge()
 
-        def move(what: str, _done: int, _total: int | None) -> None:
-            if what == step:  # everything goes one place on, and what was archived goes two
-                exported(spark, credentials_file, tmp_path / "lake")
-                Message.objects.all().purge()
+    compute(spark, credentials_file, lake, progress=move)
 
-        compute(spark, credentials_file, lake, progress=move)
+    assert counts() == {("emails", 9): 3, ("emails", 10): 2}
+    assert not Message.objects.exists()
 
-        assert counts() == {("emails", 9): 3, ("emails", 10): 2}
-        assert not Message.objects.exists()
 
-    def test_a_dead_letter_that_is_requeued_and_done_meanwhile_is_counted_once(
-        spark: SparkSession, credentials_file: str
-    ) -> None:
-        saved(ended(NINE, outcome="dead"))
+@pytest.mark.once
+def test_a_dead_letter_that_is_requeued_and_done_meanwhile_is_counted_once(
+    spark: SparkSession, credentials_file: str
+) -> None:
+    saved(ended(NINE, outcome="dead"))
 
-        def handle(what: str, _done: int, _total: int | None) -> None:
-            if what == "reading the archive":
-                assert Message.objects.all().requeue() == 1
-                [message] = Message.objects.claim(1, queue="emails")
-                message.ack()
-                Message.objects.all().purge()
+    def handle(what: str, _done: int, _total: int | None) -> None:
+        if what == "reading the archive":
+            assert Message.objects.all().requeue() == 1
+            [message] = Message.objects.claim(1, queue="emails")
+            message.ack()
+            Message.objects.all().purge()
 
-        compute(spark, credentials_file, progress=handle)
+    compute(spark, credentials_file, progress=handle)
 
-        assert counts() == {
-            ("emails", 9): 1
-        }  # the archive's row has ended after this run began, and belongs to the next
-        compute(spark, credentials_file, since=NINE)
-        [cell] = QueueStatistic.objects.all()
-        assert (cell.messages, cell.dead) == (1, 0)
+    assert counts() == {("emails", 9): 1}  # the archive's row has ended after this run began, and belongs to the next
+    compute(spark, credentials_file, since=NINE)
+    [cell] = QueueStatistic.objects.all()
+    assert (cell.messages, cell.dead) == (1, 0)
 
-    def test_a_message_that_is_archived_long_after_its_hour_stays_in_its_cell(
-        spark: SparkSession, credentials_file: str, tmp_path: Path
-    ) -> None:
-        saved(ended(NINE - timedelta(days=30), outcome="dead"), ended(TEN))
+
+@pytest.mark.once
+def test_a_message_that_is_archived_long_after_its_hour_stays_in_its_cell(
+    spark: SparkSession, credentials_file: str, tmp_path: Path
+) -> None:
+    saved(ended(NINE - timedelta(days=30), outcome="dead"), ended(TEN))
+    compute(spark, credentials_file)
+    before = counts()
+
+    Message.objects.all().purge()
+    lake = exported(spark, credentials_file, tmp_path / "lake")
+    compute(spark, credentials_file, lake)
+    assert counts() == before
+
+    compute(spark, credentials_file, lake, since=NINE - timedelta(days=31))
+    assert counts() == before
+
+
+@pytest.mark.once
+def test_a_cell_whose_messages_are_gone_goes_too(spark: SparkSession, credentials_file: str) -> None:
+    saved(ended(NINE, outcome="dead"), ended(TEN))
+    compute(spark, credentials_file)
+    Message.objects.dead("emails").requeue()
+
+    compute(spark, credentials_file)
+
+    assert counts() == {("emails", 10): 1}
+
+
+@pytest.mark.once
+def test_hours_that_left_for_a_lake_that_is_not_told_are_not_counted_without_it(
+    spark: SparkSession, credentials_file: str, tmp_path: Path
+) -> None:
+    archived(ended(NINE))
+    lake = exported(spark, credentials_file, tmp_path / "lake")
+    with pytest.raises(InvalidPipeline, match=r"lake:lake:\w+.*--lake"):
         compute(spark, credentials_file)
-        before = counts()
 
-        Message.objects.all().purge()
-        lake = exported(spark, credentials_file, tmp_path / "lake")
-        compute(spark, credentials_file, lake)
-        assert counts() == before
+    assert not QueueStatistic.objects.exists()
+    compute(spark, credentials_file, lake)
+    assert counts() == {("emails", 9): 1}
 
-        compute(spark, credentials_file, lake, since=NINE - timedelta(days=31))
-        assert counts() == before
 
-    def test_a_cell_whose_messages_are_gone_goes_too(spark: SparkSession, credentials_file: str) -> None:
-        saved(ended(NINE, outcome="dead"), ended(TEN))
-        compute(spark, credentials_file)
-        Message.objects.dead("emails").requeue()
+@pytest.mark.once
+def test_two_lakes_that_hold_the_same_are_counted_once(
+    spark: SparkSession, credentials_file: str, tmp_path: Path
+) -> None:
+    archived(ended(NINE))
+    lakes = [exported(spark, credentials_file, tmp_path / name, keep=True) for name in ("one", "two")]
 
-        compute(spark, credentials_file)
+    compute(spark, credentials_file, *lakes)
 
-        assert counts() == {("emails", 10): 1}
-
-    def test_hours_that_left_for_a_lake_that_is_not_told_are_not_counted_without_it(
-        spark: SparkSession, credentials_file: str, tmp_path: Path
-    ) -> None:
-        archived(ended(NINE))
-        lake = exported(spark, credentials_file, tmp_path / "lake")
-        with pytest.raises(InvalidPipeline, match=r"lake:lake:\w+.*--lake"):
-            compute(spark, credentials_file)
-
-        assert not QueueStatistic.objects.exists()
-        compute(spark, credentials_file, lake)
-        assert counts() == {("emails", 9): 1}
-
-    def test_two_lakes_that_hold_the_same_are_counted_once(
-        spark: SparkSession, credentials_file: str, tmp_path: Path
-    ) -> None:
-        archived(ended(NINE))
-        lakes = [exported(spark, credentials_file, tmp_path / name, keep=True) for name in ("one", "two")]
-
-        compute(spark, credentials_file, *lakes)
-
-        assert counts() == {("emails", 9): 1}
+    assert counts() == {("emails", 9): 1}

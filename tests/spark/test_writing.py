@@ -161,6 +161,7 @@ def test_overwriting_a_queue_is_refused(spark: SparkSession, credentials_file: s
     assert Message.objects.count() == 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
