@@ -6,7 +6,6 @@ DBQUEUE_TEST_URL       the server, as a URL (for SQLite a directory, which may b
 DBQUEUE_TEST_RUN       what makes the names of this run's test databases its own; drawn when not said
 DBQUEUE_TEST_NAME      the test database itself, for processes that a test starts (fixture `worker_env`)
 DBQUEUE_TEST_SETTINGS  the setting DBQUEUE of such processes, as JSON
-DBQUEUE_TEST_PSYCOPG   2: as a project that has only psycopg 2; Django would take the newer one
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,9 +21,6 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from tests.servers.directory import roomy_directory
-
-if os.environ.get("DBQUEUE_TEST_PSYCOPG") == "2":
-    sys.modules["psycopg"] = None  # type: ignore[assignment]  # whoever imports it is told that there is none
 
 TEST_DATABASE = os.environ.get("DBQUEUE_TEST_DATABASE", "sqlite")
 # Kept in the environment, so that the workers of pytest-xdist belong to the same run.

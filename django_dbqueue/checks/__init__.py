@@ -17,7 +17,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W002 | a lease too short to be extended in time                              |
 | E010 | the database can't be asked                                           |
 | E011 | a database that the queue can't live in                               |
-| E012 | a server too old for the queue's statements                           |
+| E012 | a server or a driver too old for the queue's statements               |
 | E013 | a table without transactions (MyISAM, Aria, MEMORY)                   |
 | E014 | a session that cuts values instead of refusing them                   |
 | E015 | a binary log of statements                                            |

@@ -21,8 +21,10 @@ SETTINGS: Final = (
 
 
 def check(connection: Any) -> list[checks.CheckMessage]:
-    """Check the server and the session that a connection leads to."""
+    """Check the driver, and the server and the session that a connection leads to."""
     alias = connection.alias
+    if unfit := [*check_driver(connection)]:
+        return unfit
     said = answers(connection, postgresql_settings(SETTINGS))
     return [
         *check_durability(alias, said),
@@ -30,6 +32,19 @@ def check(connection: Any) -> list[checks.CheckMessage]:
         *check_characters(alias, said),
         *check_schema(connection),
         *check_routines(connection),
+    ]
+
+
+def check_driver(connection: Any) -> list[checks.CheckMessage]:
+    """Claims send several statements in one round trip, and workers listen: psycopg 2 can do neither."""
+    if hasattr(connection.Database, "ClientCursor"):
+        return []
+    return [
+        checks.Error(
+            f"Django reaches the database {connection.alias!r} by psycopg 2, which the queue doesn't support.",
+            hint="Install psycopg 3.2 or newer, and Django uses it: pip install 'django-dbqueue[postgres]'.",
+            id="dbqueue.E012",
+        )
     ]
 
 

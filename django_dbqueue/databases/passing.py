@@ -32,8 +32,8 @@ SQLSTATE_LOST: Final = ("08", "57P")
 
 
 def sqlstate_of(error: Any) -> str | None:
-    """Return the SQLSTATE that psycopg tells of, which psycopg 2 calls ``pgcode``; None where there is none."""
-    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    """Return the SQLSTATE of an error of psycopg's; None where there is none."""
+    return getattr(error, "sqlstate", None)
 
 
 def again(work: Callable[[], Result], passing: Callable[[Exception], bool], *, within: float = SECONDS) -> Result:

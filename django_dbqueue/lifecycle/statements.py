@@ -66,17 +66,12 @@ def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any,
 def _takes_many(connection: Any) -> bool:
     """Whether the driver sends several statements in one journey, and gives the result of each.
 
-    mysqlclient does if nobody forbids it, and psycopg 3 where it sends whole texts. psycopg 2 gives the last one's.
+    mysqlclient does if nobody forbids it, and psycopg where it sends whole texts.
     """
     if connection.vendor == "mysql":
         said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
         return bool(said) and connection.Database.__name__ == "MySQLdb"
-    return is_psycopg_3(connection) and not connection.features.uses_server_side_binding
-
-
-def is_psycopg_3(connection: Any) -> bool:
-    """Whether Django speaks to PostgreSQL by psycopg 3, or, where a project has only that, by psycopg 2."""
-    return hasattr(connection.Database, "ClientCursor")
+    return connection.vendor == "postgresql" and not connection.features.uses_server_side_binding
 
 
 @contextmanager
@@ -124,8 +119,6 @@ def _begun(connection: Any, saves_a_journey: bool) -> AbstractContextManager[Non
         return nullcontext()
     if connection.vendor == "sqlite":
         return _immediate(connection)
-    if connection.vendor == "postgresql" and not is_psycopg_3(connection):
-        return _begun_by(connection, partial(_begin_on_psycopg_2, connection))
     level = str(connection.isolation_level or "").lower()
     if connection.vendor == "mysql" and level != "read committed":
         run(connection.alias, _READ_COMMITTED)  # the next transaction
@@ -141,11 +134,6 @@ def _immediate(connection: Any) -> Iterator[None]:
         yield
     finally:
         connection.transaction_mode = chosen
-
-
-def _begin_on_psycopg_2(connection: Any) -> None:
-    connection._set_autocommit(False)  # it begins with the first statement, and would not commit what we had begun
-    run(connection.alias, _READ_COMMITTED)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from django.db import connections
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.statements import is_psycopg_3
 from django_dbqueue.worker.sessions import discard, discard_all
 
 FASTEST: Final = 0.01
@@ -86,9 +85,8 @@ class Listener(threading.Thread):
 
     @classmethod
     def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
-        """Start one if the database can notify, its driver can tell, and the setting NOTIFY is on."""
-        connection = connections[using]
-        if not (dialect_of(connection).notifies and is_psycopg_3(connection) and conf.get("NOTIFY")):
+        """Start one if the database can notify, and the setting NOTIFY is on."""
+        if not (dialect_of(connections[using]).notifies and conf.get("NOTIFY")):
             return None
         listener = cls(using, queues, wake)
         listener.start()

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 
+def test_psycopg_2_is_refused(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
+    monkeypatch.delattr(session.Database, "ClientCursor")  # as psycopg 2 has none
+    messages = check_alias("default")
+    assert [message.id for message in messages] == ["dbqueue.E012"]
+    assert "psycopg 3.2" in str(messages[0].hint)
+
+
 def test_a_session_that_answers_before_it_is_on_disk_is_warned_of(session: BaseDatabaseWrapper) -> None:
     with session.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
