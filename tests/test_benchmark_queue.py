@@ -155,6 +155,7 @@ def test_a_chart_names_and_numbers_every_bar() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
     numbers, page = tmp_path / "numbers.json", tmp_path / "page.md"
     said = (

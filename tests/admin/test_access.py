@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from django.contrib.auth.models import User
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 LOOKS = ("_changelist", "_change", "_history")
 """The ends of the names of pages that every ModelAdmin has, and that change nothing here."""

@@ -153,6 +153,7 @@ def pages_with_the_secret(client: Client) -> list[str]:
     return [f"{visit.path} …{around(visit.text)}…" for visit in visits if SECRET in visit.text]
 
 
+@pytest.mark.once
 def test_no_page_at_all_shows_it_without_the_permission(client_with: Callable[..., Client], operator: Any) -> None:
     leaking_world()
     every = Permission.objects.filter(content_type__app_label="django_dbqueue").exclude(codename="view_payload")
@@ -160,6 +161,7 @@ def test_no_page_at_all_shows_it_without_the_permission(client_with: Callable[..
     assert len(pages_with_the_secret(client_with("view_message", "view_archivedmessage", "view_payload"))) > 10
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("redact", [["card.number", "session"], "no.such.hook", f"{__name__}.fails_on_the_card"])
 def test_no_page_at_all_shows_what_is_redacted(browser: Client, settings: Any, redact: Any) -> None:
     leaking_world()

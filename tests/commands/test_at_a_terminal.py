@@ -20,7 +20,7 @@ from tests.factories import QUEUE, dead, rows, waiting
 if TYPE_CHECKING:
     pass
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
 
 # -- a person at a terminal -------------------------------------------------------------------------------

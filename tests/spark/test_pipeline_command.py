@@ -13,7 +13,7 @@ from django_dbqueue.spark.jobs.arguments import arguments_of
 from django_dbqueue.spark.jobs.config import JOBS
 from tests.spark.calling import call, shell, typed
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
 
 def test_help_names_every_job_and_every_argument(capsys: pytest.CaptureFixture[str]) -> None:
