@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
-from django.apps import apps
-from django.db import connection
-
 from django_dbqueue.models import Message
 from tests.factories import done, held, waiting
 
@@ -28,17 +23,3 @@ def one_of_each() -> None:
 
 def test_the_rows_that_wait_stand_last() -> None:
     assert sorted_statuses() == LAST_IS_NEW
-
-
-def test_the_migration_sorts_a_table_anew_and_keeps_its_rows() -> None:
-    before = list(Message.objects.order_by("pk").values())
-    with connection.schema_editor() as editor:
-        editor.execute(
-            "ALTER TABLE django_dbqueue_message MODIFY status enum('n', 'run', 'y') "
-            "CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'n'"
-        )
-        assert sorted_statuses() == LAST_IS_NEW[::-1]
-        import_module("django_dbqueue.migrations.0007_status_order").sort_as_the_field_says(apps, editor)
-    assert sorted_statuses() == LAST_IS_NEW
-    assert list(Message.objects.order_by("pk").values()) == before
-    assert Message.objects.enqueue("new").status == "n"
