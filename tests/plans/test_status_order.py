@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from django_dbqueue.models import Message
 from tests.factories import done, held, waiting
 
