@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-if settings.TEST_DATABASE != "mariadb":
-    pytestmark.append(pytest.mark.nightly)
+pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.django_db(transaction=True)]
 PATIENCE = 300
 
 

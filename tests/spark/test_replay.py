@@ -218,10 +218,17 @@ def test_a_condition_that_is_none_is_refused_by_its_own_words(
     assert not Message.objects.exists()
 
 
-if settings.TEST_DATABASE in ("mariadb", "mysql"):
-    POINTS = ("staged", "publishing", "published") if settings.TEST_DATABASE == "mariadb" else ("publishing",)
+if settings.TEST_DATABASE in {"mariadb", "mysql"}:
+    by_night = pytest.mark.nightly if settings.TEST_DATABASE == "mysql" else ()
 
-    @pytest.mark.parametrize("point", POINTS)
+    @pytest.mark.parametrize(
+        "point",
+        [
+            pytest.param("staged", marks=pytest.mark.nightly),
+            pytest.param("publishing", marks=by_night),
+            pytest.param("published", marks=pytest.mark.nightly),
+        ],
+    )
     def test_a_replay_that_is_killed_and_repeated_adds_each_message_once(
         spark: SparkSession, credentials_file: str, lake: str, worker_env: dict[str, str], point: str
     ) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -23,12 +23,8 @@ pytestmark = pytest.mark.spark
 
 DRIVERS = Path(__file__).parent / "drivers"
 POINTS = ("staged", "before", "inside", "after")
-ALWAYS = {"mariadb": ("inside", "after"), "mysql": ("inside",)}.get(settings.TEST_DATABASE, ())
-"""Of a batch; a stream dies behind its commit, on MariaDB. The others, elsewhere too, once a night."""
-
-
-def points(always: tuple[str, ...]) -> list[Any]:
-    return [pytest.param(each, marks=() if each in always else pytest.mark.nightly) for each in POINTS]
+EVERY_CHANGE = {"after"} if settings.TEST_DATABASE == "mariadb" else set()
+by_night = [pytest.param(each, marks=() if each in EVERY_CHANGE else pytest.mark.nightly) for each in POINTS]
 
 
 @pytest.fixture
@@ -55,7 +51,7 @@ def driver(credentials_file: str, tmp_path: Path) -> Callable[..., int]:
     return run
 
 
-@pytest.mark.parametrize("point", points(ALWAYS))
+@pytest.mark.parametrize("point", by_night)
 def test_a_job_whose_driver_is_killed_is_whole_or_not_there_and_runs_again(
     driver: Callable[..., int], tmp_path: Path, point: str
 ) -> None:
@@ -72,7 +68,7 @@ def test_a_job_whose_driver_is_killed_is_whole_or_not_there_and_runs_again(
     assert StagedMessage.objects.count() == (0 if point == "after" else 2000)
 
 
-@pytest.mark.parametrize("point", points(("after",) if settings.TEST_DATABASE == "mariadb" else ()))
+@pytest.mark.parametrize("point", by_night)
 def test_a_stream_that_is_killed_goes_on_from_its_checkpoint_and_doubles_nothing(
     driver: Callable[..., int], tmp_path: Path, point: str
 ) -> None:
