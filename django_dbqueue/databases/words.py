@@ -74,6 +74,9 @@ ARCHIVED_COLUMNS: Final = (
 
 SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
 CLAIM_INDEX: Final = "dbqueue_claim"
+SPENT_BEFORE: Final = (
+    "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
+)
 LIVE_KEY: Final = "dbqueue_live_key"
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
 SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"

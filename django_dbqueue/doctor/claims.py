@@ -17,10 +17,10 @@ from django_dbqueue.doctor.checking import POSTGRESQL, TO_WORK, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.plans import PRIMARY, Plan, plan_of
-from django_dbqueue.lifecycle.claim import HIGHEST
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.lifecycle.taking import first_statement
+from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 200

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -18,10 +17,12 @@ from typing import Any, Final
 from django_dbqueue.databases import Event
 from django_dbqueue.databases.recording import DIED
 from django_dbqueue.databases.streaming import ACKED, OPEN
+from django_dbqueue.databases.words import SPENT_BEFORE
 from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.ledger.asking import Asking, new_number
 from django_dbqueue.ledger.ids import from_text, ranges_of, run_over, to_text
 from django_dbqueue.ledger.owning import StreamSpec, own, require_known
+from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
 from django_dbqueue.statuses import NEW
 
 CHUNK: Final = 5_000
@@ -30,13 +31,6 @@ MOST_CHUNKS: Final = 20
 """Transactions that fill a large claim, as each writes all its ids."""
 KEPT: Final = 1_000
 """Ended claims that the ledger remembers of a stream."""
-HIGHEST: Final = 32_767
-RESCAN_SECONDS: Final = 1.0
-RESCAN_SHARE: Final = 20
-"""As a worker's claim does: a look from the beginning costs at most one part in so many of the time."""
-SPENT_BEFORE: Final = (
-    "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
-)
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -47,9 +41,7 @@ class Claimer:
 
     spec: StreamSpec
     run: int
-    _marks: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    _priorities: list[int] = field(default_factory=list)
-    _look_again_at: float = 0.0
+    low_water: LowWater = field(default_factory=LowWater)
 
     def next_open(self, connection: Asking, above: int) -> int | None:
         """Return the number of the first unfinished claim above a number."""
@@ -70,42 +62,45 @@ class Claimer:
 
     def _fill(self, connection: Asking, filling: _Filling, chunk: int, until: Any) -> bool:
         """Claim a chunk in one transaction; tell whether more may be due."""
-        dialect, began = connection.dialect, time.monotonic()
-        from_beginning = began >= self._look_again_at
-        if from_beginning:
-            self._marks.clear()
-            self._priorities = _priorities(connection, self.spec.queue)
-        marks, taken, spent = dict(self._marks), list[int](), list[int]()
+        dialect = connection.dialect
+        marks = self.low_water.begin(lambda: priorities_in_use(connection.fetch, dialect, self.spec.queue, NEW))
+        taken, spent = list[int](), list[int]()
         with connection.transaction():
             last = own(connection, self.spec.name, self.run)
             if connection.fetch(dialect.is_paused(self.spec.queue)):
                 return False
-            left = chunk
-            for priority in self._priorities:
-                rows = connection.fetch(
-                    dialect.due_for_stream(self.spec.queue, priority, left, marks.get(priority), until)
-                )
-                if rows:
-                    marks[priority] = (rows[-1][1], rows[-1][0])
-                    lost = {row[0] for row in rows if row[3] and row[2] >= row[3]}
-                    spent += lost
-                    taken += [row[0] for row in rows if row[0] not in lost]
-                    left -= len(rows)
-                if not left:
-                    break
+            with self.low_water.reading():
+                left = self._find(connection, chunk, until, marks, taken, spent)
             self._bury(connection, spent)
             number = self._park(connection, filling, taken, last) if taken else filling.number
-        self._marks = marks
+        self.low_water.end(marks, chunk - left, is_full=not left)
         filling.ids += taken
         filling.number = number
         if spent:
             logger.warning("stream %s: messages %s had no read left and are dead", self.spec.name, spent[:20])
-        if left:
-            self._look_again_at = 0.0
-            return not from_beginning  # rows may have come in below the marks
-        if from_beginning:
-            self._look_again_at = began + max(RESCAN_SECONDS, RESCAN_SHARE * (time.monotonic() - began))
+        if left:  # rows may have come in below the marks, and "nothing is due" ends a query that takes what there is
+            self.low_water.read_all_next()
+            return not self.low_water.saw_all
         return True
+
+    def _find(
+        self, connection: Asking, chunk: int, until: Any, marks: Marks, taken: list[int], spent: list[int]
+    ) -> int:
+        """Lock what is due behind the marks, which move on; return how many of the chunk are missing."""
+        left = chunk
+        for priority in self.low_water.priorities:
+            rows = connection.fetch(
+                connection.dialect.due_for_stream(self.spec.queue, priority, left, marks.get(priority), until)
+            )
+            if rows:
+                marks[priority] = (rows[-1][1], rows[-1][0])
+                lost = {row[0] for row in rows if row[3] and row[2] >= row[3]}
+                spent += lost
+                taken += [row[0] for row in rows if row[0] not in lost]
+                left -= len(rows)
+            if not left:
+                break
+        return left
 
     def _bury(self, connection: Asking, spent: list[int]) -> None:
         dialect, ranges = connection.dialect, ranges_of(spent)
@@ -180,11 +175,3 @@ class _Filling:
     token: int
     number: int | None = None
     ids: list[int] = field(default_factory=list)
-
-
-def _priorities(connection: Asking, queue: str) -> list[int]:
-    """Return the priorities of a queue's waiting rows, highest first: one index entry read for each."""
-    found: list[int] = []
-    while rows := connection.fetch(connection.dialect.next_priority(queue, NEW, found[-1] if found else HIGHEST)):
-        found.append(int(rows[0][0]))
-    return found

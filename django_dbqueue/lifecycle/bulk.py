@@ -20,13 +20,13 @@ from django_dbqueue import conf
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Change, Dialect, Statement, dialect_of
 from django_dbqueue.databases.depths import Place
-from django_dbqueue.lifecycle.claim import HIGHEST
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import move
 from django_dbqueue.lifecycle.requeue import NOT_DONE, RUNNING_OR_DEAD, WAITING
 from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, short_transaction
+from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import RUNNING
 
 STEP: Final = 500

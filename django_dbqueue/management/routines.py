@@ -19,7 +19,7 @@ from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of, installed
 from django_dbqueue.databases.passing import sqlstate_of
 from django_dbqueue.databases.routines import NAMES, Routine, Words, routines
-from django_dbqueue.lifecycle.claim import SPENT_BEFORE
+from django_dbqueue.databases.words import SPENT_BEFORE
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.lifecycle.statements import fetch, run
 from django_dbqueue.management.standing import Standing, refuse_foreign, schema_of, standing

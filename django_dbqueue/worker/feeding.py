@@ -104,7 +104,9 @@ class Feeder:
             self._pace.worked()
         else:
             self._pace.found_nothing(time.monotonic() - began)
-            if not len(self._holding) and all(each.saw_all for each in self._claimers if each.queue in queues):
+            if not len(self._holding) and all(
+                each.low_water.saw_all for each in self._claimers if each.queue in queues
+            ):
                 self.empty_at = now
         if got < want:
             self._poll_at = time.monotonic() + self._pace.next()
@@ -170,7 +172,7 @@ class Feeder:
     def _claim(self, claimer: Claimer, limit: int, beside: Beside) -> int:
         consumer, options = self._consumers[claimer.queue]
         lease = options.lease if self._options.lease is None else self._options.lease
-        claimer.learn(self._lookout.priorities(claimer.queue))
+        claimer.low_water.learn(self._lookout.priorities(claimer.queue))
         try:
             claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
         except (Error, MemoryError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
+from django_dbqueue import low_water
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.models import Message
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
-SHARE = claiming.RESCAN_SHARE
+SHARE = low_water.RESCAN_SHARE
 
 
 class Clock:
@@ -35,7 +36,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(claiming, "time", clock)
+    monkeypatch.setattr(low_water, "time", clock)
     return clock
 
 
@@ -63,14 +64,14 @@ def test_after_a_short_claim_the_next_one_sees_all_where_looks_are_cheap(claimer
     first, _second = claimer.claim(10, lease=60.0, max_reads=5)
     first.release()
     assert claim(claimer) == ["first"]
-    assert claimer.saw_all
+    assert claimer.low_water.saw_all
 
 
 def test_a_look_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
     give_back_one(claimer, clock)
     # SQLite takes no mark: nothing lies before one but what is ready
     assert claim(claimer) == (["first"] if connection.vendor == "sqlite" else [])
-    assert not claimer.saw_all
+    assert not claimer.low_water.saw_all
 
 
 @pytest.mark.parametrize(("rows", "is_dear"), [(2, True), (40, False)])
@@ -78,11 +79,11 @@ def test_a_look_is_not_dear_for_the_rows_that_it_takes(
     claimer: Claimer, clock: Clock, rows: int, is_dear: bool
 ) -> None:
     Message.objects.enqueue_many(range(rows))
-    clock.step = 0.6 * claiming.DEAR  # twice in a look
+    clock.step = 0.6 * low_water.EXPENSIVE  # twice in a look
     assert len(claim(claimer, 50)) == rows
     clock.step = 0.0
     claim(claimer)
-    assert claimer.saw_all != is_dear
+    assert claimer.low_water.saw_all != is_dear
 
 
 def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
@@ -90,9 +91,9 @@ def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clo
     Message.objects.enqueue("first")
     assert claim(claimer) == ["first"]
     clock.step = 0.0
-    clock.now += claiming.PUT_OFF_MOST
+    clock.now += low_water.PUT_OFF_MOST
     claim(claimer)
-    assert claimer.saw_all
+    assert claimer.low_water.saw_all
 
 
 def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
@@ -112,21 +113,21 @@ def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
     first, _second = claimer.claim(10, lease=60.0, max_reads=5)
     first.release()
     assert claim(claimer) == ["first"]
-    assert claimer.saw_all
+    assert claimer.low_water.saw_all
 
 
 def test_what_lies_before_the_mark_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
     give_back_one(claimer, clock)
     clock.now += SHARE + 1
     assert claim(claimer) == ["first"]
-    assert claimer.saw_all
+    assert claimer.low_water.saw_all
 
 
 def test_what_comes_in_meanwhile_is_found_at_once(claimer: Claimer, clock: Clock) -> None:
     give_back_one(claimer, clock)
     Message.objects.enqueue("third")
     assert "third" in claim(claimer)
-    assert not claimer.saw_all
+    assert not claimer.low_water.saw_all
 
 
 def test_a_priority_that_has_run_empty_is_still_asked_after_a_dear_look_that_found_nothing(
@@ -137,11 +138,11 @@ def test_a_priority_that_has_run_empty_is_still_asked_after_a_dear_look_that_fou
     assert claim(claimer) == ["first"]
     clock.now += SHARE + 1
     assert claim(claimer) == []
-    assert claimer.saw_all
+    assert claimer.low_water.saw_all
     clock.step = 0.0
     Message.objects.enqueue("second", priority=5)
     assert claim(claimer) == ["second"]
-    assert not claimer.saw_all
+    assert not claimer.low_water.saw_all
 
 
 def test_a_priority_that_was_never_seen_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
@@ -157,27 +158,27 @@ def test_who_knows_no_priority_looks_each_time(claimer: Claimer, clock: Clock) -
     assert claim(claimer) == []
     Message.objects.enqueue("first")
     assert claim(claimer) == ["first"]
-    assert claimer.saw_all
+    assert claimer.low_water.saw_all
 
 
 def test_a_mark_never_goes_back_when_a_look_saw_all(claimer: Claimer, clock: Clock) -> None:
     give_back_one(claimer, clock)
     clock.now += SHARE + 1
     clock.step = 0.5
-    furthest = dict(claimer._marks)
+    furthest = dict(claimer.low_water.marks)
     assert claim(claimer) == ["first"]
-    assert claimer._marks == furthest
+    assert claimer.low_water.marks == furthest
 
 
 def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> None:
     clock.step = 0.5
-    for priority in range(claiming.MARKS_KEPT + 3):
+    for priority in range(low_water.MARKS_KEPT + 3):
         Message.objects.enqueue(priority, priority=priority)
         clock.now += SHARE + 1
         assert claim(claimer) == [priority]
     clock.now += SHARE + 1
     assert claim(claimer) == []
-    assert sorted(claimer._marks) == list(range(3, claiming.MARKS_KEPT + 3))
+    assert sorted(claimer.low_water.marks) == list(range(3, low_water.MARKS_KEPT + 3))
 
 
 def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was(clock: Clock) -> None:
@@ -193,9 +194,9 @@ def test_while_claims_come_back_full_they_look_from_the_beginning_once_a_second(
     first.release()
     let_pass(first, 60)
     Message.objects.enqueue("urgent", priority=9)
-    clock.now += 0.9 * claiming.RESCAN_SECONDS
+    clock.now += 0.9 * low_water.RESCAN_SECONDS
     assert len(claim(claimer)) == 10
-    assert not claimer.saw_all
-    clock.now += 0.1 * claiming.RESCAN_SECONDS
+    assert not claimer.low_water.saw_all
+    clock.now += 0.1 * low_water.RESCAN_SECONDS
     # SQLite takes no mark: what was released came with the claim before
     assert claim(claimer, 2) == ["urgent", 19 if connection.vendor == "sqlite" else 0]

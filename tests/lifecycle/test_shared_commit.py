@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import OperationalError, connection
 
-from django_dbqueue import signals
+from django_dbqueue import low_water, signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
@@ -60,7 +60,7 @@ def claimer(request: pytest.FixtureRequest) -> Claimer:
     if request.param == "behind a mark":
         waiting()
         assert len(claimer.take(1, lease=60, max_reads=5)) == 1
-        claimer._look_again_at += 60
+        claimer.low_water._again_at += 60
     return claimer
 
 
@@ -137,9 +137,10 @@ def test_a_claim_that_waited_with_its_acks_is_made_anew_after_them(
     finish(settler, finished)
     refused = settler.refused
     monkeypatch.setattr(settler, "refused", lambda: (alone.append(status(finished, next_one)), refused()))
-    if claimer._priorities:
+    if claimer.low_water.priorities:
         monkeypatch.setattr(claiming, "time", clock)
-        claimer._look_again_at = clock.now + 3_600
+        monkeypatch.setattr(low_water, "time", clock)
+        claimer.low_water._again_at = clock.now + 3_600
 
     def wait(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         clock.now += 7 if "finished_at" in sql else 0
@@ -147,7 +148,7 @@ def test_a_claim_that_waited_with_its_acks_is_made_anew_after_them(
 
     with connection.execute_wrapper(wait):
         assert claim(claimer, settler) == [next_one.pk]
-    assert alone == ([["run", "n"]] if claimer._priorities and not claimer.saw_all else [])
+    assert alone == ([["run", "n"]] if claimer.low_water.priorities and not claimer.low_water.saw_all else [])
     assert status(finished, next_one) == ["y", "run"]
     assert len(settler) == len(settler._holding) == 0
 

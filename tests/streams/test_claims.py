@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_dbqueue import low_water
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.ledger import claiming
 from django_dbqueue.ledger.delivering import planned
@@ -79,6 +80,34 @@ def test_what_came_in_below_the_mark_is_found(query: Callable[..., Query], monke
     taken.release()
     one.claim(10)
     assert early.pk in ids_of(2)
+
+
+class Clock:
+    now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_slow_chunk_hides_a_higher_priority_for_a_second_and_no_longer(
+    query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parking a large chunk takes its time, which is none that was spent on reading from the beginning."""
+    clock, park = Clock(), claiming.Claimer._park
+    monkeypatch.setattr(low_water, "time", clock)
+
+    def slowly(*arguments: Any) -> int:
+        clock.now += 10.0
+        return park(*arguments)
+
+    monkeypatch.setattr(claiming.Claimer, "_park", slowly)
+    MessageFactory.create_batch(4)
+    one = query()
+    one.claim(2)
+    urgent = MessageFactory(priority=9)
+    clock.now += low_water.RESCAN_SECONDS
+    one.claim(1)
+    assert ids_of(2) == [urgent.pk]
 
 
 def test_a_paused_queue_gives_nothing(query: Callable[..., Query]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from django_dbqueue import low_water
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import claim
 from django_dbqueue.models import Message
@@ -34,7 +35,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        for module in (claim, feeding, polling, heartbeat):
+        for module in (claim, low_water, feeding, polling, heartbeat):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:
