@@ -49,7 +49,7 @@ def one_of_each() -> None:
     waiting()
 
 
-@pytest.mark.parametrize("name", COMMANDS | OTHERS)
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.once) for name in COMMANDS), *OTHERS])
 def test_a_reader_that_went_away_is_no_reason_to_complain(name: str, worker_env: dict[str, str]) -> None:
     one_of_each()
     reader, writer = os.pipe()
@@ -76,6 +76,7 @@ def run_alone_into(writer: int, env: dict[str, str], name: str) -> subprocess.Co
 
 if Path("/dev/full").exists():
 
+    @pytest.mark.once
     @pytest.mark.parametrize("name", ["queue_status", "queue_doctor", "queue_rescue"])
     def test_a_disk_that_is_full_is_named_in_a_sentence(name: str, worker_env: dict[str, str]) -> None:
         with Path("/dev/full").open("w") as full:
