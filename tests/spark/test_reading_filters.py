@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -208,7 +209,8 @@ def test_a_wrong_option_and_wrong_credentials_are_told_to_the_user(
         spark.read.format("dbqueue").load().collect()
     elsewhere = tmp_path / "elsewhere.json"
     vendor = connection.vendor
-    elsewhere.write_text(f'{{"vendor": "{vendor}", "name": "/nowhere/at/all", "host": "127.0.0.1", "port": 1}}')
+    server = {} if vendor == "sqlite" else {"host": "127.0.0.1", "port": 1}
+    elsewhere.write_text(json.dumps({"vendor": vendor, "name": "/nowhere/at/all", **server}))
     with pytest.raises(Exception, match="/nowhere/at/all") as caught:
         spark.read.format("dbqueue").options(credentials_file=str(elsewhere), outage=0).load().collect()
     assert ("InvalidPipeline" if vendor == "sqlite" else "DatabaseAway") in str(caught.value)
