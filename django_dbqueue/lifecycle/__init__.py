@@ -1,1 +1,1 @@
-"""One verb per file: what may happen to a message, and who may do it."""
+"""One verb per module: what may happen to a message, and which party may do it."""

@@ -1,10 +1,10 @@
-"""Archive and purge: finished rows move into the history, in bounded transactions, by one archiver at a time.
+"""Archive and purge: move finished rows into the history, in bounded transactions, one archiver at a time.
 
-A transaction locks the archivers' mutex, locks rows, copies and deletes them. A kill at any statement leaves each
-message in exactly one of the two tables. The mutex is taken before the history gives out ids and is held until the
-commit, so that these ids grow in the order of the commits: who reads on from the highest one that it has seen misses
-none. Inside the caller's transaction it is held until the caller's end. Rows are locked with SKIP LOCKED: whoever
-has the mutex must not wait for a handler whose transaction has acked and goes on.
+A transaction locks the archivers' mutex, locks rows, copies them and deletes them. A kill at any statement leaves each
+message in exactly one of the two tables. The mutex is taken before the history assigns ids and is held until the
+commit, so these ids grow in commit order: a reader that continues from the highest id it has seen misses none. Inside
+the caller's transaction, the mutex is held until that transaction ends. Rows are locked with SKIP LOCKED: the holder of
+the mutex must not wait for a handler whose transaction has acked and is still running.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MUTEX = "archiver"
 def archive(using: str, queue: str, *, age: float, limit: int | None = None, wait: bool = True) -> int:
     """Move done rows of a queue that finished ``age`` seconds ago or earlier; return how many.
 
-    While another archiver is at it, wait for it, or end with what was moved.
+    If another archiver is active, wait for it, or stop and return what was moved so far.
     """
     dialect = dialect_of(connections[using])
     moved = 0
     for priority in priorities_in_use(using, queue, DONE):
         if not fetch(using, dialect.finished(queue, priority, age, 1, lock=False)):
-            continue  # most often, and then nobody's turn was taken
+            continue  # the usual case, and no other archiver was kept waiting
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
             batch = _move(using, dialect.finished(queue, priority, age, wanted), wait=wait)
             if batch is None:
@@ -47,7 +47,7 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None, wai
 
 
 def count_old(using: str, queue: str, state: str, *, age: float) -> Iterator[int]:
-    """Count the done (or dead) rows of a queue that ended ``age`` seconds ago or earlier, some at a time."""
+    """Count the done (or dead) rows of a queue that ended ``age`` seconds ago or earlier, in batches."""
     dialect = dialect_of(connections[using])
     if state == "done":
         for priority in priorities_in_use(using, queue, DONE):
@@ -61,29 +61,29 @@ def count_old(using: str, queue: str, state: str, *, age: float) -> Iterator[int
 
 
 def purge(using: str, ids: Iterable[int]) -> int:
-    """Move those of the rows that are done or dead, now; return how many."""
+    """Move those of the rows that are done or dead; return how many."""
     dialect = dialect_of(connections[using])
     return sum(_move(using, dialect.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
 
 
 @dataclass(slots=True)
 class DeadWalk:
-    """Moves dead rows of a queue that died long enough ago; remembers how far it has looked.
+    """An archiver of a queue's long-dead rows that remembers how far it has scanned.
 
-    Dead rows stand in the claim index by id, which is not the order in which they died, so that each has to be looked
-    at: a window at a time, on from where the last look ended, and from the beginning again after the end.
+    Dead rows are ordered by id in the claim index, which is not the order in which they died, so each one has to be
+    checked: one window at a time, continuing where the last scan ended and starting over after the end.
     """
 
     using: str
     queue: str
     _place: tuple[int, int] | None = None
-    """The priority and the id of the last row that was looked at; None before the first."""
+    """The priority and the id of the last row that was checked; None before the first."""
 
     def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
-        """Move those that died ``age`` seconds ago or earlier; return how many.
+        """Move rows that died ``age`` seconds ago or earlier; return how many.
 
-        It ends behind the last dead row, soon after ``looks`` rows, at ``limit`` moved ones, or while another
-        archiver is at it and it is not to wait.
+        It stops after the last dead row, soon after ``looks`` rows were checked, after ``limit`` rows were moved, or
+        when another archiver is active and ``wait`` is false.
         """
         dialect = dialect_of(connections[self.using])
         looked = moved = 0
@@ -113,7 +113,7 @@ class DeadWalk:
 
 
 def _move(using: str, find: Statement, *, wait: bool) -> int | None:
-    """Move what a statement locks; return how many, or None if it is another's turn and this one doesn't wait."""
+    """Move what a statement locks; return how many, or None if another archiver is active and ``wait`` is false."""
     connection = connections[using]
     dialect = dialect_of(connection)
     while True:
@@ -126,7 +126,7 @@ def _move(using: str, find: Statement, *, wait: bool) -> int | None:
 
 
 def _move_alone(using: str, find: Statement, *, wait: bool) -> int | None:
-    """Return None, and do nothing, where the mutex can't be had: another has it, or it isn't there yet."""
+    """Move as ``_move`` does; return None, having done nothing, if the mutex is taken or doesn't exist yet."""
     dialect = dialect_of(connections[using])
     with short_transaction(using):
         if not fetch(using, dialect.lock_mutex(MUTEX, wait=wait)):

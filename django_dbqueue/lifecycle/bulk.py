@@ -1,8 +1,8 @@
-"""What an operator does to all messages that match: found a page at a time, and moved in one transaction each.
+"""Operator actions on all matching messages: found a page at a time, each page moved in one transaction.
 
-A step locks what the page found, passing by what others have locked, looks once more that each row still stands where
-it stood when the operator looked, and moves it. What came later, or to stand there later, is not touched. The page's
-end is the next one's beginning, so that what can't be moved is met once.
+A step locks what the page found, skips rows that others have locked, checks again that each row is still where it was
+when the operator looked, and moves it. Messages that arrived, or reached that state, later are not touched. Each page
+starts where the previous one ended, so a message that can't be moved is met only once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import RUNNING
 
 STEP: Final = 500
-"""Messages of one transaction."""
+"""Messages per transaction."""
 STEP_OF_PAYLOADS: Final = 50
-"""The same where their payloads are read."""
+"""The same, where their payloads are read."""
 LOOKS: Final = 100
-"""Ranges of the index that one step looks into, most of which may be empty where there are many queues."""
+"""Index ranges that one step checks; with many queues, most of them may be empty."""
 COUNTED: Final = 10_000
-"""How far matching messages are counted."""
+"""Where counting of matching messages stops."""
 _LITTLE: Final = 100
-"""How far those of each queue are counted first."""
+"""Where the first count of each queue stops."""
 
 MATCHING: Final = {
     "requeue": ("stuck", "running", "dead"),
@@ -47,7 +47,7 @@ MATCHING: Final = {
     "send-again": ("dead", "done"),
     "drop": ("ready", "delayed", "running", "stuck", "dead"),
 }
-"""By verb, the states in which all messages may be chosen for it."""
+"""By verb, the states in which all messages may be selected for it."""
 _CHANGES: Final[dict[str, tuple[str, Callable[[Dialect, str, str], Change]]]] = {
     "requeue": (RUNNING_OR_DEAD, lambda dialect, _text, actor: dialect.requeue(actor=actor)),
     "release": (f"status = '{RUNNING}'", lambda dialect, _text, actor: dialect.release(actor=actor)),
@@ -61,20 +61,20 @@ _CHANGES: Final[dict[str, tuple[str, Callable[[Dialect, str, str], Change]]]] = 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages: those of a queue (None: of all) in a state, or the dead of a group of failures; as of when."""
+    """Which messages, as of when: those of one queue (None: all) in a state, or the dead ones of a failure group."""
 
     state: str
     queue: str | None = None
     failure: int | None = None
     last_id: int = 0
-    """The highest id of a message at that moment, and of an event: later ones don't match."""
+    """The highest message id at that moment; ``last_event`` is the highest event id. Later ones don't match."""
     last_event: int = 0
     at: str = ""
-    """The moment by the database's clock, as its columns take it."""
+    """The moment by the database's clock, in the form its columns accept."""
 
     @classmethod
     def now(cls, using: str, *, state: str, queue: str | None = None, failure: int | None = None) -> Self:
-        """Return the selection of what is there now."""
+        """Return the selection of what exists now."""
         dialect = dialect_of(connections[using])
         [(moment,)] = fetch(using, dialect.clock())
         [(last_id, last_event)] = fetch(using, dialect.last_ids())
@@ -82,7 +82,7 @@ class Selection:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the selection that ``str()`` has written."""
+        """Return the selection that ``str()`` wrote."""
         return cls(**json.loads(text))
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Selection:
 
 
 class Found(NamedTuple):
-    """A page of what matches, and where the next one begins; None behind the last."""
+    """A page of matches, and where the next one begins; None after the last."""
 
     ids: list[int]
     cursor: str | None
@@ -98,7 +98,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What became of one page: how many were moved and left alone, and where the next begins; None behind the last."""
+    """What became of one page: how many were moved and left alone, and where the next begins; None after the last."""
 
     moved: int
     left_alone: int
@@ -106,7 +106,7 @@ class Step:
 
 
 class _Mark(NamedTuple):
-    """How far a walk has come: the last row that it met, or, without one, the place that it is through with."""
+    """How far a walk has come: the last row it met or, without one, the range it has finished."""
 
     queue: str
     priority: int
@@ -115,13 +115,13 @@ class _Mark(NamedTuple):
 
 
 def find(using: str, selection: Selection, cursor: str, size: int = STEP) -> Found:
-    """Return the next ids that match, at most so many; a page may be empty though it is not the last."""
+    """Return up to ``size`` of the next ids that match; a page may be empty without being the last."""
     found = (_find_in_state if selection.failure is None else _find_of_failure)(using, selection, cursor, size)
     return found._replace(ids=[number for number in found.ids if number <= selection.last_id])
 
 
 def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
-    """Count what matches, up to a cap: exactly and page by page, but for all queues by how deep they are."""
+    """Count what matches, up to a cap: exactly, page by page; across all queues, by their depths."""
     if selection.failure is None and selection.queue is None:
         names = [name for name in queues_in_use(using) if name != conf.get("OPERATIONS_QUEUE")]
         return _count_of_queues(using, names, selection.state, cap)
@@ -136,7 +136,7 @@ def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
 
 
 def _count_of_queues(using: str, names: list[str], state: str, cap: int) -> Capped:
-    """Count a little of each queue, and then, until the cap is reached, more of those that have more."""
+    """Count a little of each queue, then, until the cap is reached, count on in those that have more."""
     little = max(_LITTLE, cap // max(1, len(names)))
     found = {name: depth.counts[state] for name, depth in depths(using, names, states=[state], cap=little).items()}
     total, more = int(sum(found.values())), False
@@ -151,7 +151,7 @@ def _count_of_queues(using: str, names: list[str], state: str, cap: int) -> Capp
 
 
 def _pages(using: str, selection: Selection) -> Iterator[tuple[list[int], bool]]:
-    """Walk through what matches, to count it: ids, and whether they are the last."""
+    """Walk through what matches, to count it: yield ids, and whether they are the last."""
     if selection.failure is not None:
         yield from _newest_of_failure(using, selection.failure, selection.last_event + 1)
         return
@@ -162,7 +162,7 @@ def _pages(using: str, selection: Selection) -> Iterator[tuple[list[int], bool]]
 
 
 def _newest_of_failure(using: str, failure: int, before: int) -> Iterator[tuple[list[int], bool]]:
-    """The last failures first: the oldest may all be of messages that have failed again since."""
+    """Yield the newest failures first: the oldest may all be of messages that have failed again since."""
     dialect = dialect_of(connections[using])
     while rows := fetch(using, dialect.newest_events_of_failure(failure, before, STEP)):
         events = [row[0] for row in rows]
@@ -172,7 +172,7 @@ def _newest_of_failure(using: str, failure: int, before: int) -> Iterator[tuple[
 
 
 def find_any(using: str, selection: Selection) -> bool:
-    """Tell whether anything still matches, as far as a page that is found tells without a lock."""
+    """Return whether anything still matches, as far as finding a page without locking it can show."""
     dialect = dialect_of(connections[using])
     cursor: str | None = ""
     for _page in range(2 * (COUNTED // STEP + 1)):
@@ -210,7 +210,7 @@ def step(
 
 
 def said_by(verb: str, actor: str, reason: str) -> str:
-    """Return what the row's ``error`` keeps of who did it and why; '' where the verb keeps nothing."""
+    """Return what the row's ``error`` records of the actor and the reason; '' where the verb records nothing."""
     words = {"user": actor, "reason": reason}
     if verb == "drop":
         return _("Dropped by %(user)s: %(reason)s") % words
@@ -218,7 +218,7 @@ def said_by(verb: str, actor: str, reason: str) -> str:
 
 
 def _move(model: Any, using: str, verb: str, ids: list[int], text: str, actor: str) -> int:
-    """Move locked rows, together where no key is in the way, else one by one."""
+    """Move locked rows: together if no key is in the way, otherwise one by one."""
     if verb == "send-again":
         return int(model.objects.using(using).filter(pk__in=ids).send_again(by=actor))
     dialect = dialect_of(connections[using])
@@ -232,7 +232,7 @@ def _move(model: Any, using: str, verb: str, ids: list[int], text: str, actor: s
 
     try:
         return move_them(ids)
-    except IntegrityError:  # a newer live message has the key of one of them
+    except IntegrityError:  # a newer live message holds the key of one of them
         moved = 0
         for [number] in chunks(ids, 1):
             try:
@@ -270,7 +270,7 @@ def _find_in_state(using: str, selection: Selection, cursor: str, size: int) -> 
 
 
 def _next_place(using: str, selection: Selection, mark: _Mark) -> Place | None:
-    """Return the range behind one: the next lower priority of its queue, or the highest of the next queue."""
+    """Return the range after a mark: the next lower priority of its queue, or the highest of the next queue."""
     dialect = dialect_of(connections[using])
     if rows := fetch(using, dialect.next_priority(mark.queue, STATES[selection.state], mark.priority)):
         return Place(mark.queue, selection.state, int(rows[0][0]))
@@ -295,5 +295,5 @@ def _rows(using: str, place: Place, at: str, mark: _Mark, size: int) -> list[tup
 
 
 def _text(moment: Any) -> str:
-    """Return a moment, as the cursor gave it, as a parameter for the columns that are compared with it."""
+    """Return a moment, as the cursor returned it, as a parameter for the columns it is compared with."""
     return moment if isinstance(moment, str) else str(moment.isoformat(sep=" ", timespec="microseconds"))

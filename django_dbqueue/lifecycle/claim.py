@@ -1,9 +1,9 @@
 """The claim: n → run, one bounded range of the index ``dbqueue_claim`` per priority, highest first.
 
-Who asks gets the first due rows in the order priority, due time, id among those that it can see, and
-each row goes to one asker: rows are locked as they are found, and locked ones are skipped (promise P4). When two
-ask at once, each gets rows that the other doesn't; neither waits. The token, drawn before the claim, is the
-fence by which everything later is proven (promise P5).
+A claimer gets the first due rows that it can see, ordered by priority, due time and id. Each row goes to one claimer:
+rows are locked as they are found, and locked ones are skipped (promise P4). When two claim at once, they get different
+rows, and neither waits. The token, drawn before the claim, is the fence that everything later is checked against
+(promise P5).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from django_dbqueue.retry import is_passing, outermost
 from django_dbqueue.statuses import NEW
 
 WAITED_SHARE = 0.1
-"""Of the lease: for longer a claim may not have been on its way together with acks, which wait for locks."""
+"""Share of the lease that a claim sent together with acks, which wait for locks, may take."""
 
 
 def new_token() -> int:
@@ -44,31 +44,31 @@ def priorities_in_use(using: str, queue: str, status: str) -> list[int]:
 
 
 class Beside(Protocol):
-    """What shares a claim's transaction, and so its commit."""
+    """What shares a claim's transaction, and therefore its commit."""
 
     def send(self) -> Ahead | None:
-        """Return what goes into that transaction, if anything does; again, where that begins anew. It may be Short."""
+        """Return what goes into that transaction, if anything; called again if that restarts. It may raise Short."""
 
     def committed(self) -> None:
-        """Learn that it is done."""
+        """Note that the transaction committed."""
 
     def undone(self) -> None:
-        """Learn that the server rolled it back, and that it is sent again with the claim."""
+        """Note that the server rolled it back, and that it is being sent again with the claim."""
 
     def refused(self) -> None:
-        """Learn that it was undone: what is to be done of it must be done now, in a transaction of its own."""
+        """Note that it was undone: what it was to do must be done now, in a transaction of its own."""
 
 
 @dataclass(slots=True)
 class Claimer:
-    """Claims from one queue, again and again, remembering where it stood (``low_water``)."""
+    """A repeated claimer of one queue that remembers where it stood (``low_water``)."""
 
     model: MessageType
     using: str
     queue: str
     worker_id: int | None = None
     most_bytes: int | None = None
-    """A body of more is left in the database (``taking.read_body``)."""
+    """A larger body is left in the database (``taking.read_body``)."""
     low_water: LowWater = field(default_factory=LowWater)
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
@@ -76,9 +76,9 @@ class Claimer:
         return [claimed.message for claimed in self.take(limit, lease=lease, max_reads=max_reads)]
 
     def take(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Claimed]:
-        """Claim, and leave it to who handles them to make the messages.
+        """Claim, and leave it to the handling thread to build the messages.
 
-        ``beside`` is what may go into the same transaction; it goes by itself where there is none, or it is Short.
+        ``beside`` is what may go into the same transaction. The claim goes alone if there is none, or if it is Short.
         """
         taken: list[Claimed] = []
         while True:
@@ -99,7 +99,7 @@ class Claimer:
     def _claim(
         self, limit: int, lease: float, max_reads: int, beside: Beside | None
     ) -> tuple[list[Claimed], list[Claimed]]:
-        """Return what was claimed, and what was buried: rows written by SQL that had no read left."""
+        """Return what was claimed, and what was buried: rows written by SQL that had no reads left."""
         marks = self.low_water.begin(lambda: priorities_in_use(self.using, self.queue, NEW))
         taken, spent = self._take(limit, lease, max_reads, marks, beside) if self.low_water.priorities else ([], [])
         self.low_water.end(marks, len(taken), is_full=len(taken) == limit)
@@ -108,7 +108,7 @@ class Claimer:
     def _take(
         self, limit: int, lease: float, max_reads: int, marks: Marks, beside: Beside | None
     ) -> tuple[list[Claimed], list[Claimed]]:
-        """Return what was claimed behind the marks, which move on, and what of it was buried."""
+        """Return what was claimed after the marks, which advance, and which of it was buried."""
         token = new_token()
         taken: list[Claimed] = []
         with short_transaction(self.using, saves_a_journey=True), self._sending(beside, lease):
@@ -125,7 +125,7 @@ class Claimer:
         return taken, spent
 
     def _sending(self, beside: Beside | None, lease: float) -> AbstractContextManager[None]:
-        """Send what shares the transaction: with the claim's first statement, unless it is a look's, which is timed."""
+        """Send what shares the transaction with the claim's first statement, or before it where that one is timed."""
         ahead = None if beside is None else beside.send()
         if ahead is None:
             return nullcontext()
@@ -136,7 +136,7 @@ class Claimer:
 
         def check(matched: int) -> None:
             ahead.check(matched)
-            # PostgreSQL's clock stands still for statements that are sent together: the leases began with the acks
+            # PostgreSQL's clock stands still for statements sent together, so the leases began with the acks
             if time.monotonic() - began > WAITED_SHARE * lease:
                 raise Short
 
@@ -167,7 +167,7 @@ def _passes(beside: Beside | None, error: BaseException) -> bool:
 
 
 def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float, max_reads: int) -> Any | None:
-    """Claim this one message, due or not; None where it isn't waiting. For tests, which need one in a certain state."""
+    """Claim this one message, due or not; return None if it isn't waiting. For tests that need a certain state."""
     dialect = dialect_of(connections[using])
     token = new_token()
     session = None if dialect.session_id else os.getpid()

@@ -1,7 +1,7 @@
-"""How deep queues are, by state: at a cost that no other message adds to.
+"""Queue depths by state, at a cost that does not grow with other messages.
 
-Each state of a queue is one range of the index ``dbqueue_claim`` per priority in use. Counts stop at a cap, and are
-asked for many ranges at a time.
+Each state of a queue is one range of the index ``dbqueue_claim`` per priority in use. Counts stop at a cap, and many
+ranges are counted at a time.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from django_dbqueue.lifecycle.streams import overdue_tokens
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 STATES: Final = {"ready": NEW, "delayed": NEW, "running": RUNNING, "stuck": RUNNING, "dead": NEW, "done": DONE}
-"""What people say of a message, and the status of its row."""
+"""State names for people, and the row status behind each."""
 UNFINISHED: Final = ("ready", "delayed", "running", "stuck", "dead")
 CAP: Final = 10_000
 AT_ONCE: Final = 50
 """Ranges that one statement counts."""
 ROWS_AT_ONCE: Final = 9_000
-"""Rows that one statement counts, if more than one range is to be counted: a server has each in hand twice."""
+"""Rows that one statement counts, if it counts more than one range: a server handles each twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How many messages of a queue stand where, and since when the oldest ready one is due."""
+    """How many messages of a queue are in each state, and since when the oldest ready one has been due."""
 
     queue: str
     counts: dict[str, Capped]
     oldest_ready: Any
-    """A moment as the cursor gave it; None where nothing is ready, or that wasn't asked for."""
+    """A moment as the cursor returned it; None if nothing is ready or it wasn't asked for."""
 
 
 def depths(
@@ -45,7 +45,7 @@ def depths(
 ) -> dict[str, Depth]:
     """Return how deep each of these queues is, in each of these states, up to the cap.
 
-    What streams hold under a lease that is over counts as stuck.
+    What streams hold under an expired lease counts as stuck.
     """
     names, asked = list(queues), list(states)
     found = {name: dict.fromkeys(asked, 0) for name in names}
@@ -76,7 +76,7 @@ def _places(using: str, queues: Iterable[str], states: Iterable[str]) -> list[Pl
 
 
 def _counted(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
-    """Count many places a little at once, and of those that have more than a little a few at once."""
+    """Count many ranges up to a small limit at once, then those that have more, a few at a time."""
     first = min(limit, ROWS_AT_ONCE // AT_ONCE)
     deep = []
     for place, count in _counted_at_once(using, places, first):

@@ -1,9 +1,9 @@
 """Enqueue: a plain INSERT on the caller's connection, so that the message exists iff the caller commits (P1, P2).
 
-A key names at most one live message of its queue (P11): unique (key_hash, live). Where the server can end the INSERT
-by "on conflict do nothing" it does; MySQL and MariaDB raise 1062 and the statement is undone. Either way the
-live row is then read under a lock, which shows the newest committed one at any isolation, and ``on_conflict``
-says what becomes of it. If it went meanwhile, the INSERT is tried again.
+A key names at most one live message of its queue (P11): unique (key_hash, live). Where the server supports "on conflict
+do nothing", the INSERT uses it; MySQL and MariaDB raise 1062 and undo the statement. Either way the live row is then
+read under a lock, which shows the newest committed one at any isolation level, and ``on_conflict`` decides what becomes
+of it. If it has gone meanwhile, the INSERT is retried.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from django_dbqueue.statuses import NEW
 OnConflict = Literal["ignore", "update", "error"]
 ON_CONFLICT = ("ignore", "update", "error")
 TRIES = 20
-"""How often a live row with our key may vanish between our INSERT and our look before we give up."""
+"""How often a live row with our key may vanish between our INSERT and our read before we give up."""
 
 
 def enqueue_one(model: MessageType, using: str, envelope: Envelope, *, queue: str, on_conflict: OnConflict) -> Any:
@@ -37,19 +37,19 @@ def enqueue_one(model: MessageType, using: str, envelope: Envelope, *, queue: st
 
 
 def check_on_conflict(on_conflict: str) -> None:
-    """Refuse, by InvalidMessage, what is no answer to a taken key."""
+    """Raise InvalidMessage unless this is a valid ``on_conflict``."""
     if on_conflict not in ON_CONFLICT:
         raise InvalidMessage(f"on_conflict must be one of {', '.join(ON_CONFLICT)}, not {on_conflict!r}.")
 
 
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
-    priority, max_bytes = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses what is no name
+    priority, max_bytes = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
     return seal(envelope, queue=queue, priority=priority, max_bytes=max_bytes)
 
 
 def row_of(item: Sealed) -> dict[str, Any]:
-    """Return what an INSERT says, by columns."""
+    """Return the values of an INSERT, by column."""
     return {
         "queue": item.queue,
         "key": item.key,
@@ -77,7 +77,7 @@ def _enqueue_one(model: MessageType, connection: Any, item: Sealed, on_conflict:
 
 
 def _insert(connection: Any, item: Sealed) -> int | None:
-    """Insert, wake, and return the id; None where a live message has the key."""
+    """Insert, wake workers, and return the id; None if a live message has the key."""
     using, dialect = connection.alias, dialect_of(connection)
     row, at = row_of(item), None if item.at is None else due_moment(using, item)
     if dialect.ignore_duplicate:
@@ -96,13 +96,13 @@ def _insert(connection: Any, item: Sealed) -> int | None:
 
 
 def is_duplicate(error: IntegrityError) -> bool:
-    """Tell whether MySQL refused a row because its key is taken."""
+    """Return whether MySQL refused a row because its key is taken."""
     cause = error.__cause__
     return cause is not None and bool(cause.args) and cause.args[0] == 1062
 
 
 def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> Any:
-    """Make the message of what was written; what only the database knows (its times) is read when asked for."""
+    """Build the message from what was written; what only the database knows (its times) is read on access."""
     written = {
         "id": message_id,
         "queue": item.queue,
@@ -139,7 +139,7 @@ def due_moment(using: str, item: Sealed) -> Any:
 
 
 def _meet(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict) -> Any:
-    """Do what ``on_conflict`` says with the live message of this key; None if it is gone."""
+    """Apply ``on_conflict`` to the live message of this key; return None if it is gone."""
     with short_transaction(using):
         rows = fetch(using, dialect_of(connections[using]).live_by_hash([item.key_hash or ""]))
         if not rows:
@@ -161,7 +161,7 @@ def _by_id(using: str, message_id: int) -> Statement:
 
 
 def overwrite(using: str, standing: Any, item: Sealed) -> bool:
-    """Give a live message new content, unless it says the same already; its running claim ends."""
+    """Give a live message new content, unless it is the same already; its running claim ends."""
     if _says_the_same(standing, item) and not _says_another_time(using, standing, item):
         return False
     dialect = dialect_of(connections[using])
@@ -179,7 +179,7 @@ def _says_the_same(standing: Any, item: Sealed) -> bool:
 
 
 def _says_another_time(using: str, standing: Any, item: Sealed) -> bool:
-    """A moment of the past means now, and so says nothing new of a message that is due already."""
+    """Return whether the due time changes. A past moment means now, which changes nothing for a message already due."""
     if item.at is None:
         return item.delay > 0
     if item.at >= standing.due_at:
@@ -190,11 +190,11 @@ def _says_another_time(using: str, standing: Any, item: Sealed) -> bool:
 
 
 def notify(using: str, queue: str, changed: int) -> None:
-    """Wake listening workers, where the server can and the setting says so."""
+    """Wake listening workers, if the server can and the setting allows it."""
     if changed and notifies(using):
         fetch(using, dialect_of(connections[using]).notify(queue))
 
 
 def notifies(using: str) -> bool:
-    """Whether the server can wake listening workers, and the setting says so."""
+    """Return whether the server can wake listening workers and the setting allows it."""
     return dialect_of(connections[using]).notifies and bool(conf.get("NOTIFY"))

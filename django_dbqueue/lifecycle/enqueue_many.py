@@ -1,7 +1,7 @@
 """Enqueue from any iterable: one transaction, all or nothing, in bounded memory.
 
-Each chunk is one INSERT. Keys that stand already, or come twice in the chunk, are met one by one, in the given order;
-where a key is taken between our look and our INSERT, the look is repeated.
+Each chunk is one INSERT. Keys that exist already, or occur twice in the chunk, are handled one by one, in the given
+order. If a key is taken between our read and our INSERT, the read is repeated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class EnqueueReport:
 def enqueue_many(
     model: MessageType, using: str, items: Iterable[Any], *, queue: str, on_conflict: OnConflict, limit: int
 ) -> EnqueueReport:
-    """Store messages of envelopes or payloads in one transaction: all or nothing, in bounded memory."""
+    """Store messages from envelopes or payloads in one transaction: all or nothing, in bounded memory."""
     check_on_conflict(on_conflict)
     if isinstance(items, str | bytes | bytearray | memoryview | Mapping | Envelope):
         raise InvalidMessage(
@@ -69,7 +69,7 @@ def enqueue_many(
 
     if isinstance(items, list | tuple):
         return outermost(connections[using], store)
-    return store()  # an iterator can't be read again, so an error in the middle is the caller's to retry
+    return store()  # an iterator can't be read twice, so retrying after an error midway is up to the caller
 
 
 def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
@@ -87,7 +87,7 @@ def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
 def _store_chunk(
     model: MessageType, using: str, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
 ) -> None:
-    """Insert a chunk; keys that stand already, or twice in it, are met one by one, in the given order."""
+    """Insert a chunk; handle keys that exist already, or occur twice in it, one by one, in the given order."""
     pending = chunk
     for _ in range(TRIES):
         pending = _insert_new(model, using, pending, on_conflict, counts)
@@ -99,7 +99,7 @@ def _store_chunk(
 def _insert_new(
     model: MessageType, using: str, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
 ) -> list[Sealed]:
-    """Meet the keys that stand, insert the others; return what has to be looked at again."""
+    """Handle the keys that exist, insert the others; return what has to be checked again."""
     standing = _standing(using, [item.key_hash for item in chunk if item.key_hash is not None])
     first: set[str] = set()
     new, again = [], []
@@ -134,7 +134,7 @@ def _overwrite_standing(model: MessageType, using: str, item: Sealed) -> bool:
 
 
 def _insert_rows(using: str, items: list[Sealed]) -> list[Sealed]:
-    """Insert by one statement; return the items that were not, because their key was taken meanwhile."""
+    """Insert with one statement; return the items that were not inserted because their key was taken meanwhile."""
     dialect = dialect_of(connections[using])
     *told, delays, _ = zip(*items, strict=True)
     columns: dict[str, Sequence[Any]] = dict(zip(Sealed._fields, told, strict=False))

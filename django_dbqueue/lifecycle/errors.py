@@ -12,7 +12,7 @@ UNREADABLE: Final = "what it says of itself can't be read"
 def error_text(error: str | BaseException | None) -> str | None:
     """Return what the column ``error`` keeps: class, message and traceback, cut at 16 KiB, storable everywhere.
 
-    Of an exception that raises when it is asked for its text it keeps the class.
+    If the exception raises when asked for its text, only the class is kept.
     """
     if error is None:
         return None
@@ -23,7 +23,7 @@ def error_text(error: str | BaseException | None) -> str | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an exception was given to say, without its class; nothing may be said by one whose text raises."""
+    """Return an exception's own text, without its class; it may be empty if getting the text raises."""
     try:
         return str(error)
     except BaseException:
@@ -31,7 +31,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def class_name(error: BaseException) -> str:
-    """Return the name of an exception's class, whatever its metaclass says of it."""
+    """Return the name of an exception's class, whatever its metaclass claims."""
     return str(type.__dict__["__name__"].__get__(type(error)))
 
 
@@ -39,6 +39,6 @@ def _told(error: BaseException) -> str:
     try:
         head = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error)).strip()
-    except BaseException:  # raised by the exception's own methods, or for want of stack or memory
+    except BaseException:  # raised by the exception's own methods, or for lack of stack or memory
         return f"{class_name(error)}: {UNREADABLE}"
     return head if trace == head else f"{head}\n\n{trace}"

@@ -1,9 +1,9 @@
-"""Which group of failures an error belongs to: its row is found, or made.
+"""Which failure group an error belongs to: its row is found or created.
 
-It is looked for each time, by the unique key, and not remembered: a row that another transaction has rolled back, or
-that somebody has deleted, would be found out by such a look only, and one by its id costs the same. The row holds
-nothing that a failure changes, so that failures of one kind wait for each other at the first one only. Outside of a
-transaction each new row is one of its own; inside the caller's they are made in one order.
+The row is looked up each time, by the unique key, and not cached: only a lookup notices a row that another transaction
+has rolled back or that somebody has deleted, and a lookup by id would cost the same. The row holds nothing that a
+failure changes, so failures of one kind wait for each other only at the first one. Outside a transaction, each new row
+is committed on its own; inside the caller's, rows are created in a fixed order.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from django_dbqueue.retry import outermost
 from django_dbqueue.snapshots import seeing_what_is
 
 AT_ONCE: Final = 500
-"""Groups that are looked at in one turn."""
+"""Groups that are looked up at a time."""
 TRIES: Final = 20
-"""How often a group may be deleted between our INSERT and our look before we give up."""
+"""How often a group may be deleted between our INSERT and our read before we give up."""
 
 
 def failure_ids(using: str, errors: Sequence[tuple[str, str | None]]) -> list[int | None]:
-    """Return the id of the group of each (queue, error text), in their order; None where there is no error.
+    """Return the group id of each (queue, error text), in their order; None where there is no error.
 
-    Call it before a short transaction begins rather than inside it, where it keeps others with a new error of the same
-    kind waiting until the commit.
+    Call it before a short transaction begins rather than inside it, where it would keep others with a new error of the
+    same kind waiting until the commit.
     """
     kinds = [kind_of(text) if text and text.strip() else None for _, text in errors]
     wanted: dict[str, dict[str, Kind]] = {}
@@ -59,7 +59,7 @@ def _find(using: str, queue: str, fingerprints: Sequence[str]) -> dict[str, int]
 
 
 def _make(using: str, queue: str, kind: Kind) -> int:
-    """Make the group and return its id; where another transaction was faster, that of its row."""
+    """Create the group and return its id; if another transaction was faster, that of its row."""
     connection = connections[using]
     dialect = dialect_of(connection)
     statement = dialect.create_failure(queue, kind.fingerprint, kind.exception, kind.place)
@@ -79,10 +79,10 @@ def _make(using: str, queue: str, kind: Kind) -> int:
 
 
 def forget_failures(using: str, *, age: float, after: int = 0) -> int:
-    """Delete groups that are so many seconds old and have no event left, among some behind an id.
+    """Delete groups older than ``age`` seconds that have no event left, among a batch after an id.
 
-    Return the id to go on behind, and 0 when all were looked at. A failure that meets with the deletion of its group
-    belongs to none; the next one makes it anew.
+    Return the id to continue after, or 0 when all were checked. A failure that coincides with the deletion of its group
+    belongs to none; the next one creates the group again.
     """
     connection = connections[using]
     dialect = dialect_of(connection)

@@ -1,8 +1,9 @@
 """Which errors are of one kind: the class of the exception, and the place that raised it.
 
-Read from the text that the column ``error`` keeps (``settle.error_text``): class and message, then the traceback. The
-place is file and function of the innermost frame, without the line, which moves with every edit. What has no traceback
-is told apart by its class; what has no class by its first words, numbers and names in quotes left out.
+Both are read from the text in the column ``error`` (``settle.error_text``): class and message, then the traceback. The
+place is the file and function of the innermost frame, without the line number, which changes with every edit. Errors
+without a traceback are distinguished by their class; those without a class by their first words, leaving out numbers
+and quoted names.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from django_dbqueue.masking import UNTOLD, outline
 MAX_EXCEPTION: Final = 200
 MAX_PLACE: Final = 300
 WORDS: Final = 6
-"""Of a text without a class, and of the reason of a Retry."""
+"""Words of a text without a class, and of the reason of a Retry."""
 
 _HEADER = re.compile(r"^(?: *\+ )?(?:Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$')
@@ -33,8 +34,11 @@ _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 _LONG = re.compile(
     r"""(?<!\w)'[^'\n]{200,}+(?:'(?!\w)|\Z) | (?<!\w)"[^"\n]{200,}+(?:"(?!\w)|\Z) | \S{200,}+""", re.VERBOSE
 )
-"""Left out first: what is this long tells no errors apart (its end may be cut off), and a pattern that begins at each
-of its letters and looks for its end would read it as often as it has letters."""
+"""Longer runs of characters are removed first.
+
+They don't distinguish errors (the end may be cut off), and a pattern that starts at each letter and searches for its
+end would read such a run as often as it has letters.
+"""
 _VARIABLE = re.compile(
     r"""(?<!\w)'[^'\n]*+'(?!\w) | (?<!\w)"[^"\n]*+"(?!\w) | [^\s@]++@\S++ | \b0x[0-9a-f]++\b
     | \b(?=[0-9a-f-]*\d)(?:[0-9a-f]{8,}+|[0-9a-f]{4,}+(?=-[0-9a-f]{4}))\b(?:-[0-9a-f]{4,}+\b)*+
@@ -42,9 +46,9 @@ _VARIABLE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _MOST_OF_WORDS: Final = 4_000
-"""Characters in which the first words stand, long ones being left out."""
+"""Characters in which the first words are found, long ones removed."""
 _MOST_OF_OURS: Final = 1_000
-"""Characters that a text of ours has at most."""
+"""Maximum length of one of our own texts."""
 _PLACES: Final = {
     "TimedOut": re.compile(r"^TimedOut: (\S+) ran longer"),
     "WorkerDied": re.compile(r"^WorkerDied: .* ended by (.+)\.$"),
@@ -56,24 +60,24 @@ _PLACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of error: the class, or what stands for it, and the place, or ''."""
+    """A kind of error: the class, or what stands in for it, and the place, or ''."""
 
     exception: str
     place: str
 
     @property
     def fingerprint(self) -> str:
-        """What is equal for errors of one kind, and for no others: 64 hexadecimal digits."""
+        """Return 64 hexadecimal digits that are equal for errors of one kind, and only for those."""
         return sha256(f"{self.exception}\0{self.place}".encode()).hexdigest()
 
 
 def kind_of(error: str) -> Kind:
-    """Return the kind of an error by its text."""
+    """Return the kind of an error from its text."""
     text = (error_text(error) or "").strip()
     parts = [(text[: header.start()].strip(), text[header.start() :]) for header in _HEADER.finditer(text)]
     if not parts:
         return _without_traceback(text)
-    # The message comes again at the end of the traceback, and may look like one
+    # The message is repeated at the end of the traceback, and may look like one
     whole = [(head, trace.removesuffix(head)) for head, trace in parts if head and trace.endswith(f"\n{head}")]
     head, trace = whole[0] if whole else parts[0]
     lines = trace.split("\n")
@@ -91,7 +95,7 @@ def kind_of(error: str) -> Kind:
 
 
 def names_class(exception: str, place: str, name: str) -> bool:
-    """Tell whether the exception, or the place, of a kind is one, and not the first words of what somebody wrote."""
+    """Return whether a kind's exception, or place, names a class rather than being the first words of some text."""
     if name == "place":
         if exception in _PLACES:  # anybody can write a text that looks like ours
             return exception == "WorkerDied" and _DEATH.fullmatch(place) is not None
@@ -121,7 +125,7 @@ def _kind(exception: str, place: str) -> Kind:
 
 
 def _walk(lines: Sequence[str]) -> tuple[list[str], Sequence[str]]:
-    """Return the places of a traceback's frames, innermost last, and the lines behind them: class and message."""
+    """Return the places of a traceback's frames, innermost last, and the lines after them: class and message."""
     frames: list[str] = []
     for number, line in enumerate(lines):
         if match := _FRAME.match(line):
@@ -132,7 +136,7 @@ def _walk(lines: Sequence[str]) -> tuple[list[str], Sequence[str]]:
 
 
 def _class_of(lines: Sequence[str]) -> str:
-    """Return the class that the first line that can be one names; a SyntaxError shows its source before."""
+    """Return the class named by the first line that can name one; a SyntaxError shows its source first."""
     return next((match[1] for line in lines if (match := _CLASS.match(line))), "")
 
 
@@ -141,7 +145,7 @@ def _is_of_the_group(line: str) -> bool:
 
 
 def _classes_of_subs(lines: Sequence[str]) -> list[str]:
-    """Return the class of each exception that a group holds."""
+    """Return the class of each exception that a group contains."""
     parts: list[list[str]] = []
     for line in lines:
         if _BETWEEN_SUBS.match(line):
@@ -156,12 +160,12 @@ def _classes_of_subs(lines: Sequence[str]) -> list[str]:
 
 
 def _first_of_the_user(frames: Sequence[str]) -> str:
-    """Return the handler's own frame: of a text that was cut, the innermost that is left is one by chance."""
+    """Return the handler's own frame: in a truncated text, the innermost frame left is there by chance."""
     return next((place for place in frames[:-1] if not place.startswith("django_dbqueue/")), "")
 
 
 def _short(file: str) -> str:
-    """Return a file's path below what Python imports from: the same in every place that the code is deployed to."""
+    """Return a file's path relative to its import root: the same wherever the code is deployed."""
     file = file.replace("\\", "/")
     if _PACKAGES.match(file):
         return _PACKAGES.sub("", file)

@@ -1,7 +1,7 @@
-"""Groups of failures as people look at them: how often, when last, how many of their messages are dead now.
+"""Failure groups as people see them: how often, when last, how many of their messages are dead now.
 
-Read from the newest events of each group, up to a cap, so that a group of a million failures costs what one of a
-hundred does.
+They are read from the newest events of each group, up to a cap, so a group of a million failures costs no more than one
+of a hundred.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.statements import chunks, fetch
 
 CAP: Final = 100
-"""How far the failures of a group are counted, and the messages of them that are dead now."""
+"""Where counting stops: the failures of a group, and those of their messages that are dead now."""
 LATELY: Final = 1_000
-"""How many of the newest events tell which groups come first, however long ago they were seen first."""
+"""How many of the newest events decide which groups come first, however long ago they were first seen."""
 AT_ONCE: Final = 50
-"""Groups in one statement."""
+"""Groups per statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What the newest events of a group tell."""
+    """What the newest events of a group show."""
 
     count: Capped
     dead: Capped
     last_at: Any
-    """When it was seen last, as the cursor gave it; None where its events are forgotten."""
+    """When it was last seen, as the cursor returned it; None if its events have been deleted."""
     messages: tuple[int, ...]
-    """Ids of messages, the last failed first, but those that are dead now before the others."""
+    """Message ids, the most recently failed first, with those that are dead now before the others."""
 
 
 NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
 
 
 def newest_first(using: str, queue: str | None, limit: int) -> list[int]:
-    """Return ids of groups, the last seen first; beyond the limit those are left out that were first seen long ago."""
+    """Return group ids, the most recently seen first; those first seen longest ago fall beyond the limit."""
     dialect = dialect_of(connections[using])
     last = dict(fetch(using, dialect.failures_by_last_event(queue, limit)))
     if queue is None:
@@ -49,7 +49,7 @@ def newest_first(using: str, queue: str | None, limit: int) -> list[int]:
 
 
 def groups(using: str, ids: Sequence[int]) -> dict[int, Group]:
-    """Look at these groups; those without an event are left out."""
+    """Summarise these groups; those without an event are left out."""
     found: dict[int, Group] = {}
     dialect = dialect_of(connections[using])
     for chunk in chunks(ids, AT_ONCE):
@@ -63,7 +63,7 @@ def groups(using: str, ids: Sequence[int]) -> dict[int, Group]:
 
 
 def _group(rows: list[tuple[int, int, Any]], dead: set[int]) -> Group:
-    """Sum up the newest events of a group, the newest first."""
+    """Summarise the newest events of a group, the newest first."""
     seen = rows[:CAP]
     count = Capped(len(rows), CAP)
     dead_now = Capped(sum(event in dead for event, _message, _at in seen), CAP)

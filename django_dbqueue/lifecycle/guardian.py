@@ -1,11 +1,11 @@
-"""The guardian: rescues what a dead worker holds before its leases end (promise P9).
+"""The guardian: rescues what a dead worker holds before its leases expire (promise P9).
 
-It needs two signs, and only judges rows that name a worker. The worker has missed three beats, by the database's
-clock; and its session is gone: the named lock that the session was proven to hold is free, or, where it holds none,
-the session is absent from the server's list, as far as that can be seen whole. Both must be so at two looks of one
+It needs two signs, and only judges rows that name a worker. The worker has missed three beats, by the database's clock.
+And its session is gone: the named lock that the session was proven to hold is free or, if it holds none, the session is
+missing from the server's list, provided that list can be seen in full. Both must hold at two checks by the same
 guardian, two seconds apart, and once more in the transaction that locks the worker's row and rescues.
 
-A session that was proven on another server, or before the server's last start, is no sign: there it may be gone while
+A session that was proven on another server, or before the server's last start, is no sign: it may be gone here while
 its worker lives. Then the lease counts, as it does for claims without a worker.
 """
 
@@ -29,23 +29,23 @@ from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_t
 from django_dbqueue.retry import outermost
 
 LOOK_AGAIN: Final = 0.25
-"""Seconds after which a worker that seems to be gone is looked at again."""
+"""Seconds after which a worker that seems to be gone is checked again."""
 PERSISTS: Final = 2.0
-"""Seconds for which a session must have been seen to be gone."""
+"""Seconds for which a session must have been gone."""
 AT_ONCE: Final = 100
-"""Late workers in one look."""
+"""Late workers per check."""
 JUDGES_FOR: Final = 0.5
-"""Seconds after which a look leaves the rest of the dead to the next one."""
+"""Seconds after which a check leaves the remaining dead workers to the next one."""
 LATELY: Final = 60.0
-"""Seconds since whose last beat a worker counts where blind spots are named."""
+"""Maximum age, in seconds, of a worker's last beat for it to count among the blind spots."""
 SETTLES: Final = 3.0
-"""Seconds that a worker has, after its start or an outage, to prove its session before it is named as one."""
+"""Seconds that a worker has, after its start or an outage, to prove its session before it is reported."""
 
 logger = logging.getLogger(__name__)
 
 
 class Late(NamedTuple):
-    """A worker whose next beat is late, as its row says."""
+    """A worker whose next beat is late, as its row shows."""
 
     id: int
     beat_at: Any
@@ -59,7 +59,7 @@ class Late(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """Say in words by what it was judged."""
+        """Say in words what it was judged by."""
         if self.session_lock is not None:
             sign = f"the named lock {self.session_lock} of its session {self.conn_id} is free"
         else:
@@ -68,7 +68,7 @@ class Late(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A message that was rescued, as it stood before."""
+    """A rescued message, as it was before."""
 
     id: int
     queue: str
@@ -77,7 +77,7 @@ class Taken(NamedTuple):
 
 
 class Guardian:
-    """Looks at late workers; remembers, for one database session of its own, since when whose session is gone."""
+    """A watcher of late workers; it remembers since when each one's session is gone, for its own session's lifetime."""
 
     def __init__(self, model: MessageType, using: str) -> None:
         self._model = model
@@ -89,11 +89,11 @@ class Guardian:
 
     @property
     def suspects(self) -> int:
-        """How many workers seem to be gone, and wait for the next look."""
+        """Return how many workers seem to be gone and await the next check."""
         return len(self._gone_since)
 
     def look(self) -> int:
-        """Judge who is gone; return how many messages were rescued. Call it often."""
+        """Judge which workers are gone; return how many messages were rescued. Call it often."""
         server = self.server()
         if not server:
             return 0
@@ -115,7 +115,7 @@ class Guardian:
     def server(self) -> str:
         """Return the server whose workers can be judged from here, '' where there are no sessions (SQLite).
 
-        It forgets what an earlier session has seen: another may be on another server, or after a restart.
+        It forgets what an earlier session has seen: the new one may be on another server, or after a restart.
         """
         connection = connections[self._using]
         dialect = dialect_of(connection)
@@ -129,7 +129,7 @@ class Guardian:
         return self._server
 
     def _gone(self, late: list[Late]) -> set[Late]:
-        """Those whose session is gone, as far as this server, and this account, can tell."""
+        """Return the workers whose session is gone, as far as this server and this account can see."""
         dialect = dialect_of(connections[self._using])
         if not isinstance(dialect, ServerDialect):
             return set()
@@ -147,7 +147,7 @@ class Guardian:
         return gone
 
     def _sessions(self, dialect: ServerDialect, ids: list[int]) -> set[tuple[str, int]]:
-        """The sessions among these that are there, and one's own; nothing where the list can't be seen whole."""
+        """Return those of these sessions that exist, and one's own; nothing if the list can't be seen in full."""
         try:
             return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions(ids))}
         except DatabaseError as error:
@@ -170,8 +170,8 @@ class Guardian:
     def _rescue_some(self, worker: Late) -> tuple[list[Taken], bool]:
         """Rescue up to BATCH messages of a worker that is still gone; delete its row with the last of them.
 
-        Its row is locked: a beat that comes now waits, and finds the row gone. Rows that somebody has locked (a
-        session of a handler may end later than the worker's own) are left for the next look.
+        Its row is locked: a beat that arrives now waits, and finds the row gone. Rows that are locked elsewhere (a
+        handler's session may end later than the worker's own) are left for the next check.
         """
         dialect = dialect_of(connections[self._using])
         with short_transaction(self._using):
@@ -200,9 +200,9 @@ class Guardian:
 
 
 def forget_workers(using: str, *, age: float) -> None:
-    """Delete rows of workers that have not beaten for so many seconds; one that somebody has locked stays.
+    """Delete rows of workers that have not beaten for ``age`` seconds; a locked one stays.
 
-    Found by a look that locks nothing: who scans for what to delete waits for every row, those of the living too.
+    They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
     dialect = dialect_of(connections[using])
     for worker_id, beat_at, server in fetch(using, dialect.silent_workers(age, AT_ONCE)):
@@ -212,7 +212,7 @@ def forget_workers(using: str, *, age: float) -> None:
 
 
 def _unjudged(worker: Late) -> Late:
-    """The worker as its row stands: only the time moves ``is_overdue``."""
+    """Return the worker as its row stands: only time changes ``is_overdue``."""
     return worker._replace(is_overdue=False)
 
 
@@ -237,7 +237,7 @@ def _blind_words() -> str:
 
 
 def blind_spots(using: str) -> list[str]:
-    """Say what a guardian on this connection can't see, and what to do about it; nothing where it sees all."""
+    """Say what a guardian on this connection can't see, and what to do about it; nothing if it sees everything."""
     dialect = dialect_of(connections[using])
     if not isinstance(dialect, ServerDialect):
         return [_("SQLite has no sessions: what a dead worker held comes again at the end of its lease.")]
@@ -245,7 +245,7 @@ def blind_spots(using: str) -> list[str]:
 
 
 def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
-    """Say that this account may not see the sessions of others, if the server hides them."""
+    """Say that this account may not see other accounts' sessions, if the server hides them."""
     try:
         fetch(using, dialect.sessions([0]))
     except DatabaseError as error:
@@ -256,7 +256,7 @@ def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
 
 
 def blind_to_workers(using: str, dialect: ServerDialect) -> list[str]:
-    """Say which living workers nobody can judge from here."""
+    """Say which living workers can't be judged from here."""
     spots: list[str] = []
     [(_conn_id, server)] = fetch(using, dialect.me())
     [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, lately=LATELY, settles=SETTLES))

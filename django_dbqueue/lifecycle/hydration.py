@@ -1,7 +1,7 @@
-"""Rows to messages: what a model's ``from_db`` makes, at a fifth of its cost.
+"""Rows to messages: what a model's ``from_db`` does, at a fifth of its cost.
 
-A claim makes a hundred messages at once, and Django's constructor asks for every field of each of them anew. Here that
-is asked once for a model and a list of columns, and a message is a filled ``__dict__``.
+A claim builds a hundred messages at once, and Django's constructor looks up every field again for each of them. Here
+the fields are looked up once per model and column list, and a message is a filled ``__dict__``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MessageType = type[models.Model]
 
 
 class _Plan(NamedTuple):
-    """Which attributes the columns fill, and what some of them must go through."""
+    """Which attributes the columns fill, and which conversions some of them need."""
 
     names: tuple[str, ...]
     conversions: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...]
@@ -35,24 +35,24 @@ def _plan(model: MessageType, columns: tuple[str, ...]) -> _Plan:
 
 
 def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any) -> Any:
-    """Make a message of a row in the order of MESSAGE_COLUMNS, as the driver gave it."""
+    """Build a message from a row in the order of MESSAGE_COLUMNS, as the driver returned it."""
     return hydrate_all(model, using, [row], MESSAGE_COLUMNS, **instead)[0]
 
 
 def hydrate_all(
     model: MessageType, using: str, rows: Iterable[Sequence[Any]], columns: tuple[str, ...], **same: Any
 ) -> list[Any]:
-    """Make messages of rows in the order of these columns; ``same`` are attributes that all have alike."""
+    """Build messages from rows in the order of these columns; ``same`` holds attributes that all of them share."""
     return list(map(hydrator(model, using, columns, **same), rows))
 
 
 def hydrator(
     model: MessageType, using: str, columns: tuple[str, ...], *, own: Sequence[str] = (), **same: Any
 ) -> Callable[..., Any]:
-    """Return what makes a message of a row in the order of these columns, in any thread.
+    """Return a function that builds a message from a row in the order of these columns, in any thread.
 
-    ``own`` names the attributes that each row is given anew, as the second argument. Fields that are in none of these
-    are read when they are asked for, as after ``defer()``.
+    ``own`` names the attributes whose values are given per row, as the second argument. Fields not covered are read on
+    access, as after ``defer()``.
     """
     names, conversions = _plan(model, columns)
     needed = [each for each in conversions if each[0] not in own and each[0] not in same]
@@ -72,12 +72,12 @@ def hydrator(
 
 
 def hydrate_new(model: MessageType, using: str, values: dict[str, Any]) -> Any:
-    """Make a message of what was just written, and of attributes besides, by their names."""
+    """Build a message from what was just written and from extra attributes, by name."""
     return _filler(model)(model, using, values)
 
 
 def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
-    """Return what makes a message of its attributes."""
+    """Return the function that builds a message from its attributes."""
     if pre_init.has_listeners(model) or post_init.has_listeners(model) or _is_made_otherwise(model):
         return _made_otherwise
     return _filled
@@ -92,7 +92,7 @@ def _filled(model: MessageType, using: str, values: dict[str, Any]) -> Any:
 
 
 def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> Any:
-    """Let Django's own constructor make it, with all that is known, which listeners needn't read then."""
+    """Let Django's own constructor build it, with everything known, so that listeners needn't read it."""
     fields = [field.attname for field in model._meta.concrete_fields if field.attname in values]
     message = model.from_db(using, fields, [values[name] for name in fields])
     for name in values.keys() - fields:
@@ -101,5 +101,5 @@ def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> A
 
 
 def _is_made_otherwise(model: MessageType) -> bool:
-    """Whether a project's proxy has a say in how its objects are made."""
+    """Return whether a project's proxy customises how its objects are built."""
     return model.__init__ is not models.Model.__init__ or model.from_db.__func__ is not models.Model.from_db.__func__  # type: ignore[attr-defined]

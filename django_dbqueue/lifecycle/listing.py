@@ -1,7 +1,7 @@
 """Lists for people: the ids of the first messages in a state, over many queues, and of those with a key.
 
-Ranges of the claim index are looked at many at a time, each no further than the list goes; those that have nothing are
-found out first, where there are many.
+Many ranges of the claim index are read at a time, each no further than the list reaches. Where there are many, the
+empty ones are ruled out first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEYS_AT_ONCE: Final = 100
 def first_ids(using: str, state: str, ranges: Iterable[Range], *, limit: int) -> list[int]:
     """Return up to ``limit`` ids of messages in this state, range by range.
 
-    Within a range the soonest come first; of the dead and the done the latest.
+    Within a range the soonest come first; for dead and done ones, the latest.
     """
     places = [Place(each.queue, state, each.priority) for each in ranges if each.status == STATES[state]]
     overdue = overdue_tokens(using) if STATES[state] == RUNNING else []
@@ -39,7 +39,7 @@ def first_ids(using: str, state: str, ranges: Iterable[Range], *, limit: int) ->
 
 
 def ids_of_keys(using: str, hashes: Sequence[str], *, limit: int) -> list[int]:
-    """Return up to ``limit`` ids of messages with these hashes of keys: each key's together, the latest first."""
+    """Return up to ``limit`` ids of messages with these key hashes: grouped by key, the latest first."""
     few = min(limit, ROWS_AT_ONCE // _KEYS_AT_ONCE)
     ids = _ids_by_key(using, hashes, few)
     if few < limit:
@@ -56,7 +56,7 @@ def _ids_by_key(using: str, hashes: Sequence[str], limit: int) -> dict[str, list
 
 
 def latest_hours(using: str, *, limit: int) -> list[tuple[Any, str, int]]:
-    """Return hour (as the cursor gives it), queue and id of up to ``limit`` roll-ups, the latest first."""
+    """Return hour (as the cursor returns it), queue and id of up to ``limit`` roll-ups, the latest first."""
     return [(hour, str(queue), int(row)) for hour, queue, row in fetch(using, _dialect(using).latest_hours(limit))]
 
 
@@ -77,7 +77,7 @@ def _dialect(using: str) -> Dialect:
 
 
 def _filled(using: str, places: list[Place], *, most: int, overdue: list[int]) -> Iterator[list[Place]]:
-    """Cut the places into what one statement may read; of many only those that have messages."""
+    """Split the places into what one statement may read; if there are many, only those that have messages."""
     if len(places) <= most or overdue:
         yield from chunks(places, most)
         return

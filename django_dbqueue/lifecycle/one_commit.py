@@ -1,9 +1,9 @@
 """One commit for what a block writes and for the ack of its message (promise P15).
 
-The fenced ack is the last statement before the commit, so that whoever lost the claim writes nothing. Before it, a
-savepoint from the block's beginning is released: it is gone if the server or the block ended that transaction in
-between, and the ack would then be committed without the rows that it answers for. On MySQL a deadlock rolls back the
-whole transaction, and a caller that swallows the error goes on in a new one without noticing.
+The fenced ack is the last statement before the commit, so a consumer that lost the claim writes nothing. Before it, a
+savepoint from the start of the block is released. If the server or the block ended that transaction in between, the
+savepoint is gone, and the ack would be committed without the rows it vouches for. On MySQL a deadlock rolls back the
+whole transaction, and a caller that swallows the error continues in a new one without noticing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which queues have rows, and in which statuses and priorities, at the cost of one index entry for each of them."""
+"""Which queues, statuses and priorities have rows, at the cost of one index entry each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from django_dbqueue.lifecycle.statements import fetch
 from django_dbqueue.statuses import STATUSES
 
 _FEW: Final = 3
-"""Ranges of so many queues are found queue by queue."""
+"""Up to this many queues, ranges are found queue by queue."""
 
 
 class Range(NamedTuple):
-    """A stretch of the claim index that is sorted by ``available_at``."""
+    """A range of the claim index that is sorted by ``available_at``."""
 
     queue: str
     status: str
@@ -36,7 +36,7 @@ def queues_in_use(using: str) -> list[str]:
 
 
 def ranges_in_use(using: str, queues: Collection[str] | None = None) -> list[Range]:
-    """Return the ranges that have rows, of these queues (None: of all): by queue, highest priority first."""
+    """Return the ranges of these queues (None: all) that have rows: by queue, highest priority first."""
     if queues is None or len(queues) > _FEW:
         rows = _skipped(using, dialect_of(connections[using]).ranges())
         if rows is not None:
@@ -56,7 +56,7 @@ def _place(each: Range) -> tuple[str, str, int]:
 
 
 def _skipped(using: str, statement: Statement) -> list[tuple[Any, ...]] | None:
-    """Run a skip scan; None, and nothing was read, where the server would read the index from end to end."""
+    """Run a skip scan; return None, with nothing read, if the server would read the index from end to end."""
     dialect = dialect_of(connections[using])
     plan = dialect.plan(statement)
     if plan is not None and not dialect.skips(fetch(using, plan)):

@@ -1,7 +1,7 @@
-"""A move and what it leaves in the life of its messages are one commit: a kill between them leaves neither.
+"""A move and its record in the life of its messages are one commit: a kill between them leaves neither.
 
-Moves of the ordinary (an ack, a release by the holder) leave nothing, and are one statement. The others record first
-what they are about to move, under the same fence, and so lock it.
+Routine moves (an ack, a release by the holder) record nothing, and are one statement. The others first record what they
+are about to move, under the same fence, and so lock it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def settle(using: str, change: Change, claims: list[Claim]) -> int:
 
 
 def settle_and_tell(using: str, change: Change, claims: list[Claim]) -> set[int]:
-    """The same where UPDATE returns rows; return the ids that were moved."""
+    """Do as ``settle`` does where UPDATE returns rows; return the ids that were moved."""
     dialect = dialect_of(connections[using])
     statement = dialect.settle(change, claims, returning=True)
 
@@ -59,15 +59,15 @@ def _recorded(
 
 
 def resent(using: str, message: Any, new_id: int, *, actor: str | None) -> None:
-    """Record that a message was sent again, as another one, in the transaction that sends it."""
+    """Record that a message was sent again, as a new one, in the transaction that sends it."""
     same = Statement("id = %s", (message.pk,))
     run(using, dialect_of(connections[using]).record(Event(RESENT, f"#{new_id}", actor), same))
 
 
 def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:
-    """Return a change that knows which kind of failure it is in each of the queues that its messages are of.
+    """Return a change that knows which kind of failure it is in each queue of its messages.
 
-    What a person does is no failure, and what gives no error has no kind.
+    What a person does is not a failure, and what gives no error has no kind.
     """
     event = change.event
     if event is None or event.kind not in FAILURES or event.actor or not event.text:
@@ -79,10 +79,10 @@ def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:
 
 
 def forget_events(using: str, *, age: float, limit: int) -> int:
-    """Delete records that are so many seconds old, a bounded part of them; return how many."""
+    """Delete up to ``limit`` records older than ``age`` seconds; return how many."""
     forgotten = 0
     if not fetch(using, dialect_of(connections[using]).old_events(age, 1, lock=False)):
-        return 0  # most often, and then it was no transaction
+        return 0  # the usual case, and no transaction was opened
     while forgotten < limit:
         some = outermost(connections[using], partial(_forget_some, using, age, min(BATCH, limit - forgotten)))
         forgotten += some

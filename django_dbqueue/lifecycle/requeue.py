@@ -1,9 +1,9 @@
 """What an operator may do: requeue, reject, drop; each names the state and the token that the operator saw.
 
-A sender may drop by key what he has sent: the live message, whoever holds it.
+A sender may drop, by key, what it has sent: the live message, whoever holds it.
 
-A row that moved meanwhile is passed by, so that a stale page changes nothing. A requeue takes the message's key
-back; where a newer live message has it, that row is reported as DuplicateKey and the others go on.
+A row that moved meanwhile is skipped, so a stale page changes nothing. A requeue takes the message's key back. If a
+newer live message holds it, that row is reported as DuplicateKey and the others proceed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NOT_DONE = f"status IN ('{NEW}', '{RUNNING}')"
 
 
 class Changed(int):
-    """How many messages a verb changed; ``conflicts`` holds the error of each that it could not change.
+    """How many messages a verb changed; ``conflicts`` holds the error of each one that it could not change.
 
-    That is a DuplicateKey where the key was taken, and an UndecodableMessage where the row can't be read.
+    The error is a DuplicateKey if the key was taken, and an UndecodableMessage if the row can't be read.
     """
 
     conflicts: list[DBQueueError]
@@ -58,13 +58,13 @@ def drop(using: str, messages: Iterable[Any], *, reason: str, actor: str | None 
 
 
 def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -> bool:
-    """{n, run} → y for the live message of a key, whoever holds it; tell whether there was one."""
+    """{n, run} → y for the live message of a key, whoever holds it; return whether there was one."""
     connection = connections[using]
     dialect = dialect_of(connection)
 
     def drop_it() -> bool:
         with short_transaction(using):
-            rows = fetch(using, dialect.live_by_hash([key_hash]))  # locked, so that nobody moves it meanwhile
+            rows = fetch(using, dialect.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
             if not rows:
                 return False
             where = dialect.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
@@ -74,7 +74,7 @@ def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -
 
 
 def _said(reason: str) -> str:
-    """Return a reason as the column ``error`` keeps it; never nothing, since it tells dropped rows from done ones."""
+    """Return a reason for the column ``error``; never empty, since it distinguishes dropped rows from done ones."""
     return error_text(reason) or "by an operator, who gave no reason"
 
 

@@ -1,8 +1,8 @@
-"""Rescue: run → n or dead, for rows whose lease is over (consumers watch each other, no guardian is needed).
+"""Rescue: run → n or dead, for rows whose lease has expired (consumers watch each other, no guardian is needed).
 
-The same shape as the claim: one bounded range of ``dbqueue_claim`` per priority among the running rows, rows
-locked and locked ones skipped. Two rescuers never take the same row, and a holder that settles at the same moment
-either wins, and the rescue passes its row by, or loses, and its statement changes nothing.
+It has the shape of a claim: one bounded range of ``dbqueue_claim`` per priority among the running rows; rows are
+locked, and locked ones skipped. Two rescuers never take the same row. A holder that settles at the same moment either
+wins, and the rescue skips its row, or loses, and its statement changes nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def rescue(
 ) -> int:
     """Rescue what is overdue in these queues (None: in all); return how many.
 
-    It stops soon after ``limit``. Rows under ``but_token`` are passed by: a claim that rescues before it asks
-    again must not find the rows that it has just taken with a lease of 0.
+    It stops soon after ``limit``. Rows under ``but_token`` are skipped: a claim that rescues before it tries again must
+    not find the rows that it has just taken with a lease of 0.
     """
     rescued = 0
     for queue in queues_in_use(using) if queues is None else queues:

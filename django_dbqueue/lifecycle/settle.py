@@ -1,8 +1,8 @@
 """What the holder of a claim may do with it: ack, nack, reject, release, extend.
 
-Every statement names the row, its state ``run`` and the token of the claim. Whoever no longer holds the claim
-changes nothing: one message raises LeaseLost, a batch returns the ones that were lost (promises P5 and P6).
-They run on the caller's connection and join the caller's transaction.
+Every statement names the row, its state ``run`` and the token of the claim. A former holder changes nothing: a single
+message raises LeaseLost, a batch returns the ones that were lost (promises P5 and P6). The statements run on the
+caller's connection and join the caller's transaction.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from django_dbqueue.retry import outermost
 
 
 def ack_of(using: str, queue: str) -> Change:
-    """Return what an ack makes of a row of this queue: it is kept as ``y``, or removed.
+    """Return what an ack does to a row of this queue: it is kept as ``y``, or removed.
 
-    Only the settings say which, so that the answer is the same whoever acks: a handler, a worker, its supervisor,
-    a program without consumers.
+    Only the settings decide, so the answer is the same whoever acks: a handler, a worker, its supervisor, a program
+    without consumers.
     """
     dialect = dialect_of(connections[using])
     return dialect.remove() if conf.on_ack(queue) == conf.DELETE else dialect.ack()
@@ -76,7 +76,7 @@ def ack_many(messages: Iterable[Any], using: str) -> list[Any]:
 
 
 def ack_claims(using: str, queues: Mapping[Claim, str]) -> set[Claim]:
-    """Ack what these claims, each of a message of its queue, still hold; return those."""
+    """Ack what these claims (each with its message's queue) still hold; return those."""
     acked: set[Claim] = set()
     for change, claims in _by_change(queues, partial(ack_of, using)).items():
         acked |= settle_claims(using, change, claims)
@@ -93,13 +93,13 @@ def nack_many(
 
 
 def reject_many(messages: Iterable[Any], using: str, *, reason: str, actor: str | None = None) -> list[Any]:
-    """run → dead for each; return the ones that were lost. ``actor`` is the person who does it, if one does."""
+    """run → dead for each; return the ones that were lost. ``actor`` is the person who does it, if any."""
     change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected", actor=actor)
     return _settle_many(messages, using, "reject", lambda _: change)
 
 
 def release_many(messages: Iterable[Any], using: str, *, actor: str | None = None) -> list[Any]:
-    """run → n, uncharged, for each; return the ones that were lost. It is an event where an ``actor`` does it."""
+    """run → n, uncharged, for each; return the ones that were lost. It is an event if an ``actor`` does it."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
     change = dialect_of(connections[using]).release(actor=actor, pause=pause)
@@ -135,7 +135,7 @@ def _settle_many(
 
 
 def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) -> dict[Change, list[Claim]]:
-    """Sort claims by what becomes of a message of their queue."""
+    """Group claims by the change that applies to their queue."""
     found: dict[Change, list[Claim]] = {}
     changes = {queue: change_of(queue) for queue in set(queues.values())}
     for claim, queue in queues.items():
@@ -144,15 +144,15 @@ def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) 
 
 
 def settle_claims(using: str, change: Change, claims: Iterable[Claim]) -> set[Claim]:
-    """Move what these claims still hold, and record it where it is an event; return the claims that held.
+    """Move what these claims still hold, and record it if it is an event; return the claims that held.
 
-    It is one statement, and one more for each time that a message is named again, under another token.
+    It is one statement, plus one for each time a message is named again under another token.
     """
     return set().union(*(_settle_layer(using, change, layer) for layer in layers(claims)))
 
 
 def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
-    """Part claims so that none names a message that another of its part names: a fence asks for one token a row."""
+    """Split claims so that no part names a message twice: a fence checks one token per row."""
     rest, parts = dict.fromkeys(claims), []
     while rest:
         layer = {claim.id: claim for claim in rest}
@@ -189,7 +189,7 @@ def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:
 
 
 def settling_all(using: str, change: Change, claims: list[Claim]) -> Ahead:
-    """Return what moves all that these claims hold, by a change that is no event; Short where some hold no more."""
+    """Return the statement that moves all that these claims hold, without an event; Short if some are lost."""
 
     def check(moved: int) -> None:
         if moved < len(claims):

@@ -1,4 +1,4 @@
-"""Whether a session is there, as far as this server, and this account, can tell. It is asked and told, not acted on."""
+"""Whether a session exists, as far as this server and this account can see. This is reported, not acted on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_dbqueue.lifecycle.statements import fetch
 
 
 class Sign(Enum):
-    """What can be told of a session."""
+    """What is known about a session."""
 
     THERE = "there"
     GONE = "gone"
@@ -19,13 +19,13 @@ class Sign(Enum):
 
 
 def is_blind(dialect: ServerDialect, error: DatabaseError) -> bool:
-    """Tell whether the server refused because this account may not see the sessions of others."""
+    """Return whether the server refused because this account may not see other accounts' sessions."""
     cause = error.__cause__
     return dialect.blind_error is not None and cause is not None and cause.args[:1] == (dialect.blind_error,)
 
 
 def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock: int | None) -> Sign:
-    """Tell of a worker's session by the named lock that it was proven to hold, or else by the server's list."""
+    """Judge a worker's session by the named lock that it was proven to hold, or else by the server's list."""
     dialect = dialect_of(connections[using])
     if not isinstance(dialect, ServerDialect) or not server:
         return Sign.UNKNOWN
@@ -38,7 +38,7 @@ def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock
 
 
 def sign_of_session(using: str, conn_id: int | None, *, server: str = "") -> Sign:
-    """Tell of a session by the server's list; ``server`` is where it was proven to be, if it was."""
+    """Judge a session by the server's list; ``server`` is where it was proven to be, if it was."""
     dialect = dialect_of(connections[using])
     if not isinstance(dialect, ServerDialect) or conn_id is None:
         return Sign.UNKNOWN

@@ -1,4 +1,4 @@
-"""Running built statements on Django's connections, in transactions as small as the sentence they protect."""
+"""Running built statements on Django's connections, in transactions no larger than the guarantee they protect."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Item = TypeVar("Item")
 MessageType = type[models.Model]
 
 MAX_IDS = 900
-"""Ids in one statement: MariaDB turns lists of a thousand and more into a subquery."""
+"""Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
 
 
 class Ahead(NamedTuple):
-    """A statement that goes before others, and what is told how many rows it matched: it may raise."""
+    """A statement that goes before others, and the check that is given its row count: it may raise."""
 
     statement: Statement
     check: Callable[[int], None]
@@ -33,17 +33,17 @@ _BEGIN = {"mysql": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 def fetch(using: str, statement: Statement) -> list[tuple[Any, ...]]:
-    """Run a statement that gives rows."""
+    """Run a statement that returns rows."""
     connection: Any = connections[using]
     with connection.cursor() as cursor:
         return _rows(connection, cursor, statement)
 
 
 def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
-    """Run a statement that gives many messages, whose moments are then made by ``from_db_value``, as always.
+    """Run a statement that returns many messages, whose timestamps ``from_db_value`` converts, as always.
 
-    Of PostgreSQL's moments Django makes what its settings want, in Python: 5 µs for each of a message's five. psycopg's
-    own reader, in C, gives them aware, in a thirtieth of that.
+    Django converts PostgreSQL's timestamps to what its settings ask for in Python: 5 µs for each of a message's five.
+    psycopg's own loader, in C, returns them aware in a thirtieth of that.
     """
     connection: Any = connections[using]
     with connection.cursor() as cursor:
@@ -53,7 +53,7 @@ def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
 
 
 def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any, ...]]:
-    if _is_held(connection, statement) and _takes_many(connection):  # one journey, not three
+    if _is_held(connection, statement) and _takes_many(connection):  # one round trip, not three
         dialect = dialect_of(connection)
         cursor.execute(f"{dialect.keep_order}; {statement.sql}; {dialect.forget_order}", statement.params)
         cursor.nextset()
@@ -64,9 +64,9 @@ def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any,
 
 
 def _takes_many(connection: Any) -> bool:
-    """Whether the driver sends several statements in one journey, and gives the result of each.
+    """Return whether the driver sends several statements in one round trip, and returns the result of each.
 
-    mysqlclient does if nobody forbids it, and psycopg where it sends whole texts.
+    mysqlclient does unless it is forbidden, and psycopg where it sends whole texts.
     """
     if connection.vendor == "mysql":
         said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
@@ -76,7 +76,7 @@ def _takes_many(connection: Any) -> bool:
 
 @contextmanager
 def held_to_order(connection: Any, cursor: Any, statement: Statement) -> Iterator[None]:
-    """Keep the server, in a transaction, to the order of a statement that is ``InOrder``."""
+    """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
     dialect = dialect_of(connection)
     is_held = _is_held(connection, statement) and connection.in_atomic_block
     if is_held:
@@ -101,11 +101,12 @@ def run(using: str, statement: Statement) -> int:
 def short_transaction(using: str, *, saves_a_journey: bool = False) -> Iterator[None]:
     """Run a READ COMMITTED transaction that takes SQLite's write lock at once; a savepoint inside the caller's.
 
-    READ COMMITTED, because gap locks of REPEATABLE READ make claimers and producers deadlock; the write lock
-    at once, because a reader that becomes a writer is refused without waiting.
+    READ COMMITTED, because gap locks of REPEATABLE READ make claimers and producers deadlock; the write lock at once,
+    because a reader that becomes a writer is refused without waiting.
 
-    ``saves_a_journey``: the first statement takes BEGIN along, where the driver can do that. It is for claims, whose
-    sessions are their own anyway: a pooler may keep one for whoever sends two statements at once.
+    ``saves_a_journey``: the first statement carries BEGIN with it, saving a round trip, if the driver can do that. It
+    is for claims, whose sessions are their own anyway: a pooler may keep one for a client that sends two statements at
+    once.
     """
     connection: Any = connections[using]
     connection.ensure_connection()
@@ -114,7 +115,7 @@ def short_transaction(using: str, *, saves_a_journey: bool = False) -> Iterator[
 
 
 def _begun(connection: Any, saves_a_journey: bool) -> AbstractContextManager[None]:
-    """Let atomic() begin as the docstring above says."""
+    """Make atomic() begin as ``short_transaction`` describes."""
     if in_callers_transaction(connection):
         return nullcontext()
     if connection.vendor == "sqlite":
@@ -138,7 +139,7 @@ def _immediate(connection: Any) -> Iterator[None]:
 
 @contextmanager
 def _begun_by_the_first(connection: Any, begin: str) -> Iterator[None]:
-    """Let the first statement in atomic() say BEGIN before it."""
+    """Make the first statement in atomic() send BEGIN before it."""
 
     def with_begin(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         if with_begin not in connection.execute_wrappers:  # a project's own wrapper has sent something before
@@ -152,15 +153,16 @@ def _begun_by_the_first(connection: Any, begin: str) -> Iterator[None]:
         try:
             yield
         finally:
-            if with_begin in connection.execute_wrappers:  # there was nothing to say
+            if with_begin in connection.execute_wrappers:  # there was nothing to send
                 connection.execute_wrappers.remove(with_begin)
 
 
 @contextmanager
 def ahead_of_the_first(using: str, ahead: Ahead) -> Iterator[None]:
-    """Let the first statement of the block take another along before it, where the driver can do that.
+    """Make the first statement of the block carry another one before it, if the driver can do that.
 
-    What the check raises then comes after both, so that only a transaction that is undone by it may be open.
+    What the check raises then comes after both have run, so the only transaction open must be one that the error
+    undoes.
     """
     connection: Any = connections[using]
     statement, check = ahead
@@ -176,7 +178,7 @@ def ahead_of_the_first(using: str, ahead: Ahead) -> Iterator[None]:
         context["cursor"].nextset()
         return result
 
-    connection.execute_wrappers.insert(0, with_it)  # before what says BEGIN, so that BEGIN comes first
+    connection.execute_wrappers.insert(0, with_it)  # before the one that adds BEGIN, so that BEGIN comes first
     try:
         yield
     finally:
@@ -188,7 +190,7 @@ def ahead_of_the_first(using: str, ahead: Ahead) -> Iterator[None]:
 
 @contextmanager
 def _begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
-    """Let atomic() begin in another way than Django's own, which switches autocommit off and on: a journey on MySQL."""
+    """Make atomic() begin differently from Django, which switches autocommit off and on: a round trip on MySQL."""
     connection._start_transaction_under_autocommit = begin
     try:
         yield
@@ -212,7 +214,7 @@ def refuse_inside_atomic(using: str, verb: str) -> None:
 
 
 def chunks(items: Any, size: int) -> Iterator[list[Any]]:
-    """Cut an iterable into lists of at most that many items."""
+    """Split an iterable into lists of at most ``size`` items."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

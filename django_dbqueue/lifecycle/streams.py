@@ -1,4 +1,4 @@
-"""Claims of consuming streams, as Django's side sees them: which are overdue, and giving back what is to be requeued.
+"""Claims of consuming streams, as Django's side sees them: which are overdue, and which to requeue.
 
 The ledger's own code runs here too, on Django's connection.
 """
@@ -25,12 +25,12 @@ Result = TypeVar("Result")
 PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
 """``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
 AT_ONCE: Final = 5_000
-"""Messages that one look gives back; the next look goes on."""
+"""Messages that one pass releases; the next pass continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnDjango:
-    """One of Django's connections, as the ledger asks it."""
+    """An adapter that lets the ledger query one of Django's connections."""
 
     using: str
 
@@ -52,12 +52,12 @@ class OnDjango:
 
 
 def requeue_expired(model: MessageType, using: str) -> int:
-    """Give back, charged and as a crash, what streams with ``on_expired=requeue`` let expire; return how many."""
+    """Release, charged and as a crash, what streams with ``on_expired=requeue`` let expire; return how many."""
     return free_expired(OnDjango(using), partial(_tell, model), limit=AT_ONCE)
 
 
 def overdue_tokens(using: str) -> list[int]:
-    """Return the tokens of stream claims whose lease is over: what they hold is stuck."""
+    """Return the tokens of stream claims whose lease has expired: what they hold is stuck."""
     return [int(row[0]) for row in fetch(using, dialect_of(connections[using]).overdue_tokens(MAX_IDS))]
 
 

@@ -1,7 +1,7 @@
 """What an operator does to messages from a terminal: in steps, each a short transaction that holds nobody up.
 
-A step locks its rows, passing by those that others have locked, looks again whether each still stands as the operator
-said, and moves it. So whoever stops between two steps leaves every message either moved or as it was. Those of a queue
+A step locks its rows, skips those that others have locked, checks again that each is still in the state the operator
+named, and moves it. So stopping between two steps leaves every message either moved or as it was. Messages of a queue
 are found and moved by the same code as bulk operations.
 """
 
@@ -23,7 +23,7 @@ from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 NAMED_STEP: Final = 50
-"""Named messages of one transaction: each is moved, or refused, by a statement of its own."""
+"""Named messages per transaction: each is moved, or refused, by a statement of its own."""
 _MOVABLE: Final = {
     "requeue": Q(status=RUNNING) | Q(status=NEW, available_at=None),
     "drop": Q(status__in=(NEW, RUNNING)),
@@ -53,13 +53,13 @@ class Step:
     moved: dict[str, int] = field(default_factory=dict)
     """How many, by queue."""
     refused: dict[int, str] = field(default_factory=dict)
-    """Named ones that were left alone: by id, why."""
+    """Named messages that were left alone: by id, why."""
     left_alone: int = 0
-    """Others that were: they stand elsewhere by now, others have them locked, or a live message has their key."""
+    """Other messages left alone: in another state by now, locked elsewhere, or a live message has their key."""
 
 
 def by_ids(model: MessageType, using: str, order: Order, ids: Iterable[int]) -> Iterator[Step]:
-    """Do it to these messages, wherever they stand."""
+    """Do it to these messages, in whatever state they are."""
     for chunk in chunks(sorted(set(ids)), NAMED_STEP):
         yield outermost(connections[using], partial(_step_by_ids, model, using, order, chunk))
 
@@ -90,7 +90,7 @@ def count_in_state(using: str, queue: str, state: str) -> Iterator[int]:
 
 
 def count_movable(model: Any, using: str, verb: str, ids: Iterable[int]) -> int:
-    """Return to how many of these messages the verb could be done now."""
+    """Return to how many of these messages the verb could be applied now."""
     rows = model.objects.using(using).filter(_MOVABLE[verb])
     return sum(rows.filter(pk__in=chunk).count() for chunk in chunks(sorted(set(ids)), MAX_IDS))
 

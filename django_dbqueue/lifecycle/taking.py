@@ -1,8 +1,8 @@
-"""How the rows of one range are taken, and what is made of them when.
+"""How the rows of one range are taken, and what is built from them when.
 
-A message is made of its row by who asks for it first: in a worker by the thread that handles it, while the main thread
-waits for the server. A body that is too large to be kept in memory until then is left where it is, and read by that
-thread, too: so a claim's size is bounded whatever the messages are.
+A message is built from its row by the first code that asks for it: in a worker, by the thread that handles it, while
+the main thread waits for the server. A body too large to be kept in memory until then is left in the database, and read
+by that thread, too. So a claim's size is bounded, whatever the messages are.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from django_dbqueue.statuses import NEW, RUNNING
 _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 _READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds")
 _making = threading.RLock()
-"""So that a handler and a heartbeat that ask at once get the same object."""
+"""Makes a handler and a heartbeat that ask at once get the same object."""
 
 Mark = tuple[Any, int]
 
 
 class Claimed:
-    """A row that was claimed, and the message that is made of it; what is known without that, as the claim left it."""
+    """A claimed row, the message built from it, and what is known without that, as the claim left it."""
 
     __slots__ = (
         "_is_left",
@@ -59,17 +59,17 @@ class Claimed:
 
     @property
     def is_made(self) -> bool:
-        """Whether somebody has asked for the message."""
+        """Return whether the message has been built."""
         return self._message is not None
 
     def let_go(self) -> None:
-        """Forget what was read for the handler alone, now that it has ended; the next look reads it anew."""
+        """Forget what was read for the handler alone, now that it has ended; the next access reads it again."""
         if self.is_made:
             self._message.forget_payload(body=self._is_left)
 
     @property
     def message(self) -> Any:
-        """The message, always the same object."""
+        """Return the message, always the same object."""
         if self._message is None:
             with _making:
                 if self._message is None:
@@ -82,18 +82,18 @@ class Claimed:
 
 
 class Place(NamedTuple):
-    """A range of the claim index, of whose rows messages of this model are made."""
+    """A range of the claim index, whose rows become messages of this model."""
 
     model: MessageType
     using: str
     queue: str
     priority: int
     most_bytes: int | None = None
-    """A body of more is left in the database, to be read by ``read_body``."""
+    """A larger body is left in the database, to be read by ``read_body``."""
 
 
 def read_body(message: Any) -> None:
-    """Read what a claim has left in the database; LeaseLost where the claim doesn't hold the message any more."""
+    """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
     if "body" in message.__dict__:
         return
     using = message._state.db
@@ -104,7 +104,7 @@ def read_body(message: Any) -> None:
 
 
 def take_range(place: Place, limit: int, mark: Mark | None, how: dict[str, Any]) -> tuple[list[Claimed], Mark | None]:
-    """Take what is due behind the mark; return it, and the mark behind it. ``how``: what ``take`` is to write."""
+    """Take what is due after the mark; return it, and the mark after it. ``how``: what ``take`` is to write."""
     dialect = dialect_of(connections[place.using])
     take = _take_and_return if _takes_at_once(dialect) else _lock_and_take
     return take(place, dialect, limit, mark, how)
@@ -119,7 +119,7 @@ def first_statement(
     how: dict[str, Any],
     most_bytes: int | None = None,
 ) -> Statement:
-    """Return the statement that finds and locks what is due, and takes it at once where the server can do both."""
+    """Return the statement that finds and locks what is due, and takes it at once if the server can do both."""
     if _takes_at_once(dialect):
         change = dialect.take(**how, session=None, now=None)
         return dialect.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
@@ -154,7 +154,7 @@ def _lock_and_take(
     now = rows[0][-1]
     session = os.getpid()
     taken = run(using, dialect.take_ids([row[0] for row in rows], dialect.take(**how, session=session, now=now)))
-    if taken != len(rows):  # can't be: the rows are locked
+    if taken != len(rows):  # can't happen: the rows are locked
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
     conn_id = _session_of(using) if dialect.session_id else session
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
@@ -204,6 +204,6 @@ def _claimed(
 
 
 def _as_taken(make: Callable[..., Any], moment: datetime, claimed: Claimed, row: Sequence[Any]) -> Any:
-    """Make a message of a row as it was before ``take`` changed it, as it is now."""
+    """Build a message, as it is now, from a row as it was before ``take`` changed it."""
     until = moment + timedelta(seconds=claimed.lease_seconds)
     return make(row, (claimed.read_count, claimed.max_reads, claimed.lease_seconds, until))

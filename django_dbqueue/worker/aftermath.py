@@ -1,8 +1,8 @@
-"""After a child's death: what it held goes back, each message by what its slot says (promises P7 and P8).
+"""After a child's death: settle what it held, each message according to its slot (promises P7 and P8).
 
-Started: charged, and a crash, unless the handler committed an ack of its own. Succeeded and not yet acked: acked, for
-its handler returned. Timed out: nacked as such. Not started: uncharged. If no slot was set, everything is charged, so
-that no message can kill children for ever by dying before its slot is set.
+Started: charged, and counted as a crash, unless the handler committed an ack of its own. Succeeded but not yet acked:
+acked, because its handler returned. Timed out: nacked as such. Not started: uncharged. If no slot was set, everything
+is charged, so that no message can kill children forever by dying before its slot is set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOCKS_PATIENCE: Final = 1.0
 
 
 class StillLocked(DatabaseError):
-    """The server has not noticed a death yet: the dead session holds a message's row."""
+    """The server has not noticed a death yet: the dead session still locks a message's row."""
 
 
 def say_how(exitcode: int | None) -> str:
@@ -50,8 +50,8 @@ def settle_after(
 ) -> int:
     """Settle all that a dead child held; return how many messages were in a handler when it ended.
 
-    ``cut_off``: its own supervisor ended it, so that what was running is charged, but neither failed nor crashed.
-    A message whose handler committed its ack, and whose slot was not cleared any more, is done and stays so.
+    ``cut_off``: its own supervisor ended it, so what was running is charged, but counts neither as a failure nor as a
+    crash. A message whose handler committed its ack, but whose slot was not cleared in time, is done and stays done.
     """
     dialect = dialect_of(connections[using])
     standing = board.standing()
@@ -83,8 +83,8 @@ def settle_after(
 def _await_the_locks_of_the_dead(using: str, claims: set[Claim]) -> None:
     """Wait until the server has noticed the death, so that no settlement waits for a row that the dead one locked.
 
-    A session that itself waits for something may not notice for long. StillLocked then, and the supervisor comes
-    again: it has other children to look after, and must not wait inside a statement.
+    A session that is itself waiting for something may not notice for a long time. Then StillLocked is raised and the
+    supervisor tries again later: it has other children to look after, and must not wait inside a statement.
     """
     until = time.monotonic() + LOCKS_PATIENCE
     parts = [part for layer in layers(claims) for part in chunks(layer, MAX_IDS)]
@@ -118,7 +118,7 @@ def _blamed(using: str, change: Change, claims: list[Claim]) -> Change:
 
 
 def _count_done(using: str, claims: list[Claim]) -> int:
-    """How many of these are done under their own token."""
+    """Return how many of these are done under their own token."""
     dialect = dialect_of(connections[using])
     rows = fetch(using, dialect.states(list({claim.id for claim in claims}))) if claims else []
     return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)

@@ -1,7 +1,7 @@
 """Memory that a child shares with its supervisor: what it has started, and what it has counted.
 
-A slot is set before the body is decoded and cleared only after the settlement was committed, so that the
-supervisor knows what was on the table when a child dies, whatever killed it (promises P7 and P8).
+A slot is set before the body is decoded and cleared only after the settlement was committed, so the supervisor knows
+what was in progress when a child dies, whatever killed it (promises P7 and P8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django_dbqueue.databases import Claim
 
 
 class SlotState(IntEnum):
-    """What a slot says of its message."""
+    """The state of a slot's message."""
 
     EMPTY = 0
     STARTED = 1
@@ -30,9 +30,10 @@ COUNTERS: Final = ("started", "done", "failed", "died", "given_back")
 
 
 class Board:
-    """Counters, and ``capacity`` slots of (state, id, token, when its time is over), in anonymous shared memory.
+    """Counters, and ``capacity`` slots of (state, id, token, timeout), in anonymous shared memory.
 
-    It has no lock: in the child, slots are set and cleared under the lock of ``Holding``, and the main thread counts.
+    It has no lock: in the child, slots are set and cleared under the lock of ``Holding``, and only the main thread
+    counts.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -42,7 +43,7 @@ class Board:
         self._capacity = capacity
 
     def detach(self) -> None:
-        """Share nothing with the supervisor any more (in what a handler has forked from the child)."""
+        """Stop sharing anything with the supervisor (in a process that a handler forked from the child)."""
         self._cells = memoryview(bytearray(self._cells)).cast("q")
 
     def count(self, name: str, by: int = 1) -> None:
@@ -55,25 +56,25 @@ class Board:
 
     @property
     def retry_due(self) -> float:
-        """When the last retry that this child caused is due, in seconds of the monotonic clock (0: none)."""
+        """Return when the last retry caused by this child is due, in seconds of the monotonic clock (0: none)."""
         return self._cells[self._base - 1] / 1000
 
     def expect_retry(self, due: float) -> None:
-        """Note that a retry will be due then, so that --drain waits for it, whoever takes this child's place."""
+        """Note that a retry will be due then, so that --drain waits for it, whichever child takes this one's place."""
         self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
 
     @property
     def said_farewell(self) -> bool:
-        """Whether the child ended by its own decision; a handler's ``os._exit(0)`` looks like it from outside."""
+        """Return whether the child chose to end; from outside, a handler's ``os._exit(0)`` looks the same."""
         return bool(self._cells[self._base - 2])
 
     def say_farewell(self) -> None:
-        """Note that this end is the child's own decision."""
+        """Note that the child chose to end."""
         self._cells[self._base - 2] = 1
 
     @property
     def is_claiming(self) -> bool:
-        """Whether the outcome of a claim is open: it may be committed after the child's death."""
+        """Return whether the outcome of a claim is open: it may be committed after the child's death."""
         return bool(self._cells[self._base - 3])
 
     @is_claiming.setter
@@ -82,7 +83,7 @@ class Board:
 
     @property
     def strays_named(self) -> int:
-        """How many queues without a consumer were named, so that whoever takes this child's place names none again."""
+        """Return how many queues without a consumer were reported, so that a replacement child reports none again."""
         return self._cells[self._base - 4]
 
     @strays_named.setter
@@ -90,7 +91,7 @@ class Board:
         self._cells[self._base - 4] = number
 
     def occupy(self, claim: Claim, over_at: float | None = None) -> int:
-        """Note that this message is about to start, and when its timeout is over; return its slot."""
+        """Note that this message is about to start, and when it times out; return its slot."""
         slot, cells = self._free.pop(), self._cells
         at = self._base + _CELLS * slot
         cells[at + 1], cells[at + 2] = claim.id, claim.token or 0
@@ -108,11 +109,11 @@ class Board:
         self._cells[self._base + _CELLS * slot + 3] = _NEVER
 
     def is_overdue(self, moment: float) -> bool:
-        """Whether a handler runs whose timeout was over by then (in the supervisor)."""
+        """Return whether a handler is running whose timeout had passed by then (in the supervisor)."""
         return any(self._cells[at] and self._cells[at + 3] < moment * 1000 for at in self._slots())
 
     def mark_overdue(self, moment: float) -> None:
-        """Note which timeouts were over by then (in the supervisor, after the child's death)."""
+        """Note which timeouts had passed by then (in the supervisor, after the child's death)."""
         for at in self._slots():
             if self._cells[at] == _STARTED and self._cells[at + 3] < moment * 1000:
                 self._cells[at] = int(SlotState.TIMED_OUT)
@@ -123,7 +124,7 @@ class Board:
         self._free.append(slot)
 
     def standing(self) -> dict[SlotState, list[Claim]]:
-        """Read what stands in the slots, by state (in the supervisor, after the child's death)."""
+        """Return the claims in the slots, by state (in the supervisor, after the child's death)."""
         found: dict[SlotState, list[Claim]] = {state: [] for state in SlotState if state}
         for at in self._slots():
             state = SlotState(self._cells[at])

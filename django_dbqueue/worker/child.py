@@ -1,4 +1,4 @@
-"""What a child does from its fork to its end."""
+"""What a child does from fork to exit."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def be_child(
     index: int,
     share: int | None,
 ) -> NoReturn:
-    """Run until told to stop, drained, spent or of no more use, and end this process."""
+    """Run until told to stop, drained, at its limit or no longer usable, and end this process."""
     signal.set_wakeup_fd(-1)
     os.close(stop.fileno())
     detachment = Detachment(board)
     runner = Runner(options, consumers, board, worker_id, share, detachment)
     strays = Strays(options.database, board)
-    if index == 0:  # one look for all children
+    if index == 0:  # one thread for all children
         strays.start()
     code = runner.run()
     strays.stop()

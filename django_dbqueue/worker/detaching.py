@@ -1,8 +1,8 @@
-"""What a handler forks gets nothing that is the child's, and ends with it.
+"""What a handler forks shares nothing of the child's, and ends with it.
 
-The forked process has a copy of the child's memory and shares its sockets. There it forgets the sessions without a word
-to the server, which would end them for the child too; it writes to no board; and it ends when the child has ended,
-by whatever. A copy of a handler that returns, instead of ending its process, settles nothing and takes no other
+The forked process has a copy of the child's memory and shares its sockets. It drops the sessions there without telling
+the server, which would end them for the child too; it writes to no board; and it ends when the child has ended, for
+whatever reason. A copy of a handler that returns, instead of ending its process, settles nothing and takes no other
 message.
 """
 
@@ -27,7 +27,7 @@ from django_dbqueue.worker.options import EXIT_FAILED, EXIT_OK
 
 
 class Detachment:
-    """From its making on, in a child of the supervisor: what is forked from this process has nothing of it."""
+    """A guard, active once created in a child: what this process forks shares nothing of the child's."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -43,13 +43,13 @@ class Detachment:
         util.register_after_fork(self, Detachment._begin_anew)
 
     def wait(self) -> None:
-        """Wait until no process lives that a handler has forked by hand; multiprocessing sees to its own."""
+        """Wait until no process that a handler forked by hand is alive; multiprocessing handles its own."""
         if self._held_by_forked is not None:
             close([self._held_by_forked])
         os.read(self._all_ended, 1)
 
     def end_if_forked(self, *, succeeded: bool) -> None:
-        """End this process where it is the copy of a handler that has returned; the handler itself returns besides."""
+        """End this process if it is the copy of a handler that has returned; the handler itself returns as well."""
         if self.is_forked:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
@@ -61,7 +61,7 @@ class Detachment:
             self._wrappers.add(connection)
 
     def _before(self) -> None:
-        """Keep the drivers' connections: those of other threads would be closed as these vanish in the fork."""
+        """Keep the drivers' connections alive: those of other threads would be closed when these vanish in the fork."""
         self._lock.acquire()
         self._sessions = [each.connection for each in self._wrappers if each.connection is not None]
 
@@ -71,7 +71,7 @@ class Detachment:
 
     def _detach(self) -> None:
         self._lock.release()
-        if not self.is_forked:  # what a forked process forks has only its end to learn
+        if not self.is_forked:  # a fork of a forked process only has to learn when to end
             self.is_forked = True
             close([self._held_by_child, self._all_ended, *current_line()])
             self._board.detach()
@@ -82,8 +82,8 @@ class Detachment:
         threading.Thread(target=self._end_with_the_child, name="dbqueue-forked", daemon=True).start()
 
     def _begin_anew(self) -> None:
-        """Let a process of multiprocessing, which never returns to the handler, connect where that was in atomic()."""
-        if self._held_by_forked is not None:  # a number may mean another file by the time that this process forks too
+        """Let a multiprocessing process, which never returns to the handler, connect even if that was in atomic()."""
+        if self._held_by_forked is not None:  # a descriptor may refer to another file by the time this process forks
             close([self._held_by_forked])
             self._held_by_forked = None
         for connection in connections.all(initialized_only=True):
@@ -96,7 +96,7 @@ class Detachment:
 
 
 def _silence(session: Any) -> None:
-    """Let a driver's connection speak to nobody, and never be closed, which could undo another process's work."""
+    """Silence a driver's connection and never close it, which could undo another process's work."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
     with suppress(Exception):  # SQLite has no socket
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -105,7 +105,7 @@ def _silence(session: Any) -> None:
 
 
 def _forget_sessions() -> None:
-    """Let this thread connect anew; but not in an open atomic(), whose block must not go on as if it were whole."""
+    """Let this thread reconnect, but not in an open atomic(), whose block must not continue as if it were whole."""
     for connection in connections.all(initialized_only=True):
         if connection.in_atomic_block:
             connection.connection = None

@@ -1,4 +1,4 @@
-"""One delivery through its handler: decode, run, decide. The decision is a frozen value; others carry it out."""
+"""One delivery through its handler: decode, run, decide. The decision is a frozen value; other modules carry it out."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Verdict:
 
 
 RELEASE_PAUSE: Final = 1.0
-"""Seconds until a message comes again that its own handler has released."""
+"""Seconds until a message that its own handler released is delivered again."""
 ACK = Verdict("ack")
 ACKED = Verdict("acked")
-"""Acked already, in one commit with the handler's rows."""
+"""Already acked, in one commit with the handler's rows."""
 NOTHING = Verdict("nothing")
 
 
 def execute(delivery: Delivery) -> Verdict:
-    """Run the handler in this thread and say what follows; raises nothing, and leaves no transaction open."""
+    """Run the handler in this thread and return the verdict; raise nothing, and leave no transaction open."""
     try:
         return attempt(delivery)
     except BaseException as error:
@@ -52,7 +52,7 @@ def execute(delivery: Delivery) -> Verdict:
 
 
 def attempt(delivery: Delivery) -> Verdict:
-    """Decode the message and run the handler; what ends it otherwise than by its return is raised."""
+    """Decode the message and run the handler; raise whatever ends it other than its return."""
     delivery.message.release_pause = RELEASE_PAUSE
     read(delivery.message)
     delivery.message.decode_ahead()
@@ -60,10 +60,10 @@ def attempt(delivery: Delivery) -> Verdict:
 
 
 def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
-    """Say what follows from what an attempt has raised; raises nothing, whatever the error does when it is asked.
+    """Return what follows from what an attempt has raised; raise nothing, whatever the error does when inspected.
 
-    LeaseLost fails like all else: where the claim is lost the nack is refused, and where the handler's own transaction
-    had ended it, and was rolled back with the error, the message is still ours to give back.
+    LeaseLost fails like any other error. If the claim is lost, the nack is refused. If the handler's own transaction
+    had ended the claim, and was rolled back with the error, the message is still ours to release.
     """
     try:
         return _decided(delivery, error)
@@ -81,7 +81,7 @@ def _decided(delivery: Delivery, error: BaseException) -> Verdict:
         text = error_text(f"Retry: {reason_of(error)}")
         try:
             delay = delay if error.after is None else check_seconds("after", error.after)
-        except BaseException as wrong:  # a subclass has put what it likes there
+        except BaseException as wrong:  # a subclass may have put anything there
             text = error_text(f"{text} (by the usual back-off, for its after can't be used: {reason_of(wrong)})")
     elif isinstance(error, TimeoutError) and delivery.timed_out:
         text = timed_out(delivery.consumer, delivery.options)
@@ -99,9 +99,9 @@ def _call(delivery: Delivery) -> Verdict:
 
 
 def _call_in_transaction(delivery: Delivery) -> Verdict:
-    """Make the handler's rows and the ack one commit; the victim of a deadlock begins anew.
+    """Make the handler's rows and the ack one commit; a deadlock victim starts again.
 
-    What the handler settled itself stays as it said.
+    What the handler settled itself stays that way.
     """
     message, alias = delivery.message, delivery.message._state.db
     commits: list[str] = []
@@ -113,7 +113,7 @@ def _call_in_transaction(delivery: Delivery) -> Verdict:
             settled_by_itself = message.settlements_pending
         return NOTHING if settled_by_itself else ACKED
 
-    # A hook on the commit may meet with a deadlock too, and then there is nothing left to begin anew. However long the
+    # A hook on the commit may hit a deadlock too, and then there is nothing left to start again. However long the
     # handler took, nobody else waits for it
     return outermost(
         connections[alias], attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf
@@ -136,7 +136,7 @@ def _call_async(delivery: Delivery) -> None:
 
 
 def _refuse_unawaited(consumer: Consumer, returned: Any) -> None:
-    """Raise TypeError for a handler that returned what somebody would have to await: its work was not done."""
+    """Raise TypeError if a handler returned something that still has to be awaited: its work was not done."""
     if returned is None or not inspect.isawaitable(returned):
         return
     if inspect.iscoroutine(returned):
@@ -155,7 +155,7 @@ def timed_out(consumer: Consumer, options: QueueOptions) -> str:
 def backoff(options: QueueOptions, read_count: int) -> float:
     """Return seconds until the next try: doubled with each read up to the limit, with jitter below it.
 
-    The jitter takes up to half away ("equal jitter", M. Brooker, AWS Architecture Blog, 2015).
+    The jitter takes off up to half ("equal jitter", M. Brooker, AWS Architecture Blog, 2015).
     """
     exponent = min(max(read_count - 1, 0), 60)
     return min(options.backoff_max, options.backoff * 2.0**exponent) * random.uniform(0.5, 1.0)

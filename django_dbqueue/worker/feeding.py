@@ -18,16 +18,16 @@ from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.polling import Pace
 
 AHEAD: Final = 0.5
-"""Seconds of work that a child fetches ahead, going by what its handlers took lately."""
+"""Seconds of work that a child fetches ahead, judging by what its handlers took lately."""
 GROWS_AFTER: Final = 60.0
-"""Seconds after a claim that did not fit into memory, until twice as many are asked for again."""
+"""Seconds after a claim that did not fit into memory before the batch size is doubled again."""
 
 
 class Feeder:
-    """Keeps the threads fed: several queues in turn, as many messages as half a second of work needs.
+    """A feeder of the threads: it takes the queues in turn, and as many messages as half a second of work needs.
 
-    A message that was there when a process died is a suspect. While there is one, nothing else is claimed; what has
-    not started is given back; when all else is settled, suspects run one by one.
+    A message that was in progress when a process died is a suspect. While there is one, nothing else is claimed and
+    what has not started is released. Once everything else is settled, suspects run one by one.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class Feeder:
         self._is_hurried = False
         self._usual_seconds = AHEAD
         self._fitting = options.batch
-        """So many messages fit into memory, as far as is known."""
+        """How many messages fit into memory, as far as is known."""
         self._grows_at = 0.0
         self.is_starved = False
         """Whether not even one message without its payload fits into memory: another child may do better."""
         self.empty_at: float | None = None
-        """When (monotonic clock) the last look found nothing, with nothing held that might send more."""
+        """When (monotonic clock) the last check found nothing, with nothing held that might enqueue more."""
 
     @property
     def is_spent(self) -> bool:
-        """Whether all that this child may start was claimed."""
+        """Return whether everything that this child may start has been claimed."""
         return self._left == 0
 
     def hurry(self) -> None:
-        """Look at the queues at the next turn."""
+        """Check the queues at the next turn."""
         self._is_hurried = True
 
     def learn(self, seconds: float) -> None:
@@ -81,17 +81,17 @@ class Feeder:
         self._usual_seconds += (seconds - self._usual_seconds) / 8
 
     def feed(self, now: float, paused: set[str], beside: Beside, freed: int) -> list[Delivery]:
-        """Claim what is wanted, or let the next suspect run; return what must be given back.
+        """Claim what is wanted, or let the next suspect run; return what must be released.
 
-        ``beside`` goes into the claim's transaction, and so many are held no more when that is committed.
+        ``beside`` goes into the claim's transaction; once that is committed, ``freed`` messages are no longer held.
         """
-        news = self._lookout.take_news()  # of this turn: at the next one handlers may have sent something since
+        news = self._lookout.take_news()  # only for this turn: by the next one, handlers may have enqueued something
         if self._suspects:
             if self._suspects_are_alone():
                 self._tries_suspect = True
                 self._holding.offer(self._suspects.popleft())
             return []
-        if self._waits_for_suspect():  # the last one runs, and what is claimed now would run beside it
+        if self._waits_for_suspect():  # the last one is still running, and what is claimed now would run alongside it
             return []
         want = self._want(freed)
         if want <= 0 or not (self._is_hurried or now >= self._poll_at or news is not None):
@@ -113,15 +113,15 @@ class Feeder:
         return self._give_way() if self._suspects else []
 
     def _in_question(self, news: set[str] | None) -> set[str]:
-        """The queues to claim from: all, or, after a claim that left nothing, those that show something since."""
+        """Return the queues to claim from: all, or, after a claim that left nothing, those with something new."""
         asks = self._lookout.awaits_work and not self._is_hurried
-        self._is_hurried = False  # before the look: what comes in meanwhile is looked at once more
+        self._is_hurried = False  # before the check: what arrives meanwhile is checked once more
         if not asks:
             return set(self._consumers)
         return self._lookout.ready() if news is None else news
 
     def _claim_some(self, queues: set[str], want: int, beside: Beside) -> int:
-        """Claim from these in turn, each beginning where the last time ended; return how many."""
+        """Claim from these in turn, each starting where the last time ended; return how many."""
         got = 0
         for _ in range(len(self._claimers)):
             claimer = self._claimers[0]
@@ -133,7 +133,7 @@ class Feeder:
         return got
 
     def until_next(self, now: float) -> float:
-        """How many seconds nothing will be due here, if nothing comes in."""
+        """Return for how many seconds nothing will be due here, if nothing arrives."""
         if self._suspects:
             return 0.0 if self._suspects_are_alone() else 1.0
         if self._waits_for_suspect():
@@ -143,13 +143,13 @@ class Feeder:
         return max(0.0, min(1.0, self._poll_at - now))
 
     def give_up(self) -> list[Delivery]:
-        """Return all that has not started; nothing is offered any more."""
+        """Return everything that has not started; from here on, nothing is offered."""
         waiting = [*self._holding.take_back(), *self._suspects]
         self._suspects.clear()
         return waiting
 
     def _give_way(self) -> list[Delivery]:
-        """Return what has not started, for a suspect to be alone; it doesn't count as one of our share."""
+        """Return what has not started, so that a suspect is alone; it doesn't count towards our share."""
         unstarted = self._holding.take_back()
         if self._left is not None:
             self._left += len(unstarted)
@@ -193,7 +193,7 @@ class Feeder:
     def _too_many(self, claimer: Claimer, limit: int, error: BaseException) -> Error:
         """Ask for half as many from now on, and for none of their payloads; nothing was claimed.
 
-        What is left of the connection is of no use.
+        The connection is unusable after this.
         """
         self.is_starved = limit == 1 and not claimer.most_bytes
         self._leave_payloads(0)
@@ -204,15 +204,15 @@ class Feeder:
         )
 
     def _leave_payloads(self, most_bytes: int) -> None:
-        """Leave payloads of more bytes in the database until their handler begins."""
+        """Leave payloads of more bytes in the database until their handler starts."""
         for claimer in self._claimers:
             claimer.most_bytes = most_bytes
 
     def _suspects_are_alone(self) -> bool:
-        """Whether all that is held are suspects that have not begun: everything else is settled."""
+        """Return whether only suspects that have not started are held: everything else is settled."""
         return len(self._holding) == len(self._suspects)
 
     def _waits_for_suspect(self) -> bool:
-        """Whether a suspect that was offered is not settled yet."""
+        """Return whether a suspect that was offered is not settled yet."""
         self._tries_suspect = self._tries_suspect and len(self._holding) > 0
         return self._tries_suspect

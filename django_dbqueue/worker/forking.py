@@ -1,6 +1,6 @@
-"""How the supervisor forks a child: a fork that fails leaves nothing behind, and the child knows its line to it.
+"""How the supervisor forks a child: a failed fork leaves nothing behind, and the child knows its line to its parent.
 
-Each end of the line is readable when the other process has ended, or has closed what it holds of it.
+Each end of the line becomes readable when the other process has ended, or has closed its end.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class _Fork(popen_fork.Popen):
 
 
 def close(descriptors: list[int]) -> None:
-    """Close them, whoever has closed one of them already."""
+    """Close them, even if some are closed already."""
     for descriptor in descriptors:
         with suppress(OSError):
             os.close(descriptor)
 
 
 def current_line() -> tuple[int, ...]:
-    """Return what a child shares with its supervisor; nothing in any other process."""
+    """Return the descriptors that a child shares with its supervisor; nothing in any other process."""
     return getattr(multiprocessing.current_process(), "line", ())

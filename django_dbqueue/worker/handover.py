@@ -1,4 +1,4 @@
-"""What handler threads hand over to the main thread, and how it sleeps until that is enough to work on."""
+"""What handler threads hand over to the main thread, and how it sleeps until there is enough to work on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER: Final = sys.maxsize
 
 
 class Handover:
-    """Deliveries whose handler has ended, with what follows and the seconds it took; and the main thread's bell."""
+    """Deliveries whose handler has ended, with their verdict and duration in seconds; and the main thread's bell."""
 
     def __init__(self, holding: Holding) -> None:
         self._holding = holding
@@ -28,23 +28,23 @@ class Handover:
         return len(self._finished)
 
     def post(self, delivery: Delivery, verdict: Verdict) -> None:
-        """Hand over what has finished; wake the main thread only where it waits, and for enough."""
+        """Hand over what has finished; wake the main thread only if it is waiting and there is enough."""
         self._finished.append((delivery, verdict, time.monotonic() - (delivery.started_at or 0.0)))
         if self._wake_at != NEVER and (len(self._finished) >= self._wake_at or not self._holding.waiting):
             self.ring()
 
     def take(self) -> tuple[Delivery, Verdict, float]:
-        """Return what has finished first."""
+        """Return the delivery that finished first."""
         return self._finished.popleft()
 
     def ring(self) -> None:
-        """Wake the main thread (from a signal handler too: SimpleQueue.put is reentrant, so that it can't deadlock)."""
+        """Wake the main thread (from a signal handler too: SimpleQueue.put is reentrant, so it can't deadlock)."""
         self._bell.put(None)
 
     def sleep(self, seconds: float, enough: int) -> None:
         """Sleep until ``enough`` have finished, the shelf is empty, or somebody rings.
 
-        Whoever finishes one meanwhile sees that it is waited for, or is seen here before the sleep begins.
+        A thread that finishes one meanwhile either sees the wait, or is seen here before the sleep begins.
         """
         self._wake_at = enough
         if len(self._finished) < enough:
@@ -52,5 +52,5 @@ class Handover:
                 self._bell.get(timeout=seconds)
         self._wake_at = NEVER
         with suppress(queue.Empty):
-            while True:  # once is enough for all who rang
+            while True:  # one wake-up is enough for all the rings
                 self._bell.get_nowait()

@@ -51,12 +51,12 @@ class Heartbeat(threading.Thread):
         self.join(timeout=5)
 
     def beat_now(self) -> None:
-        """Beat without waiting for the next time."""
+        """Beat now rather than at the next scheduled time."""
         self._beaten_at = 0.0
         self._stirred.set()
 
     def run(self) -> None:
-        """Do what is due, nap until the next thing is; end the process rather than leave it without a heartbeat."""
+        """Do what is due, sleep until the next thing is; end the process rather than leave it without a heartbeat."""
         try:
             while not self._over:
                 self._turn()
@@ -68,13 +68,13 @@ class Heartbeat(threading.Thread):
     def _turn(self) -> None:
         if os.getppid() != self._parent:
             self._orphaned()
-        for due in (self._extend_due, self._beat_if_due):  # one that fails for long keeps the other from nothing
+        for due in (self._extend_due, self._beat_if_due):  # one that keeps failing doesn't hold up the other
             self._try(due)
         self._stirred.wait(_AFTER_TROUBLE if self._troubles else self._nap())
         self._stirred.clear()
 
     def _try(self, due: Callable[[], None]) -> None:
-        """Do it; say once why it fails, and try on."""
+        """Do it; log once why it fails, and keep trying."""
         try:
             due()
         except Error as error:
@@ -98,12 +98,12 @@ class Heartbeat(threading.Thread):
 
     @property
     def _every(self) -> int:
-        """Quickly while messages are held, and for a while after, so that a pause doesn't change the rhythm."""
+        """Beat quickly while messages are held, and for a while after, so that a pause doesn't change the rhythm."""
         return BEAT_HOLDING if time.monotonic() - self._held_at < BEAT_IDLE else BEAT_IDLE
 
     @property
     def _due_after(self) -> int:
-        """What the row has promised is kept, before another beat promises to come more slowly."""
+        """Keep what the row has promised, until another beat promises a slower rhythm."""
         return min(self._every, self._presence.promised or self._every)
 
     def _beat_if_due(self) -> None:
@@ -127,9 +127,9 @@ class Heartbeat(threading.Thread):
 
 
 def extend(using: str, deliveries: list[Delivery]) -> None:
-    """Extend leases by their own length in one statement; tell those whose claim is lost.
+    """Extend leases by their own length in one statement; inform deliveries whose claim is lost.
 
-    Rows that a handler's open transaction has locked are passed by: nothing can take them meanwhile.
+    Rows that a handler's open transaction has locked are skipped: nothing can take them meanwhile.
     """
     connection = connections[using]
     dialect = dialect_of(connection)
@@ -151,7 +151,7 @@ def extend(using: str, deliveries: list[Delivery]) -> None:
 
 def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
     rows = Message.objects.using(using).filter(pk__in=[delivery.claim.id for delivery in deliveries])
-    # An ack keeps the worker in the row: the handler's own commit came a moment before, and that is no loss
+    # An ack keeps the worker in the row: the handler's own commit came a moment earlier, and that is no loss
     ours = rows.filter(Q(status=RUNNING) | Q(status=DONE, worker_id__isnull=False))
     tokens = dict(ours.values_list("pk", "claim_token"))
     for delivery in deliveries:

@@ -18,7 +18,7 @@ from django_dbqueue.worker.board import Board, SlotState
 class Delivery:
     """A claimed message on its way through this child. Times are of the monotonic clock.
 
-    Who only counts, registers or gives back asks for no ``message``, which is then not yet made.
+    Code that only counts, registers or releases doesn't touch ``message``, which is then not built yet.
     """
 
     __slots__ = (
@@ -51,22 +51,22 @@ class Delivery:
         self.finished = False
         self.timed_out = False
         self.superseded = False
-        """This child has claimed the message anew, so that this claim of it is lost."""
+        """This child has claimed the message again, so this claim of it is lost."""
         self.ack_sent = False
-        """An ack went to the database; as long as it stands here unsettled, the reply to it was lost."""
+        """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
         self.extended_at = 0.0
         self.lease = float(claimed.lease_seconds)
         """The length of the message's lease in seconds."""
         self.reads: int = claimed.read_count
         """How many deliveries were charged, this one included."""
         self.is_suspect = claimed.crashes > 0
-        """Whether a process has died with it, so that it runs alone."""
+        """Whether a process has died with it, so that it must run alone."""
         self.is_last = 0 < claimed.max_reads <= self.reads
-        """Whether the reads are spent with this delivery."""
+        """Whether this delivery uses up the last read."""
 
     @property
     def message(self) -> Any:
-        """The message, made when it is asked for: most often in the thread that handles it."""
+        """Return the message, built on first access: usually in the thread that handles it."""
         return self._claimed.message
 
     def let_go(self) -> None:
@@ -75,11 +75,11 @@ class Delivery:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was found that the claim is no longer ours."""
+        """Return whether the claim was found to be no longer ours."""
         return self.superseded or (self._claimed.is_made and bool(self.message.lease_lost))
 
     def lose(self, verb: str) -> None:
-        """Tell the handler, and who listens, once, that the claim is lost; ``verb`` is what found it."""
+        """Tell the handler and any listeners, once, that the claim is lost; ``verb`` is what discovered it."""
         message = self.message
         if not message.lease_lost:
             message.lease_lost = True
@@ -87,13 +87,13 @@ class Delivery:
 
     @property
     def over_at(self) -> float | None:
-        """When the timeout of a delivery that has started is over; None: it may run for as long as it likes."""
+        """Return when a started delivery times out; None if it has no timeout."""
         timeout, began = self.options.timeout, self.started_at
         return None if timeout is None or began is None else began + timeout
 
     @property
     def extend_at(self) -> float:
-        """When the lease is to be extended: after a third of it."""
+        """Return when the lease is to be extended: after a third of it."""
         return max(self.claimed_at, self.extended_at) + self.lease / 3
 
 
@@ -113,14 +113,14 @@ class Holding:
 
     @property
     def waiting(self) -> int:
-        """How many have not started."""
+        """Return how many have not started."""
         return len(self._shelf)
 
     def keep(self, *deliveries: Delivery) -> list[Delivery]:
         """Hold what was just claimed without offering it to the threads.
 
-        Returns the deliveries of the same messages that were held under earlier claims: those are lost, and what of
-        them has not started never does. What has started stays held until it is dropped.
+        Return the deliveries of the same messages that were held under earlier claims. Those are lost: what has not
+        started never will, and what has started stays held until it is dropped.
         """
         with self._changed:
             before = self._all
@@ -139,7 +139,7 @@ class Holding:
             self._changed.notify(len(deliveries))
 
     def take(self) -> Delivery | None:
-        """Wait for a delivery and start it: its slot is set before anything else is done. None: no more come."""
+        """Wait for a delivery and start it: its slot is set before anything else is done. None: no more will come."""
         with self._changed:
             while True:
                 while not self._shelf:
@@ -155,14 +155,14 @@ class Holding:
                 return delivery
 
     def take_back(self) -> list[Delivery]:
-        """Return what has not started, and offer it no more; it stays held until it is dropped."""
+        """Return what has not started, and withdraw it; it stays held until it is dropped."""
         with self._changed:
             waiting = list(self._shelf)
             self._shelf.clear()
             return waiting
 
     def drop(self, *deliveries: Delivery) -> None:
-        """Hold them no more: their settlement was committed, or their lease lost."""
+        """Stop holding them: their settlement was committed, or their lease was lost."""
         with self._changed:
             for delivery in deliveries:
                 self._forget(delivery)
@@ -177,7 +177,7 @@ class Holding:
             self._superseded.remove(delivery)
 
     def ended(self, delivery: Delivery, *, succeeded: bool) -> None:
-        """Note that the handler has ended; if it returned, a death before the ack is none of its fault."""
+        """Note that the handler has ended; if it returned, a death before the ack is not its fault."""
         if delivery.slot is not None:
             self._board.stop_clock(delivery.slot)
             if succeeded:

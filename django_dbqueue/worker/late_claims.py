@@ -1,6 +1,6 @@
-"""Claims that the server commits after their claimer has stopped waiting: released, uncharged, by who looks for them.
+"""Claims that the server commits after the claimer has stopped waiting: found later, and released uncharged.
 
-A child looks after it has lost a session in the middle of a claim, its supervisor after the child's end.
+A child checks after losing a session in the middle of a claim; its supervisor checks after the child's end.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.holding import Holding
 
 LATE_CLAIM: Final = 5.0
-"""Seconds in which the server may commit a claim whose claimer heard no reply."""
+"""Seconds in which the server may still commit a claim whose claimer got no reply."""
 _BETWEEN_LOOKS: Final = 0.5
 
 
 def release_unknown(using: str, queues: Sequence[str], worker_id: int, known: Collection[Claim] = ()) -> bool:
-    """Release what the table says that this worker holds and nobody knows of; say whether there was any."""
+    """Release what the table says this worker holds and nobody knows of; return whether there was any."""
     dialect = dialect_of(connections[using])
     owned = {Claim(*row) for row in fetch(using, dialect.owned(queues, worker_id))}
     found = False
@@ -33,7 +33,7 @@ def release_unknown(using: str, queues: Sequence[str], worker_id: int, known: Co
 
 
 class LateClaims:
-    """A child's looks for what it has claimed without hearing of it."""
+    """A child's checks for messages that it claimed without getting the reply."""
 
     def __init__(self, using: str, queues: Sequence[str], worker_id: int, holding: Holding, board: Board) -> None:
         self._using = using
@@ -46,24 +46,24 @@ class LateClaims:
 
     @property
     def are_expected(self) -> bool:
-        """Whether a claim may still be committed."""
+        """Return whether a claim may still be committed."""
         return self._look_at != float("inf")
 
     def look(self) -> None:
-        """Look in a new session, and go on looking where the last one was lost in the middle of a claim."""
+        """Check in a new session, and keep checking if the last one was lost in the middle of a claim."""
         self._release()
         if self._board.is_claiming:
             self._until = time.monotonic() + LATE_CLAIM
             self._look_at = time.monotonic() + _BETWEEN_LOOKS
 
     def run(self, now: float) -> None:
-        """Look again if it is time to."""
+        """Check again if it is time to."""
         if now >= self._look_at:
             self._release()
             self._look_at = now + _BETWEEN_LOOKS if now < self._until else float("inf")
 
     def until_next(self, now: float) -> float:
-        """How many seconds it is to the next look."""
+        """Return how many seconds remain until the next check."""
         return self._look_at - now
 
     def _release(self) -> None:

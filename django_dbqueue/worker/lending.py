@@ -1,4 +1,4 @@
-"""The threads that an async handler's event loop lends to what isn't async, and the end of their connections."""
+"""The threads that an async handler's event loop lends to sync code, and how their connections are closed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from django_dbqueue.worker.sessions import close_raw
 Result = TypeVar("Result")
 
 MOST_THREADS: Final = 5
-"""What Python gives a loop on a machine with one core, so that what runs there runs here."""
+"""What Python gives a loop on a single-core machine, so that what runs there runs here."""
 
 
 class LentThreads(ThreadPoolExecutor):
-    """Runs what one call of a handler sends by ``sync_to_async(…, thread_sensitive=False)`` or ``asyncio.to_thread``.
+    """An executor for one handler call's ``sync_to_async(…, thread_sensitive=False)`` or ``asyncio.to_thread``.
 
-    Each thread has Django's connections to itself. When the call has ended and the threads with it, nobody else would
-    close them: they would stay open until the garbage collector comes by.
+    Each thread has its own Django connections. Once the call and its threads have ended, nothing else would close them:
+    they would stay open until the garbage collector ran.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class LentThreads(ThreadPoolExecutor):
                 self._opened[id(connection)] = connection
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more, and close what the threads have opened once they have ended, if that is waited for."""
+        """Accept no more, and close what the threads have opened once they have ended, if that is waited for."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         while wait and self._opened:
             close_raw(self._opened.popitem()[1])

@@ -1,6 +1,6 @@
-"""How the worker's log lines look: text for people, JSON (one object a line) for machines. Times are UTC.
+"""The format of the worker's log lines: text for people, JSON (one object per line) for machines. Times are UTC.
 
-A line that can't be written is lost, and nothing with it: neither the worker nor the message that it tells of.
+A line that can't be written is lost, and nothing else: neither the worker nor the message it is about.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 class LossyStream:
-    """Standard output or error whose disk may be full and whose reader may be gone: then what is written is lost."""
+    """Standard output or error whose disk may be full and whose reader may be gone: failed writes are dropped."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -58,26 +58,26 @@ class LossyStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write it if that is possible; anything but text is refused as ever."""
+        """Write it if possible; anything but text is refused as usual."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """The same for several."""
+        """Write several texts, likewise."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Flush if that is possible."""
+        """Flush if possible."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
 
 def set_up(how: Format | None, verbosity: int) -> None:
-    """Send the package's log to standard error; verbosity 0 warns, 1 informs, 2 and more say everything.
+    """Send the package's log to standard error; verbosity 0 shows warnings, 1 information, 2 and more everything.
 
-    Where the project's LOGGING has a handler for it and no format is asked for, that stands.
+    If the project's LOGGING has a handler for it and no format is asked for, that handler stays.
     """
     _lose_what_cannot_be_written()
     if how is None and logging.getLogger("django_dbqueue").handlers:
@@ -91,10 +91,10 @@ def set_up(how: Format | None, verbosity: int) -> None:
 
 
 def _lose_what_cannot_be_written() -> None:
-    """Let neither a stream nor a logging handler of the project raise where the worker speaks."""
+    """Keep streams and the project's logging handlers from raising where the worker writes."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # it was closed before we were started, and its number must not be a session's
+        if stream is None:  # it was closed before we were started, and a session must not get its number
             stream = open(os.devnull, "w")  # noqa: PTH123, SIM115
         if not isinstance(stream, LossyStream):
             setattr(sys, name, LossyStream(stream))

@@ -1,6 +1,6 @@
-"""What a worker asks while it has nothing to do: one statement for all, which locks nothing.
+"""What a worker asks while it has nothing to do: one statement for everything, which locks nothing.
 
-It says what there is to do; whoever does it looks again for himself, under his own locks.
+It reports what there is to do; the code that does it checks again, under its own locks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from django_dbqueue.databases.looking import AT_WORK, EXPIRED, GIVEN_UP, LATE, L
 from django_dbqueue.lifecycle.statements import chunks, fetch
 
 _TOGETHER: Final = 100
-"""Facts in one statement: SQLite puts no more than 500 queries together."""
+"""Facts per statement: SQLite combines no more than 500 queries."""
 _KNOWN: Final = 30
-"""Priorities of a queue that are remembered; then it begins anew: each is learnt again as it is met."""
+"""Priorities remembered per queue; beyond that the memory is cleared, and each is learnt again as it is met."""
 
 
 class Lookout:
-    """Asks for one worker, on the caller's connection; remembers which priorities its queues have shown."""
+    """A worker's queries, on the caller's connection; it remembers which priorities its queues have shown."""
 
     def __init__(self, using: str, queues: tuple[str, ...], operations: str) -> None:
         self._using = using
@@ -31,10 +31,10 @@ class Lookout:
         self._seen: dict[str, set[str]] = {}
         self._news: set[str] | None = None
         self.awaits_work = False
-        """Set by who claims: the last claim has left nothing, so that a look asks for what is ready too."""
+        """Set by the claimer: the last claim left nothing, so the next check asks for ready messages too."""
 
     def look(self, server: str, *, soon: float) -> None:
-        """Ask for everything: of late workers on this server ('': none), and who is late ``soon`` seconds from now."""
+        """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
         dialect = dialect_of(connections[self._using])
         parts = [*self._due(EXPIRED), dialect.paused_fact(), dialect.given_up_fact()]
         if self.awaits_work:
@@ -51,38 +51,38 @@ class Lookout:
         return self._ask(self._due(READY)).get(READY, set())
 
     def priorities(self, queue: str) -> list[int]:
-        """Return the priorities at which this queue has shown something that waits."""
+        """Return the priorities at which this queue has shown waiting messages."""
         return self._known.get((READY, queue), [])
 
     def take_news(self) -> set[str] | None:
-        """Return the same as a look at everything has just seen it, once; None where it has not asked, or was none."""
+        """Return what ``ready`` would, as the last full check saw it, once; None if it didn't ask or there was none."""
         news, self._news = self._news, None
         return news
 
     @property
     def closed(self) -> set[str]:
-        """The queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
+        """Return the queues to claim nothing from: paused ones, and the bulk operations' queue while there are none."""
         rests = self._operations in self._queues and not self._saw(AT_WORK)
         return self._seen.get(PAUSED, set()) | ({self._operations} if rests else set())
 
     @property
     def expired(self) -> list[str]:
-        """The queues in which leases may be over."""
+        """Return the queues in which leases may have expired."""
         return sorted(self._seen.get(EXPIRED, ()))
 
     @property
     def saw_claims_given_up(self) -> bool:
-        """Whether claims of streams are to be given back."""
+        """Return whether stream claims are to be released."""
         return self._saw(GIVEN_UP)
 
     @property
     def saw_late_workers(self) -> bool:
-        """Whether the beat of a worker is late."""
+        """Return whether a worker's beat is late."""
         return self._saw(LATE)
 
     @property
     def expects_late_workers(self) -> bool:
-        """Whether the beat of a worker will be late soon, unless it comes."""
+        """Return whether a worker's beat will be late soon, unless it arrives."""
         return self._saw(LATE_SOON)
 
     def _saw(self, fact: str) -> bool:
@@ -94,7 +94,7 @@ class Lookout:
             yield from dialect.due_facts(fact, queue, self._known.get((fact, queue), []))
 
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
-        """Return the names by fact, of what is so."""
+        """Return, by fact, the names for which it holds."""
         dialect = dialect_of(connections[self._using])
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):

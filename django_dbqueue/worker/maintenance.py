@@ -1,4 +1,4 @@
-"""What every worker does for all, a little at a time: rescue, guard, look for pauses, archive and tidy."""
+"""What every worker does for all, a little at a time: rescue, guard, check for pauses, archive and tidy."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from django_dbqueue.stats.counting import Counter
 from django_dbqueue.worker.lookout import Lookout
 
 LOOK_EVERY: Final = 0.9
-"""The one question whether there is anything to do; what came in starts within a second."""
+"""Seconds between checks for anything to do, in one statement; what arrives starts within a second."""
 LOOK_SOONER: Final = 0.5
-"""The same while the beat of a worker would be late before that, if it doesn't come: the dead are to be found soon."""
+"""The same while a worker's beat would be late before that, unless it arrives: the dead are to be found soon."""
 TIDY_EVERY: Final = 60.0
 ARCHIVE_AT_ONCE: Final = 5_000
-"""Rows of a queue that are moved in one turn, and dead ones that are looked at."""
+"""Rows of a queue that are moved in one turn, and dead ones that are checked."""
 ARCHIVE_SHARE: Final = 10
-"""Where more is to be moved than that, the next turn comes sooner, for one part in so many of the worker's time."""
+"""If there is more to move than that, the next turn comes sooner, using at most 1/ARCHIVE_SHARE of the time."""
 COUNT_EVERY: Final = 60.0
 COUNT_SOON: Final = 10.0
-"""What ended is counted so often while this worker ends something."""
+"""Seconds between counts of what ended, while this worker ends something."""
 COUNT_SHARE: Final = 20
-"""Where a count takes long, the next one waits, so that it takes one part in so many of the worker's time."""
+"""If a count takes long, the next one waits, so that counting takes at most 1/COUNT_SHARE of the time."""
 SETTLED_FIRST: Final = 3.0
 """Seconds after an outage in which nothing is rescued: supervisors know better what their dead children held."""
 WORKER_ROWS_KEPT: Final = 86_400.0
-"""Seconds after which the row of a worker goes that nobody could judge."""
+"""Seconds after which a worker's row that nobody could judge is deleted."""
 
 
 class Maintenance:
-    """Runs what is due on the worker's own connection. Times are of the monotonic clock, in seconds.
+    """A runner of what is due, on the worker's own connection. Times are of the monotonic clock, in seconds.
 
-    What is due is crossed off before it is tried, so that one that fails for long keeps nothing else from its turn.
+    Each task is rescheduled before it is tried, so one that keeps failing doesn't keep the others from their turn.
     """
 
     def __init__(self, model: Any, using: str, queues: tuple[str, ...]) -> None:
@@ -60,7 +60,7 @@ class Maintenance:
         self._had_ended_something = False
 
     def is_due(self, now: float) -> bool:
-        """Whether something may be."""
+        """Return whether anything may be due."""
         times = (self._look_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at)
         return bool(self._to_do) or now >= min(times)
 
@@ -69,10 +69,10 @@ class Maintenance:
         if now >= self._look_at:
             self._look_at = now + self._look(
                 now
-            )  # where it fails, nothing is claimed before it is known what is paused
+            )  # if it fails, nothing is claimed until it is known which queues are paused
         while self._to_do:
             self._to_do.pop(0)()
-            self.lookout.take_news()  # what it gave back is ready, and was not when we looked
+            self.lookout.take_news()  # what it released is ready now, and was not when we checked
         if self._guardian.suspects:
             self._look_at = min(self._look_at, now + LOOK_AGAIN)
         self._count(now)
@@ -85,16 +85,16 @@ class Maintenance:
             self._tidy_at = now + (min(soon, TIDY_EVERY) if more else TIDY_EVERY)
 
     def until_next(self, now: float) -> float:
-        """How many seconds nothing urgent will be due: the dead are to be found soon."""
+        """Return for how many seconds nothing urgent will be due: the dead are to be found soon."""
         return max(0.0, self._look_at - now)
 
     @property
     def paused(self) -> set[str]:
-        """Queues to claim nothing from: paused ones, and that of bulk operations while there are none."""
+        """Return the queues to claim nothing from: paused ones, and the bulk operations' queue while there are none."""
         return self.lookout.closed
 
     def hold_rescues(self, now: float) -> None:
-        """The database is back: leases that ended meanwhile are left to the supervisors for a moment.
+        """Hold rescues after an outage: leases that expired meanwhile are left to the supervisors for a moment.
 
         A supervisor charges what was in a handler when its child died, and nothing else; a rescue charges everything.
         """
@@ -120,7 +120,7 @@ class Maintenance:
         streams.requeue_expired(self._model, self._using)
 
     def _count(self, now: float) -> None:
-        """Count what has ended, if it is time: soon while there is something, and once a minute for others."""
+        """Count what has ended, if it is time: soon if this worker ended something, and once a minute for others."""
         if self._count_at is None:
             self._count_at = now + random.uniform(0.0, 1.0) * COUNT_EVERY
         soon = self.has_ended_something or self._had_ended_something
@@ -129,14 +129,14 @@ class Maintenance:
         self._count_at, began = now + COUNT_EVERY, time.monotonic()
         self._count_soon_at = now + COUNT_SOON
         more = self._counter.turn()
-        self._had_ended_something = self.has_ended_something  # a count stays a second behind: the next one has the last
+        self._had_ended_something = self.has_ended_something  # a count lags a second behind: the next one has the last
         self.has_ended_something = False
         rest = COUNT_SHARE * (time.monotonic() - began)
         self._count_soon_at = now + max(COUNT_SOON, rest)
         self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY)
 
     def _tidy(self) -> bool:
-        """Move what is old enough, a bounded part of it, unless another archiver is at it; return if more is left."""
+        """Move a bounded part of what is old enough, unless another archiver is active; return whether more is left."""
         more = False
         for queue, walk in self._walks.items():
             options = conf.queue_options(queue)

@@ -1,7 +1,7 @@
-"""The consumer of the queue of bulk operations, which every worker has: a message is one step of one operation.
+"""The consumer of the bulk operations' queue, which every worker has: a message is one step of one operation.
 
-Each step asks again whether who ordered the operation may still do it, and the last one writes Django's admin log,
-where that is installed.
+Each step checks again that the person who ordered the operation may still do it. The last one writes Django's admin
+log, if that is installed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def take_step(message: Any) -> None:
     """Take one step of the operation that the message names; its last failed delivery ends the operation."""
     using = message._state.db
     try:
-        # The victim of a deadlock begins anew
+        # The victim of a deadlock starts again
         outermost(connections[using], lambda: _take_step(message, using), passing=is_victim)
     except Exception as error:
         text = error_text(error)

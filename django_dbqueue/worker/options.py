@@ -1,4 +1,4 @@
-"""What the command line said, checked once and frozen."""
+"""The command line's options, checked once and frozen."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ EXIT_FAILED: Final = 1
 EXIT_CUT_OFF: Final = 3
 """Stopped, but handlers had to be cut off at the end of --grace or by a second signal."""
 EXIT_FORCED: Final = 4
-"""Ended at once by a third signal; leases give back what was held."""
+"""Ended at once by a third signal; what was held is released when its leases expire."""
 EXIT_REPLACE: Final = 75
-"""A child's own: a handler ran into its timeout, so its thread can't be used again."""
+"""A child's own: a handler hit its timeout, so its thread can't be used again."""
 EXIT_STOPPED: Final = 76
-"""A child's own: it was told to stop. Where its supervisor told it nothing, a signal came from elsewhere."""
+"""A child's own: it was told to stop. If not by its supervisor, a signal came from elsewhere."""
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of payloads that a child fetches ahead at most, unless it is told otherwise."""
+"""Bytes of payloads that a child fetches ahead at most, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """Options of ``run_queue_worker``; ``lease`` (seconds) overrides what consumers and settings say.
+    """Options of ``run_queue_worker``; ``lease`` (seconds) overrides consumers and settings.
 
     ``plans`` are the schedules that the settings and the consumers declared when they were read, at ``declared_at`` by
     the database's clock.
@@ -48,11 +48,11 @@ class WorkerOptions:
 
     @property
     def most_bytes(self) -> int:
-        """Bytes of a payload that is fetched ahead: a whole batch of them stays within its bound."""
+        """Return the largest payload, in bytes, that is fetched ahead: a whole batch of them stays within its bound."""
         return self.batch_bytes // self.batch
 
     def share(self, index: int) -> int | None:
-        """How many messages the child of this index may start at most (None: no limit)."""
+        """Return how many messages the child with this index may start at most (None: no limit)."""
         if self.max_messages is None:
             return None
         whole, rest = divmod(self.max_messages, self.processes)

@@ -1,4 +1,4 @@
-"""How long to wait for work: a share of the time for which none has come; or until NOTIFY."""
+"""How long to wait for work: a share of the time for which none has arrived; or until NOTIFY."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from django_dbqueue.worker.sessions import discard, discard_all
 
 FASTEST: Final = 0.01
 SHARE: Final = 20
-"""The next look comes after one part in so many of the time without work: that is how much later work may start."""
+"""The next check comes after 1/SHARE of the time without work: that is how much later work may start."""
 LATELY: Final = 10.0
-"""Seconds without work after which the worker's look at everything, once a second, is enough."""
+"""Seconds without work after which the worker's full check, once a second, is enough."""
 ENOUGH: Final = 2.0
 COST_SHARE: Final = 10
-"""A look that is dear takes at most one part in so many of the time."""
+"""An expensive check takes at most 1/COST_SHARE of the time."""
 
 logger = logging.getLogger(__name__)
 
 
 class Pace:
-    """When to look for work again, in seconds: soon after some has come, and later the longer none has."""
+    """When to check for work again, in seconds: soon after some has arrived, later the longer none has."""
 
     def __init__(self) -> None:
         self._worked_at = time.monotonic()
         self._costs: deque[float] = deque(maxlen=8)
 
     def worked(self) -> None:
-        """There was work."""
+        """Note that there was work."""
         self._worked_at = time.monotonic()
 
     def found_nothing(self, cost: float) -> None:
@@ -63,7 +63,7 @@ class Backoff:
         self._next = first
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again from ``first``."""
         self._next = self._first
 
     def next(self) -> float:
@@ -85,7 +85,7 @@ class Listener(threading.Thread):
 
     @classmethod
     def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
-        """Start one if the database can notify, and the setting NOTIFY is on."""
+        """Start a listener if the database can notify, and the setting NOTIFY is on."""
         if not (dialect_of(connections[using]).notifies and conf.get("NOTIFY")):
             return None
         listener = cls(using, queues, wake)
@@ -98,7 +98,7 @@ class Listener(threading.Thread):
         os.write(self._writer, b".")
 
     def run(self) -> None:
-        """Listen; after a failure, again a little later (polling goes on meanwhile)."""
+        """Listen; after a failure, try again a little later (polling continues meanwhile)."""
         backoff = Backoff(0.1, 5.0)
         while not self._over.is_set():
             connection: Any = connections[self._using]
@@ -114,7 +114,7 @@ class Listener(threading.Thread):
         discard_all()
 
     def _listen(self, raw: Any) -> None:
-        """Sleep until the server, or ``stop``, says something: it costs nothing while nothing is said."""
+        """Sleep until the server, or ``stop``, sends something: it costs nothing while nothing is sent."""
         while not self._over.is_set():
             if any(notify.payload in self._queues for notify in raw.notifies(timeout=0)):
                 self._wake()

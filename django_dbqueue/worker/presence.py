@@ -1,9 +1,9 @@
-"""By what others see that a child lives: the row that it beats, and the named lock that its session holds.
+"""The signs that a child lives: the row that it beats, and the named lock that its session holds.
 
-The main thread's session, which claims and settles, takes the lock by a number that it draws at each connect: the
-session before may linger at the server, and must not vouch for it. The heartbeat, from its own session, looks whether
-the lock is held by the session that the main thread believes to have; only then the row names the session, and others
-may judge by it (``lifecycle.guardian``). A pooler in between fails that proof; then only the lease counts.
+The main thread's session, which claims and settles, takes a lock whose number it draws at each connect: the previous
+session may linger at the server, and must not vouch for it. The heartbeat, from its own session, checks that the lock
+is held by the session that the main thread believes it has. Only then does the row name the session, and others may
+judge by it (``lifecycle.guardian``). A pooler in between fails that proof; then only the lease counts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from django_dbqueue.models.fields import DbNow
 
 BEAT_HOLDING: Final = 1
 BEAT_IDLE: Final = 10
-"""Seconds between beats of the worker's row, with and without messages in hand."""
+"""Seconds between beats of the worker's row, without and with messages in hand."""
 SLACK: Final = 0.15
-"""Seconds by which a beat may be later than promised before anybody looks for its worker."""
+"""Seconds by which a beat may be later than promised before its worker is checked."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Session:
 
 
 class Presence:
-    """Writes a child's row; the main thread and the heartbeat each call it on their own connection."""
+    """A writer of a child's row; the main thread and the heartbeat each call it on their own connection."""
 
     def __init__(self, using: str, worker: Worker) -> None:
         self._using = using
@@ -54,7 +54,7 @@ class Presence:
         self._failures = 0
         self._warned = False
         self.promised = 0
-        """Seconds from the last write in which the row promises a beat; 0 before the first."""
+        """Seconds from the last write within which the row promises a beat; 0 before the first."""
         self.judged = threading.Event()
         """Set when the heartbeat has proven the session, or has found that it can't."""
 
@@ -66,20 +66,20 @@ class Presence:
     # -- the main thread ----------------------------------------------------------------------------------
 
     def connect(self, *, held: int) -> None:
-        """Take the session that the main thread's connection has now, and say so in the row, unproven as yet."""
+        """Take the session that the main thread's connection has now, and put it in the row, unproven as yet."""
         session = _take_session(self._using)
         self._write(held=held, every=BEAT_HOLDING, conn_id=session.conn_id, server="", session_lock=None)
         self._session = session
 
     def begin_holding(self, held: int) -> None:
-        """Promise quick beats before the first of these messages is begun."""
+        """Promise quick beats before the first of these messages starts."""
         if self.beats_too_slowly and isinstance(dialect_of(connections[self._using]), ServerDialect):
             self._write(held=held, every=BEAT_HOLDING)
 
     # -- the heartbeat ------------------------------------------------------------------------------------
 
     def beat(self, *, held: int, every: int) -> None:
-        """Write that the worker lives, and by which session, if that can be proven."""
+        """Write that the worker lives, and through which session, if that can be proven."""
         session = self._session
         if session is None:
             return
@@ -95,7 +95,7 @@ class Presence:
             self.judged.set()
 
     def _prove(self, session: Session) -> bool:
-        """Look from here whether the main thread's session is what it believes; warn once where it never was."""
+        """Check from here that the main thread's session is what it believes; warn once if it never was."""
         dialect = dialect_of(connections[self._using])
         if not isinstance(dialect, ServerDialect):
             return False
@@ -115,7 +115,7 @@ class Presence:
     # -- the row ------------------------------------------------------------------------------------------
 
     def _write(self, *, every: int, of: Session | None = None, **fields: Any) -> None:
-        """Update the row (of this session only, for the heartbeat), or write it anew if somebody removed it."""
+        """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it."""
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
         rows = Worker.objects.using(self._using).filter(pk=self._worker.pk)
         mine = rows if of is None else rows.filter(conn_id=of.conn_id)
@@ -125,7 +125,7 @@ class Presence:
         try:
             with transaction.atomic(using=self._using):
                 self._insert(fields if of is None else fields | {"conn_id": of.conn_id})
-        except IntegrityError:  # the other thread was first, and the next beat puts it right
+        except IntegrityError:  # the other thread was first, and the next beat corrects it
             mine.update(**fields)
 
     def _insert(self, fields: dict[str, Any]) -> None:
@@ -164,7 +164,7 @@ def _take_session(using: str) -> Session:
 
 
 def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
-    """Take a lock by a new number; some servers (Galera in a strict mode) have none: then the list of sessions goes."""
+    """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
         [(taken,)] = fetch(using, dialect.take_lock(number))
@@ -176,7 +176,7 @@ def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
 
 
 def told_by_driver(connection: Any) -> int | None:
-    """The session's id by the server's greeting (32 bits), where the driver keeps it; a pooler greets with its own."""
+    """Return the session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
     raw = connection.connection
     if connection.vendor == "mysql":
         return int(raw.thread_id()) % 2**32 if hasattr(raw, "thread_id") else None
@@ -185,7 +185,7 @@ def told_by_driver(connection: Any) -> int | None:
 
 
 def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before: bool) -> str:
-    """Say why the session is not what it believes to be, seen from the heartbeat's; '' if it is."""
+    """Say why the session is not what it believes to be, as seen from the heartbeat's; '' if it is."""
     if session.lock is None:
         return _doubt_of_listed(using, dialect, session)
     if seen_before:
@@ -204,6 +204,6 @@ def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before:
 
 
 def _doubt_of_listed(using: str, dialect: ServerDialect, session: Session) -> str:
-    """The same where there is no lock. One's own account's sessions are listed for everybody."""
+    """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
     [(_, server)] = fetch(using, dialect.me())
     return "" if server == session.server else f"its connections lead to two servers ({session.server}; {server})"

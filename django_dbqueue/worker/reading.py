@@ -1,4 +1,4 @@
-"""A payload that a claim has left in the database, for its size, is read by the thread that handles it."""
+"""Reading a payload that a claim left in the database for its size: done by the thread that handles it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django_dbqueue.worker.polling import Backoff
 from django_dbqueue.worker.sessions import discard
 
 PATIENCE: Final = 10.0
-"""Seconds for which a database that is away is none of the message's fault."""
+"""Seconds for which a database outage is not held against the message."""
 TRIES: Final = 3
-"""MariaDB's client tells of a reply that does not fit into memory as of a lost connection (2013): each time anew."""
+"""MariaDB's client reports a reply that does not fit into memory as a lost connection (2013), each time."""
 
 
 def read(message: Any) -> None:
-    """Read what the claim has left; MemoryError where it doesn't fit, LeaseLost where the claim is lost."""
+    """Read what the claim has left; MemoryError if it doesn't fit, LeaseLost if the claim is lost."""
     alias = message._state.db
     backoff, give_up_at, refused = Backoff(0.05, 2.0), time.monotonic() + PATIENCE, 0
     while True:
@@ -41,7 +41,7 @@ def read(message: Any) -> None:
 
 
 def _answers(alias: str) -> bool:
-    """Whether the database is there, so that it is the payload that can't be had."""
+    """Return whether the database is up, so that the payload itself must be the problem."""
     try:
         connections[alias].ensure_connection()
         return connections[alias].is_usable()

@@ -1,4 +1,4 @@
-"""A child: its main thread claims, posts, settles and decides how long to wait; its other threads run handlers."""
+"""A child: its main thread claims, hands out, settles and decides how long to wait; its other threads run handlers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.settling import Settler
 
 GATHER: Final = 0.01
-"""Seconds that finished messages wait for others to be acked with them, while threads are busy."""
+"""Seconds that finished messages wait for others to be acked with, while threads are busy."""
 DRAIN_WAITS: Final = 60.0
-"""How far off, in seconds, a retry that --drain caused itself may be for --drain to wait for it."""
+"""Maximum delay, in seconds, of a retry caused during --drain for --drain to wait for it."""
 MARGIN: Final = 0.05
 """Seconds by which the server's clock may be behind in calling a retry due."""
 PROOF_WAIT: Final = 1.0
-"""Seconds that a child waits at its start for the proof of its session."""
+"""Seconds that a starting child waits for the proof of its session."""
 TURN: Final = 0.001
 """Seconds for which a handler may keep the interpreter from the main thread, which has to feed all of them."""
 
@@ -99,12 +99,12 @@ class Runner:
     # -- from outside -------------------------------------------------------------------------------------
 
     def stop(self, *_: Any) -> None:
-        """Claim no more, give back what has not started, let running handlers finish (a signal handler too)."""
+        """Claim no more, release what has not started, let running handlers finish (a signal handler too)."""
         self._stopping = True
         self._handover.ring()
 
     def wake(self) -> None:
-        """Look for messages now."""
+        """Check for messages now."""
         self._feeder.hurry()
         self._handover.ring()
 
@@ -117,10 +117,10 @@ class Runner:
     # -- the loop -----------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Work until told to stop, drained or spent; return the exit code.
+        """Work until told to stop, drained or at the limit; return the exit code.
 
-        Ends the process where a thread hangs, and where the loop itself fails: the supervisor, who can read the board,
-        settles what was held and starts another child. To live on without a loop would hold the messages for ever.
+        End the process if a thread hangs, or if the loop itself fails: the supervisor, which can read the board,
+        settles what was held and starts another child. Living on without a loop would hold the messages forever.
         """
         try:
             return self._run()
@@ -138,7 +138,7 @@ class Runner:
         listener = Listener.start_where_possible(self._using, self._queues, self.wake)
         self._heartbeat.start()
         if self._try_database(self._connect):
-            self._presence.judged.wait(PROOF_WAIT)  # so that whoever claims is known to live, or known not to be
+            self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
         while not self._is_over():
             self._turn()
         self._holding.close()
@@ -146,8 +146,8 @@ class Runner:
             listener.stop()
         self._board.say_farewell()
         if self._holding.running():
-            # A thread that hangs can't be ended. What it holds is the supervisor's to settle, and the worker's row its
-            # to remove: an open transaction of that thread may have locked everything (on SQLite)
+            # A thread that hangs can't be ended. Its supervisor settles what it holds and removes the worker's row: an
+            # open transaction of that thread may have locked everything (on SQLite)
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
@@ -157,7 +157,7 @@ class Runner:
         return EXIT_STOPPED if self._stopping else EXIT_OK
 
     def _turn(self) -> None:
-        """Settle, look after the rest, claim, wait."""
+        """Settle, do maintenance, claim, wait."""
         now = time.monotonic()
         if self._try_database(lambda: self._work(now)):
             self._trouble.reset()
@@ -176,12 +176,12 @@ class Runner:
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
         else:
-            self._timetable.run(now)  # before maintenance looks what is ready, for it may enqueue
+            self._timetable.run(now)  # before maintenance checks what is ready, because it may enqueue
             if self._maintenance.is_due(now):
-                self._settler.flush()  # and wait for nothing that may take long
+                self._settler.flush()  # and don't wait for anything that may take long
                 self._maintenance.run(now)
             self._late_claims.run(now)
-            self._board.is_claiming = True  # and stays so after an error, which may have hidden a commit
+            self._board.is_claiming = True  # still set after an error, which may have hidden a commit
             unstarted = self._feeder.feed(
                 now, self._maintenance.paused, beside=self._settler, freed=self._settler.sendable
             )
@@ -224,7 +224,7 @@ class Runner:
             self._handover.ring()
 
     def _execute(self, delivery: Delivery) -> Verdict:
-        """Run a delivery. What fails besides its handler is the worker's own: its child is replaced."""
+        """Run a delivery. Any failure outside its handler is the worker's own: its child is replaced."""
         try:
             return execute(delivery)
         except BaseException as error:
@@ -233,7 +233,7 @@ class Runner:
             return verdict_after(delivery, error)
 
     def _replace(self) -> None:
-        """Claim no more, let running handlers finish, and end for another child to come."""
+        """Claim no more, let running handlers finish, then exit so that another child takes over."""
         if self._replace_deadline is None:
             self._replace_deadline = time.monotonic() + self._options.grace
 
@@ -251,7 +251,7 @@ class Runner:
     # -- waiting ------------------------------------------------------------------------------------------
 
     def _until_next(self, now: float) -> float:
-        """How long nothing will be due, if nothing comes in."""
+        """Return for how long nothing will be due, if nothing arrives."""
         over = self._stopping or self._replace_deadline is not None
         parts = (self._feeder, self._maintenance, self._timetable, self._late_claims)
         wait = 1.0 if over else min(part.until_next(now) for part in parts)
@@ -280,7 +280,7 @@ class Runner:
     # -- the database comes and goes ----------------------------------------------------------------------
 
     def _try_database(self, work: Any) -> bool:
-        """Do it; if the database is in trouble, say so once, close, and let the caller come again."""
+        """Do it; if the database is in trouble, log it once, close, and let the caller retry."""
         try:
             work()
         except Error as error:
@@ -292,7 +292,7 @@ class Runner:
         return True
 
     def _connect(self) -> None:
-        """Write the session into the worker's row; look for claims whose reply was lost."""
+        """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
         self._raw = connections[self._using].connection

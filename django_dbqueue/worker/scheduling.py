@@ -1,7 +1,7 @@
-"""Looking after schedules, in every worker: what is due by the database's clock is enqueued once.
+"""Running schedules, in every worker: what is due by the database's clock is enqueued once.
 
-The worker's own clock says only how long to wait before the next look at the database's (its monotonic clock, for five
-seconds at most); it never says what is due.
+The worker's own clock only decides how long to wait before the database's clock is read again (by the monotonic clock,
+for five seconds at most); it never decides what is due.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules import Plan
 
 LOOK_EVERY: Final = 5.0
-"""Seconds after which a worker looks in any case: clocks are set, and rows change."""
+"""Seconds after which a worker checks in any case: clocks are set, and rows change."""
 LOOK_AGAIN: Final = 1.0
-"""Seconds until the next look where another worker is at it, or a schedule has just begun."""
+"""Seconds until the next check if another worker holds the row, or a schedule has just begun."""
 MISSED_AFTER: Final = timedelta(seconds=60)
-"""A due time that no worker saw to for so long was missed."""
+"""A due time that no worker handled for this long was missed."""
 CATCH_UP: Final = 100
-"""How many missed due times ``missed="all"`` makes up for, the latest ones."""
+"""How many missed due times ``missed="all"`` makes up for: the latest ones."""
 
 logger = logging.getLogger("django_dbqueue.worker")
 
 
 class Timetable:
-    """The schedules that a worker declares, and when it will look at them next."""
+    """The schedules that a worker declares, and when it will check them next."""
 
     def __init__(self, using: str, plans: tuple[Plan, ...], declared_at: datetime) -> None:
         self._rows = Schedule.objects.using(using)
@@ -44,11 +44,11 @@ class Timetable:
             self._look_at = now + self._look()
 
     def until_next(self, now: float) -> float:
-        """How many seconds nothing will be due, as far as is known; infinite without schedules."""
+        """Return for how many seconds nothing will be due, as far as is known; infinite without schedules."""
         return max(0.0, self._look_at - now) if self._plans else float("inf")
 
     def _look(self) -> float:
-        """See to every schedule; return for how many seconds nothing more will be due."""
+        """Handle every schedule; return for how many seconds nothing more will be due."""
         standing: dict[str, Any] = self._rows.standing(list(self._plans))
         for row in standing.values():
             if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
@@ -70,9 +70,9 @@ class Timetable:
         return LOOK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
 
     def _see_to_another_definition(self, plan: Plan, row: Any) -> float:
-        """Let the later start have the word, so that two versions don't set each other back for ever.
+        """Let the later start win, so that two versions don't overwrite each other forever.
 
-        The earlier one has it again when the later one is gone.
+        The earlier one takes over again when the later one is gone.
         """
         was_later = self._declared_at <= row.declared_at <= row.db_now + AHEAD
         if was_later and not row.was_seen_long_ago(FORSAKEN_AFTER):
@@ -83,7 +83,7 @@ class Timetable:
         return LOOK_AGAIN
 
     def _fire(self, plan: Plan, row: Any, *, first: datetime) -> bool:
-        """Enqueue what is due, from the first time on; False if another worker did, or is at it."""
+        """Enqueue what is due, from the first time on; return False if another worker did so or holds the row."""
         latest = plan.cron.latest(after=row.last_due, until=row.db_now)
         assert latest is not None  # the first one is due
         times = [latest]
@@ -110,7 +110,7 @@ class Timetable:
             )  # fmt: skip
 
     def _say_ahead(self, plan: Plan, row: Any) -> None:
-        """Warn once: to set it back is for who knows which of the two times was wrong."""
+        """Warn once: setting it back is for somebody who knows which of the two times was wrong."""
         if (plan.name, row.last_due) not in self._said_ahead:
             self._said_ahead.add((plan.name, row.last_due))
             logger.error(

@@ -1,4 +1,4 @@
-"""Django's connections of the calling thread, brought back to order whatever happened to them."""
+"""Django's connections of the calling thread, restored to order whatever happened to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from django_dbqueue.worker.tidying import tidy
 def do_without_pools() -> None:
     """Connect without Django's pools (PostgreSQL) from now on, in this process and in those that it forks.
 
-    A pool doesn't survive a fork: two children would talk on one socket. And each thread here keeps its connection.
+    A pool doesn't survive a fork: two children would talk over one socket. And each thread here keeps its own
+    connection.
     """
     for alias, said in connections.settings.items():
         if said["OPTIONS"].get("pool"):
@@ -27,8 +28,8 @@ def do_without_pools() -> None:
 def leave_clean() -> None:
     """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone.
 
-    Raises nothing: whatever can't be brought to order (MySQL's client refuses to close what is closed; other vendors'
-    drivers raise what they like) is closed.
+    Raises nothing: whatever can't be restored (MySQL's client refuses to close what is closed; third-party drivers
+    raise whatever they like) is closed.
     """
     for connection in connections.all(initialized_only=True):
         try:
@@ -47,14 +48,14 @@ def _leave_clean(connection: Any) -> None:
 
 
 def discard(alias: str) -> None:
-    """Close this thread's connection in whatever state it is (which rolls back); the next use makes a new one."""
+    """Close this thread's connection, whatever its state (which rolls back); the next use opens a new one."""
     close_raw(connections[alias])
     with contextlib.suppress(AttributeError):
         del connections[alias]
 
 
 def close_raw(connection: Any) -> None:
-    """Close what the driver has open for it, in whatever state it is; the thread that it was made in may be over."""
+    """Close the driver's connection, whatever its state; the thread that opened it may have ended."""
     with contextlib.suppress(BaseException):
         if connection.connection is not None:
             connection.connection.close()
@@ -67,9 +68,9 @@ def discard_all() -> None:
 
 
 def _keep(connection: Any) -> None:
-    """Keep a connection whose age is to be 0, Django's default for requests: a worker would connect at every message.
+    """Keep a connection whose CONN_MAX_AGE is 0, Django's default: a worker would otherwise connect for every message.
 
-    It is asked whether it lives before its next use, since the server may have closed it meanwhile.
+    It is checked before its next use, since the server may have closed it meanwhile.
     """
     connection.close_at = None
     connection.health_check_enabled = True
@@ -77,16 +78,16 @@ def _keep(connection: Any) -> None:
 
 
 def _is_sound(connection: Any) -> bool:
-    """Whether the driver's connection is open (or not there yet), with autocommit on and nothing begun by raw SQL."""
+    """Return whether the driver's connection is open (or absent), with autocommit on and nothing begun by raw SQL."""
     return connection.connection is None or (
         is_open(connection) and bool(connection.autocommit) and not _is_in_raw_transaction(connection)
     )
 
 
 def _is_in_raw_transaction(connection: Any) -> bool:
-    """Whether a handler's own BEGIN is open, in which the next handler's rows would wait for a commit in vain.
+    """Return whether a handler's own BEGIN is open, in which the next handler's rows would never be committed.
 
-    MySQL's driver doesn't say whether there is one, only whether SET autocommit switched every commit off. So what may
+    MySQL's driver doesn't say whether there is one, only whether SET autocommit turned autocommit off. So whatever may
     have been begun there is ended.
     """
     raw = connection.connection
@@ -104,7 +105,7 @@ def _is_in_raw_transaction(connection: Any) -> bool:
 
 
 def is_open(connection: Any) -> bool:
-    """Whether the driver's connection, which is there, has not been closed. No driver says it alike."""
+    """Return whether the driver's connection, which exists, is still open. Every driver reports it differently."""
     raw = connection.connection
     if connection.vendor == "mysql":
         return bool(raw.open)

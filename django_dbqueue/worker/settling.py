@@ -1,8 +1,8 @@
-"""Writing verdicts down: acks of a batch in one fenced statement, everything else one by one.
+"""Writing verdicts to the database: acks of a batch in one fenced statement, everything else one by one.
 
-A settlement that the handler committed itself is not done again; one that it rolled back counts as not done.
-After a lost reply the row's token tells what happened, in the table or in the history: done under our token means
-that the ack was committed. Where an ack removes the row, nothing is left to tell it by, and the worker says so.
+A settlement that the handler committed itself is not repeated; one that it rolled back counts as not done. After a lost
+reply, the row's token shows what happened, in the table or in the history: done under our token means that the ack was
+committed. If acks remove the row, nothing is left to show it, and the worker logs that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger("django_dbqueue.worker")
 
 
 class Settler:
-    """Collects verdicts and settles them on the worker's own connection."""
+    """A collector of verdicts, which it settles on the worker's own connection."""
 
     def __init__(self, model: Any, using: str, holding: Holding, board: Board) -> None:
         self.model = model
@@ -47,7 +47,7 @@ class Settler:
         return sum(map(len, self._acks.values())) + len(self._others) + len(self._unstarted)
 
     def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
-        """Take a verdict in."""
+        """Take in a verdict."""
         if delivery.message.settled or verdict.verb == "nothing":
             self._holding.drop(delivery)
             if delivery.message.settled:
@@ -62,7 +62,7 @@ class Settler:
             self._others.append((delivery, verdict))
 
     def let_go(self, delivery: Delivery) -> None:
-        """Drop a delivery whose message this child has claimed anew: it is lost, and nothing is sent for it."""
+        """Drop a delivery whose message this child has claimed again: it is lost, and nothing is sent for it."""
         if not delivery.message.settled:
             delivery.lose("claim")
         before = len(self)
@@ -77,7 +77,7 @@ class Settler:
 
     def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
-        for acks in self._acks.values():  # one list for each on_ack, so that its first queue speaks for all
+        for acks in self._acks.values():  # one list per on_ack, so that its first queue stands for all
             while acks:
                 self._flush_acks(ack_of(self.using, acks[0][0].message.queue), acks)
         self.flush_all_but_acks()
@@ -119,7 +119,7 @@ class Settler:
         return next(filter(None, self._acks.values()), [])
 
     def send(self) -> Ahead | None:
-        """Return acks that go into the transaction of a claim; Short where one is not held any more."""
+        """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
         acks = self._next_acks()
         self._sent = acks[:MAX_IDS]
         if not self._sent:
@@ -131,17 +131,17 @@ class Settler:
         return settling_all(self.using, change, [delivery.claim for delivery, _ in self._sent])
 
     def refused(self) -> None:
-        """Settle by itself what could not be sent with a claim, and was undone."""
+        """Settle on its own what could not be sent with a claim, and was undone."""
         self.undone()
         self.flush()
 
     def undone(self) -> None:
-        """Learn that the server undid it, so that no reply to it was lost."""
+        """Note that the server undid it, so no reply to it was lost."""
         _unsend(self._sent, self._sent_before)
         self._sent = []
 
     def committed(self) -> None:
-        """Learn that what was sent is committed."""
+        """Note that what was sent is committed."""
         sent, self._sent = self._sent, []
         if sent:
             del self._next_acks()[: len(sent)]
@@ -171,7 +171,7 @@ class Settler:
                 delivery.lose("ack")
 
     def _settled_before(self, claims: list[Claim]) -> tuple[set[int], set[int]]:
-        """Return those that are done under our own token (the handler acked them, or a reply was lost); the absent."""
+        """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
         if not claims:
             return set(), set()
         dialect, tokens = dialect_of(connections[self.using]), dict(claims)
@@ -195,14 +195,14 @@ class Settler:
         signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
 
     def _finish_done(self, delivery: Delivery, verdict: Verdict) -> None:
-        """The handler's own commit went through, and then something failed: its reply, or a hook on the commit."""
+        """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
         self._holding.drop(delivery)
         self._board.count("done")
         said = verdict.error.splitlines()[0] if verdict.error else ""
         logger.warning("message %s was done already when its handler ended with: %s", delivery.message.pk, said)
 
     def _finish_undecided(self, delivery: Delivery) -> None:
-        """The reply to an ack was lost, and the row that would tell of it is gone."""
+        """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
         message = delivery.message
         self._holding.drop(delivery)
         if not message.lease_lost:
@@ -215,7 +215,7 @@ class Settler:
         if not held:
             delivery.lose(verdict.verb)
             return
-        message.lease_lost = False  # who heard otherwise was in a transaction that did not last
+        message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
         said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
         if verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
@@ -227,7 +227,7 @@ class Settler:
 
 
 def _sent_of(acks: list[tuple[Delivery, float]]) -> set[int]:
-    """The ids of those whose ack went to the database before."""
+    """Return the ids of those whose ack was sent to the database before."""
     return {delivery.claim.id for delivery, _ in acks if delivery.ack_sent}
 
 

@@ -20,7 +20,7 @@ logger = logging.getLogger("django_dbqueue.worker")
 
 
 class StopSignals:
-    """Counts stop signals, and makes ``fileno()`` readable at each, so that a wait ends at once."""
+    """A counter of stop signals that makes ``fileno()`` readable at each, so that a wait ends at once."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -45,11 +45,11 @@ class StopSignals:
         os.close(self._writer)
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """Return the descriptor to wait on."""
         return self._reader
 
     def clear(self) -> None:
-        """Take what was written, so that the next wait waits."""
+        """Discard what was written, so that the next wait blocks."""
         try:
             while os.read(self._reader, 512):
                 pass
@@ -63,7 +63,7 @@ class StopSignals:
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End this process by then: it waits for threads and processes that handlers left running, maybe for ever."""
+    """End this process by then: it waits for threads and processes that handlers left running, maybe forever."""
 
     def end() -> None:
         threads = set(threading.enumerate()) - {threading.main_thread(), threading.current_thread()}
@@ -72,7 +72,7 @@ def end_within(seconds: float, code: int) -> None:
         logger.warning("ending without what handlers left running: %s", ", ".join(left) or "what they forked")
         for process in processes:
             process.kill()
-        with suppress(Exception):  # os._exit would throw away what was printed
+        with suppress(Exception):  # os._exit would discard buffered output
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)

@@ -1,4 +1,4 @@
-"""Naming queues that have messages and no consumer here: in a thread of one child, so that nobody waits for it."""
+"""Reporting queues with messages but no consumer here, in a thread of one child, so that nothing waits for it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.sessions import discard_all
 
 LOOK_EVERY: Final = 30.0
-"""Seconds between looks."""
+"""Seconds between checks."""
 SHARE: Final = 100
-"""An expensive look takes at most one part in this many of the time."""
+"""An expensive check takes at most 1/SHARE of the time."""
 NAMED: Final = 10
 
 logger = logging.getLogger("django_dbqueue.worker")
 
 
 class Strays(threading.Thread):
-    """Says once of each such queue that its messages stay, however often its child is replaced.
+    """A thread that reports once per such queue that its messages stay, however often its child is replaced.
 
-    Its session is there for the time of a look only.
+    Its session is open only during a check.
     """
 
     def __init__(self, using: str, board: Board) -> None:
@@ -39,11 +39,11 @@ class Strays(threading.Thread):
         self._over = threading.Event()
 
     def stop(self) -> None:
-        """Look no more; a look that is under way ends with the process."""
+        """Stop checking; a check in progress ends with the process."""
         self._over.set()
 
     def run(self) -> None:
-        """Look from time to time."""
+        """Check from time to time."""
         rest = 0.0
         while not self._over.wait(rest):
             began = time.monotonic()
@@ -51,7 +51,7 @@ class Strays(threading.Thread):
             try:
                 self._look()
                 rest = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
-            except Error as error:  # what took its time was a wait
+            except Error as error:  # the time was spent waiting
                 logger.debug("can't look for queues without consumers: %s", error)
             finally:
                 discard_all()
@@ -63,12 +63,12 @@ class Strays(threading.Thread):
         is_first = not self._named
         self._named.update(new)
         if not new or (is_first and len(new) <= self._board.strays_named):
-            return  # the child before this one has named them
+            return  # the child before this one has reported them
         more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
         logger.warning(
             "%s %s messages and no consumer that is registered here, and they stay: %s%s",
             len(new), "queue has" if len(new) == 1 else "queues have", ", ".join(new[:NAMED]), more,
             extra={"event": "strays", "fields": {"count": len(new), "queues": new[:NAMED]}},
         )  # fmt: skip
-        # Last: a child that is killed on the way leaves the line to the next one.
+        # Last: if a child is killed on the way, the next one logs the line.
         self._board.strays_named = len(self._named)

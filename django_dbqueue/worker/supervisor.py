@@ -1,7 +1,6 @@
-"""The supervisor: starts the children, settles what the dead ones held, restarts them, and stops them in order.
+"""The supervisor: starts the children, settles what dead ones held, restarts them, and stops them in order.
 
-It has one thread and closes its connections before each fork, so that children share nothing with it but their
-boards.
+It has one thread and closes its connections before each fork, so that children share nothing with it but their boards.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ from django_dbqueue.worker.sessions import discard, discard_all
 from django_dbqueue.worker.shutdown import StopSignals
 
 TICK: Final = 0.2
-"""Seconds between turns while something has to end, or a drain is watched; the end of a child is a turn at once."""
+"""Seconds between turns while something has to end, or a drain is watched; a child's end triggers a turn at once."""
 CALM_TICK: Final = 1.0
-"""The same while all goes well, as an idle worker's turns are a part of what it costs."""
+"""The same while all goes well, because these turns are part of an idle worker's cost."""
 BARREN: Final = 5
-"""Children that may die in a row before they start a message, where the worker is to end by itself."""
+"""Children that may die in a row before starting a message, if the worker is to end by itself."""
 STEADY: Final = 10.0
-"""Seconds that a child must have lived for its death not to slow the next start."""
+"""Seconds that a child must have lived so that its death doesn't delay the next start."""
 OVERDUE: Final = 2.0
 """Seconds after a timeout and --grace that a child has to end by itself."""
 LINE_TICK: Final = 0.02
 LINE_GRACE: Final = 0.2
-"""Seconds in which a child ends that has closed its line to the supervisor by ending. One that lives on is broken."""
+"""Seconds in which a child that closed its line by ending must end. One that lives on is broken."""
 
 logger = logging.getLogger("django_dbqueue.worker")
 
 
 @dataclass(slots=True)
 class Child:
-    """A place for a child process, its present holder, and how its restarts go."""
+    """A slot for a child process, its current process, and the state of its restarts."""
 
     index: int
     share: int | None
@@ -65,7 +64,7 @@ class Child:
 
 
 class Supervisor:
-    """Runs a worker until it is drained, spent or told to stop."""
+    """A worker's parent process, which runs until it is drained, at its limit or told to stop."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class Supervisor:
 
     @property
     def totals(self) -> dict[str, int]:
-        """The counters of all children, dead ones included."""
+        """Return the counters of all children, dead ones included."""
         totals = dict(self._totals)
         for child in self._children:
             if child.board is not None:
@@ -138,7 +137,7 @@ class Supervisor:
                 self._start(child, stop)
 
     def _start(self, child: Child, stop: StopSignals) -> None:
-        """Fork a child; where the machine has no room for one now, try again later."""
+        """Fork a child; if the machine has no room for one now, try again later."""
         discard_all()
         try:
             child.board = Board(self._options.batch + self._options.threads)
@@ -192,7 +191,7 @@ class Supervisor:
                 child.line_lost_at = math.inf
 
     def _end_the_overdue(self) -> None:
-        """Kill a child that its hung handler doesn't let end: no other thread gets to run, or SQLite stays locked."""
+        """Kill a child whose hung handler keeps it from ending: no other thread gets to run, or SQLite stays locked."""
         moment = time.monotonic() - self._options.grace - OVERDUE
         for child in self._children:
             board = child.board
@@ -237,7 +236,7 @@ class Supervisor:
     def _try_aftermaths(self) -> None:
         """Settle what dead children held, the latest first: an earlier one may have to wait for its session's end.
 
-        If the database is away, come again (or leave it to the leases).
+        If the database is away, try again later (or leave it to the leases).
         """
         for entry in self._aftermaths[::-1]:
             board, worker_id, how, cut_off = entry
@@ -259,7 +258,7 @@ class Supervisor:
                 self._aftermaths.remove(entry)
 
     def _release_late_claims(self) -> None:
-        """Look what the last claims of the dead have come to; a claim that was sent off may be committed yet."""
+        """Check what became of the last claims of the dead; a claim that was sent may still be committed."""
         try:
             for worker_id, until in list(self._late_claims.items()):
                 found = release_unknown(self._options.database, self._queues, worker_id)
@@ -269,7 +268,7 @@ class Supervisor:
             discard(self._options.database)
 
     def _take_over(self, board: Board, worker_id: int) -> None:
-        """Keep what a board of the past has counted, when its last retry is due, and whose last claim is open."""
+        """Keep what a previous board has counted, when its last retry is due, and whose last claim is open."""
         for name in COUNTERS:
             self._totals[name] += board.counter(name)
         self._retry_due = max(self._retry_due, board.retry_due)
@@ -284,7 +283,7 @@ class Supervisor:
             logger.info("stopping: running handlers have %g s", self._options.grace)
             self._deadline = time.monotonic() + self._options.grace
         if self._deadline is not None and not self._killed:
-            self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked hears the first one not
+            self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked misses the first one
         over = self._deadline is not None and time.monotonic() >= self._deadline
         if (stop.received > 1 or over) and not self._killed:
             self._killed = True  # children first, then what they held: two runs never overlap

@@ -1,8 +1,8 @@
-"""Whether a handler's own SQL may have left a transaction or locked tables behind, where the driver doesn't say.
+"""Whether a handler's own SQL may have left an open transaction or locked tables, where the driver doesn't say.
 
-Those of PostgreSQL and SQLite do. MySQL's keeps the server's word for it to itself, and to ask would be a journey for
-each message. So what is sent is looked at on its way: most statements can begin nothing. Only after another one is
-the session brought to order, by two journeys.
+The drivers of PostgreSQL and SQLite do say. MySQL's doesn't pass on the server's status, and asking would be a round
+trip per message. So the SQL is inspected as it is sent: most statements can't begin anything. Only after any other
+statement is the session cleaned up, in two round trips.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEGIN_NOTHING: Final = (
     b"SAVEPOINT ",
     b"RELEASE SAVEPOINT ",
 )
-"""How statements begin that open nothing that outlasts them in autocommit. What begins otherwise is suspected."""
+"""Prefixes of statements that leave nothing open in autocommit. All others are suspect."""
 _LONGEST: Final = max(map(len, _BEGIN_NOTHING))
 _SECOND: Final = re.compile(
     rb";\s*(?:BEGIN|START|SET|COMMIT|ROLLBACK|LOCK|FLUSH|XA|CALL|EXECUTE|PREPARE|/)", re.IGNORECASE
@@ -30,12 +30,12 @@ _SECOND: Final = re.compile(
 
 
 class Watch:
-    """Stands before the ``query`` of a driver's connection, through which all of its cursors send."""
+    """A wrapper around the ``query`` of a driver's connection, through which all of its cursors send."""
 
     def __init__(self, raw: Any) -> None:
         self._send = raw.query
         self.is_suspect = True
-        """Nobody looked at what was sent before."""
+        """Nothing checked what was sent before."""
         raw.query = self
 
     def __call__(self, query: Any, *rest: Any, **options: Any) -> Any:
@@ -46,7 +46,7 @@ class Watch:
 
 
 def tidy(raw: Any) -> None:
-    """End what SQL on this connection of MySQL's driver may have begun; raises the driver's error if it can't be."""
+    """End what SQL on this connection of MySQL's driver may have begun; raise the driver's error if that fails."""
     watch = getattr(raw, "query", None)
     if not isinstance(watch, Watch):
         watch = Watch(raw)
