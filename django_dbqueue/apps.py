@@ -1,4 +1,4 @@
-"""The app: its checks, its log listener and its word to MySQL's sessions are connected; a worker finds consumers."""
+"""The app: connects its checks, its log listener and its autocommit fix for MySQL; a worker finds consumers."""
 
 from __future__ import annotations
 

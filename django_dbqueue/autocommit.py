@@ -1,8 +1,8 @@
-"""Autocommit on a MySQL whose sessions begin without it, so that what ``enqueue()`` returned is committed (P1).
+"""Autocommit on a MySQL server whose sessions start without it, so that what ``enqueue()`` returned is committed (P1).
 
-Such a server (``autocommit = 0`` by default) greets with a status that says the contrary. The driver believes it, so
-that Django's ``set_autocommit(True)`` sends nothing; what is written outside of ``atomic()`` is then gone with its
-session, a plain handler's rows as well. ``completion_type = CHAIN`` does the same to whatever follows a COMMIT.
+Such a server (``autocommit = 0`` by default) greets with a status that claims the opposite. The driver believes it, so
+Django's ``set_autocommit(True)`` sends nothing. What is written outside ``atomic()`` is then lost with its session,
+including a plain handler's rows. ``completion_type = CHAIN`` does the same to whatever follows a COMMIT.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ON: Final = "SET SESSION autocommit = 1, completion_type = NO_CHAIN"
 
 
 def connect() -> None:
-    """Switch it on in each session that this process begins, and in those that it has; twice changes nothing."""
+    """Switch it on in each session that this process opens, and in those already open; twice changes nothing."""
     connection_created.connect(_begun, dispatch_uid="django_dbqueue.autocommit")
     for connection in connections.all(initialized_only=True):
         if connection.connection is not None and not connection.in_atomic_block:
@@ -24,12 +24,12 @@ def connect() -> None:
 
 
 def _begun(connection: Any, **_: Any) -> None:
-    """Send it once a session, past Django's wrappers, as the driver would."""
+    """Send it once per session, bypassing Django's wrappers, as the driver would."""
     if connection.vendor != "mysql" or not connection.settings_dict["AUTOCOMMIT"]:
         return
     try:
         with connection.wrap_database_errors, connection.connection.cursor() as cursor:
             cursor.execute(ON)
     except BaseException:
-        connection.close()  # else the next statement would be sent in it as it is
+        connection.close()  # otherwise the next statement would be sent in the session as it is
         raise

@@ -1,8 +1,8 @@
 """Payloads to text and back, byte for byte, or a refusal that says why (promise P12).
 
-Three content types: ``json`` (anything JSON can say), ``text`` (a string as it is) and ``bytes`` (base64).
-What would come back changed is refused at the door: NaN and infinities, lone surrogates, keys that aren't
-strings, nesting past 200 levels. Arrays come back as lists, so a tuple does too.
+There are three content types: ``json`` (anything JSON can express), ``text`` (a string as it is) and ``bytes``
+(base64). What would come back changed is refused up front: NaN and infinities, lone surrogates, keys that aren't
+strings, nesting past 200 levels. Arrays come back as lists, and so do tuples.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ MAX_DEPTH: Final = 200
 """Levels of nesting; CPython's own scanner gives up at about a thousand."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""Strings whole, brackets singly. Nothing in it looks back, and a string may lack its end: else a broken body of a
-million quotes would keep a worker busy for hours."""
+"""Whole strings, single brackets; the expression never backtracks, and a string may lack its end.
+
+Otherwise a broken body of a million quotes would keep a worker busy for hours.
+"""
 _FEW: Final = 64
-"""Children of whom no count is kept: they can't be many times what is there."""
+"""Children below which no count is kept: they can't take many times what is there."""
 _LONG: Final = 256
-"""Bits of a number from which its letters are counted: one bit takes 0.3 letters."""
+"""Bits of a number above which its digits are counted: one bit takes 0.3 digits."""
 _TOGETHER: Final = 64
-"""Texts that are encoded as one list: the encoder's start costs as much as a small payload."""
+"""Texts that are encoded as one list: starting the encoder costs as much as a small payload."""
 BYTES_OF_CHARACTER: Final = 4
 """In UTF-8, at most."""
 _STRING: Final = frozenset({str})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
-"""Cycles are refused before it: they nest too deep."""
+"""Cycles are refused beforehand: they nest too deep."""
 
 
 def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
-    """Return (body, content type) of a payload; InvalidMessage where it can't come back as it went in."""
+    """Return (body, content type) of a payload; InvalidMessage if it can't come back as it went in."""
     if isinstance(payload, bytes | bytearray | memoryview):
         body, content_type = base64.b64encode(bytes(payload)).decode("ascii"), BYTES
     elif isinstance(payload, str) and "\0" not in payload:  # PostgreSQL's text has no NUL; JSON escapes it
@@ -61,14 +63,15 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
 
 
 def plain(text: str) -> str:
-    """Return the characters of a text; str() of an Enum's member that is one would give its name."""
+    """Return the characters of a text; for an Enum member that is a string, str() would return its name."""
     return text if type(text) is str else str.__str__(text)
 
 
 def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str, str]]:
-    """Yield what ``encode`` returns for the values of JSON texts; UndecodableMessage where one is broken.
+    """Yield what ``encode`` returns for the values of JSON texts; UndecodableMessage if one is broken.
 
-    Texts that stand already as they would be stored are found so many at once, until the first that doesn't.
+    Texts that already have the form in which they would be stored are recognised in batches, up to the first one that
+    doesn't.
     """
     compact = True
     for first in range(0, len(texts), _TOGETHER):
@@ -82,15 +85,15 @@ def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str,
 
 
 def _are_compact(texts: Sequence[str]) -> bool:
-    """Tell whether each of these is the JSON text that its value would be encoded to.
+    """Return whether each of these is the JSON text that its value would be encoded to.
 
-    As each is known to be a whole text, they are so if the list of all values is encoded to the list of all texts: a
-    JSON value's own letters say where it ends.
+    Each is known to be a complete text. So it is enough that the list of all values is encoded to the list of all
+    texts: a JSON value's own characters determine where it ends.
     """
     try:
         values = [decode_json(text) for text in texts]
         encoded = _ENCODER.encode(values)
-        encoded.encode()  # a lone surrogate ends here, too
+        encoded.encode()  # a lone surrogate fails here, too
     except (UndecodableMessage, ValueError, RecursionError):
         return False
     return str not in map(type, values) and encoded == f"[{','.join(texts)}]"
@@ -99,7 +102,8 @@ def _are_compact(texts: Sequence[str]) -> bool:
 def encode_json(value: Any, *, what: str, max_bytes: int) -> str:
     """Return compact JSON text of a value that decodes to an equal one.
 
-    What is sure to take more than these bytes is refused before it is written out; what may, the caller measures.
+    What is certain to take more than ``max_bytes`` is refused before it is written out; what may take more, the caller
+    measures.
     """
     _refuse_what_changes(value, what, max_bytes)
     try:
@@ -126,7 +130,7 @@ def utf8(text: str, *, what: str) -> bytes:
 
 
 def decode(body: str, content_type: str) -> Any:
-    """Return the payload of a stored body; UndecodableMessage where it is broken."""
+    """Return the payload of a stored body; UndecodableMessage if it is broken."""
     if content_type == TEXT:
         return body
     if content_type == JSON:
@@ -150,7 +154,7 @@ def decode_json(text: str) -> Any:
 
 
 def decode_headers(text: str | None) -> dict[str, Any]:
-    """Return headers as a dict; UndecodableMessage where the stored text is not a JSON object."""
+    """Return headers as a dict; UndecodableMessage if the stored text is not a JSON object."""
     if text is None:
         return {}
     headers = decode_json(text)
@@ -164,22 +168,22 @@ def _refuse_constant(name: str) -> None:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""Made once: json.loads() would make one for each text (1.1 of 2.7 µs)."""
+"""Created once: json.loads() would create one for each text (1.1 of 2.7 µs)."""
 
 
 def _decoded(text: str) -> Any:
     try:
         value, end = _DECODER.raw_decode(text)
     except ValueError:
-        return _DECODER.decode(text)  # a blank in front of it, or an error
-    return value if end == len(text) else _DECODER.decode(text)  # a blank behind it: looking for them takes a third
+        return _DECODER.decode(text)  # leading whitespace, or an error
+    return value if end == len(text) else _DECODER.decode(text)  # trailing whitespace: finding it takes a third more
 
 
 def _refuse_what_changes(value: Any, what: str, max_bytes: int) -> None:
-    """Walk the containers without recursion: depth (a cycle runs into it too), the type of every key, and the size.
+    """Walk the containers without recursion: check depth (which catches cycles), the type of every key, and the size.
 
-    What is referred to twice is written twice, so that a few lists can stand for 2^40: each child counts for the least
-    that it takes, a letter and a comma, and the walk ends where that is too much.
+    What is referenced twice is written twice, so a few lists can stand for 2^40. Each child therefore counts for the
+    least that it takes, a character and a comma, and the walk ends when that is too much.
     """
     stack: list[tuple[Any, int]] = [(value, 1)]
     children_met = least = 0
@@ -203,12 +207,12 @@ def _refuse_what_changes(value: Any, what: str, max_bytes: int) -> None:
                 f"The {what} takes more bytes as stored than the limit of {max_bytes:,}, for each part is written "
                 "out as often as it is referred to: store the data elsewhere and send a reference."
             )
-        if not _SCALARS.issuperset(map(type, children)):  # as most are flat, the types alone are looked at first
+        if not _SCALARS.issuperset(map(type, children)):  # as most are flat, check the types alone first
             stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list | tuple))
 
 
 def _least_of(item: Any, children: Iterable[Any]) -> int:
-    """Return how many bytes the children of a container take at least, and its keys."""
+    """Return the minimum number of bytes that the children of a container, and its keys, take."""
     least = 2 * len(item) + sum([len(child) for child in children if isinstance(child, str)])
     if isinstance(item, dict):
         least += sum(map(len, item))

@@ -1,4 +1,4 @@
-"""The one settings dict ``DBQUEUE``: read lazily, and a value is taken from the first place that says it."""
+"""The one settings dict ``DBQUEUE``: read lazily; the first place that sets a value wins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOP_LEVEL: Final[dict[str, Any]] = {
 
 KEEP: Final = "keep"
 DELETE: Final = "delete"
-"""What becomes of a row that is acked."""
+"""What becomes of an acked row."""
 
 PER_QUEUE: Final[dict[str, Any]] = {
     "lease": 60.0,
@@ -39,7 +39,7 @@ PER_QUEUE: Final[dict[str, Any]] = {
     "backoff": 2.0,
     "backoff_max": 3_600.0,
 }
-"""Options that DEFAULTS and each of QUEUES can say: lease, retentions, timeout and back-off in seconds."""
+"""Options that DEFAULTS and each of QUEUES can set: lease, retentions, timeout and back-off in seconds."""
 
 PER_SCHEDULE: Final[dict[str, Any]] = {
     "queue": None,
@@ -49,12 +49,12 @@ PER_SCHEDULE: Final[dict[str, Any]] = {
     "payload": {},
     "key": None,
 }
-"""Options of each of SCHEDULES; queue and cron must be said, and without a timezone TIME_ZONE holds."""
+"""Options of each of SCHEDULES; queue and cron are required, and without a timezone TIME_ZONE applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """What holds for a queue, resolved: its consumer's word, then QUEUES, DEFAULTS, and the built-in default."""
+    """A queue's options, resolved: from its consumer, then QUEUES, DEFAULTS, and the built-in default."""
 
     lease: float
     max_reads: int
@@ -79,7 +79,7 @@ def database() -> str | None:
 
 
 def redaction() -> tuple[tuple[str, ...], str | None]:
-    """Return what REDACT says: the dotted names of fields, and the dotted path of a callable or None."""
+    """Return the REDACT setting: the dotted names of fields, and the dotted path of a callable or None."""
     said: Any = get("REDACT")
     if isinstance(said, str):
         return (), said
@@ -89,26 +89,26 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
 
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
-    """Return the options of a queue; what a consumer says goes before the settings."""
+    """Return the options of a queue; a consumer's options override the settings."""
     places = (consumer_options or {}, *_said_of(queue))
     return QueueOptions(**{name: _first(name, places) for name in PER_QUEUE})
 
 
 def for_senders(queue: str) -> tuple[int, int]:
-    """Return the priority of a queue's messages that say none, and MAX_PAYLOAD_BYTES: what every enqueue asks for."""
-    said = getattr(settings, NAME, {})  # asked once, as it costs more than all the rest
+    """Return a queue's default priority, and MAX_PAYLOAD_BYTES: what every enqueue needs."""
+    said = getattr(settings, NAME, {})  # read once, because it costs more than all the rest
     priority: int = _first("priority", _places(said, queue))
     return priority, said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"])
 
 
 def on_ack(queue: str) -> str:
-    """Return what becomes of a queue's messages that are acked: KEEP or DELETE. Every ack asks for it alone."""
+    """Return what becomes of a queue's acked messages: KEEP or DELETE. Every ack needs only this."""
     said: str = _first("on_ack", _said_of(queue))
     return said
 
 
 def _said_of(queue: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the places that say options of a queue, the one that goes before the others first."""
+    """Return the places that set options of a queue, the overriding ones first."""
     return _places(getattr(settings, NAME, {}), queue)
 
 

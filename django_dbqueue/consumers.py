@@ -24,9 +24,9 @@ logger = logging.getLogger("django_dbqueue")
 
 
 class Retry(Exception):
-    """Raised by a handler: give the message back, to come again ``after`` seconds (default: the usual back-off)."""
+    """Raised by a handler: deliver the message again in ``after`` seconds (default: the usual back-off)."""
 
-    after: float | timedelta | None = None  # also of a subclass whose __init__ doesn't call this one
+    after: float | timedelta | None = None  # also for a subclass whose __init__ doesn't call this one
 
     def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
         self.after = None if after is None else check_seconds("after", after)
@@ -39,14 +39,14 @@ class Reject(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A handler and what its decorator said."""
+    """A handler and its decorator's options."""
 
     queue: str
     handler: Callable[..., Any]
     options: dict[str, Any] = field(default_factory=dict)
     transactional: bool = False
     schedule: dict[str, Any] | None = None
-    """What the decorator said of when to call it, as ``DBQUEUE["SCHEDULES"]`` would."""
+    """The decorator's schedule, in the form of ``DBQUEUE["SCHEDULES"]``."""
     is_async: bool = field(init=False)
     """Whether the handler is a coroutine function."""
 
@@ -55,12 +55,12 @@ class Consumer:
 
     @property
     def name(self) -> str:
-        """The handler's dotted name; of an object that has none, what it says of itself."""
+        """The handler's dotted name; for an object that has none, its own description."""
         handler: Any = self.handler
         return f"{handler.__module__}.{getattr(handler, '__qualname__', None) or repr(handler)}"
 
     def resolved(self) -> conf.QueueOptions:
-        """The options in force: the decorator's word, then the settings."""
+        """The options in force: the decorator's, then the settings'."""
         return conf.queue_options(self.queue, self.options)
 
 
@@ -82,12 +82,12 @@ def consumer(
 ) -> Callable[[Handler], Handler]:
     """Register a function (or ``async def``) as the consumer of a queue; it gets the message.
 
-    Return is ack; ``Retry`` and ``Reject`` say otherwise; any other exception is a failure, retried with exponential
-    back-off (``backoff`` seconds doubled each time up to ``backoff_max``, with jitter) until ``max_reads``.
-    ``lease`` and ``timeout`` are seconds. With ``transactional`` the handler runs inside ``message.transaction()``: its
-    rows in the queue's database and the ack are one commit, and whatever it raises undoes them (promise P15).
-    With ``cron`` every worker that has this consumer sees to it that a message with the payload {} comes at each due
-    time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
+    Returning acks the message; ``Retry`` and ``Reject`` decide otherwise; any other exception is a failure, retried
+    with exponential back-off (``backoff`` seconds doubled each time up to ``backoff_max``, with jitter) until
+    ``max_reads``. ``lease`` and ``timeout`` are seconds. With ``transactional`` the handler runs inside
+    ``message.transaction()``: its rows in the queue's database and the ack are one commit, and any exception undoes
+    them (promise P15). With ``cron``, every worker that has this consumer makes sure that a message with the payload {}
+    is sent at each due time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
     """
     said: dict[str, Any] = {}
     check_queue(queue)
@@ -162,7 +162,7 @@ def autodiscover() -> None:
 
 
 def has_consumer(queue: str) -> bool | None:
-    """Tell whether this project has a consumer for a queue; None where not all its modules can be imported here."""
+    """Return whether this project has a consumer for a queue; None if not all its modules can be imported here."""
     if queue in _registry:
         return True
     try:
@@ -174,7 +174,7 @@ def has_consumer(queue: str) -> bool | None:
 
 
 def plans() -> list[schedules.Plan]:
-    """Return every schedule: those of the settings, and of the consumers, which have their queue's name."""
+    """Return every schedule: those of the settings, and those of the consumers, named after their queue."""
     declared = schedules.of_settings()
     names = {plan.name for plan in declared}
     for each in _registry.values():

@@ -1,4 +1,4 @@
-"""Counts as people read them: in groups of three digits, and with a sign where counting stopped."""
+"""Counts for people: grouped by three digits, and marked where counting stopped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.utils.formats import number_format
 
 
 class Capped(int):
-    """A count that stopped at a cap says so: ``500+``."""
+    """A count that shows when it stopped at a cap: ``500+``."""
 
     more: bool
 
@@ -20,5 +20,5 @@ class Capped(int):
 
 
 def grouped(number: int) -> str:
-    """Write a whole number as its reader's language does, in groups of three: 10,000, or 10.000 in German."""
+    """Return a whole number in groups of three, in the reader's language: 10,000, or 10.000 in German."""
     return number_format(int(number), force_grouping=True)

@@ -1,7 +1,7 @@
 """When a cron expression is due in its time zone, as moments in UTC. cronsim (extra ``schedules``) reads expressions.
 
-A time that the clocks jump over in spring is due when they have jumped; one that they pass twice in autumn is due the
-first time. An expression whose minute or hour begins with a star goes by elapsed time instead, as Debian's cron has it.
+A time that the clocks skip in spring is due when they have jumped; one that occurs twice in autumn is due the first
+time. An expression whose minute or hour begins with a star goes by elapsed time instead, as in Debian's cron.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _SECOND: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """An expression that was read (``read``), and the name of its time zone."""
+    """A parsed expression (``read``), and the name of its time zone."""
 
     expression: str
     timezone: str
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first due time later than an aware moment; None where the next fifty years have none."""
+        """Return the first due time later than an aware moment; None if the next fifty years have none."""
         for due in _times(self.expression, moment.astimezone(ZoneInfo(self.timezone))):
-            if due > moment:  # a time that comes twice was due the first time; by then it can be over
+            if due > moment:  # a time that occurs twice was due the first time, which may be past by then
                 return due
         return None
 
     def latest(self, *, after: datetime, until: datetime) -> datetime | None:
         """Return the last due time later than ``after`` and not later than ``until``, however many there are.
 
-        It halves the span again and again, so that a year of missed seconds costs no more than thirty steps.
+        It halves the span again and again, so a year of missed seconds costs no more than thirty steps.
         """
         due = self.after(after)
         if due is None or due > until:
@@ -82,7 +82,7 @@ def _zone(name: object) -> str:
     try:
         if isinstance(name, str):
             return ZoneInfo(name).key
-    except (KeyError, ValueError, OSError):  # unknown, no name at all, or a directory of zones
+    except (KeyError, ValueError, OSError):  # unknown, not a name at all, or a directory of zones
         pass
     near = get_close_matches(str(name)[:100], available_timezones(), n=1)
     raise InvalidSchedule(

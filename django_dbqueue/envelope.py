@@ -19,21 +19,21 @@ QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 MAX_KEY_LENGTH: Final = 200
 MAX_HEADER_BYTES: Final = 16_384
 INSERT_SIZE: Final = 2_000_000
-"""Bytes of text in an INSERT of many rows. SQL's escapes may double them, and then they still fit a packet of 4 MiB."""
+"""Bytes of text in a multi-row INSERT. SQL escaping may double them, and they still fit a packet of 4 MiB."""
 MAX_SECONDS: Final = 100 * 366 * 86_400.0
 """The longest delay or lease: a century, so that sums stay inside every server's calendar."""
 LEAST_LEASE: Final = 0.001
-"""Seconds; a shorter one is over, by the coarsest of the servers' clocks, when the claim is made."""
+"""Seconds; by the coarsest of the servers' clocks, a shorter lease has expired when the claim is made."""
 MAX_READS_LIMIT: Final = 2_000_000_000
 LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=False)
 class Envelope:
-    """A payload with what is said about it; items of ``enqueue_many`` that need more than a payload.
+    """A payload and its options; for items of ``enqueue_many`` that need more than a payload.
 
-    ``delay`` (seconds or timedelta) and ``at`` (aware datetime) say when it is due; ``lease`` is in seconds;
-    None everywhere means: not said here.
+    ``delay`` (seconds or timedelta) and ``at`` (aware datetime) set when it is due; ``lease`` is in seconds; None
+    everywhere means: not set here.
     """
 
     payload: Any
@@ -47,7 +47,7 @@ class Envelope:
 
 
 class Sealed(NamedTuple):
-    """An envelope that passed every check, as the columns will have it."""
+    """An envelope that passed every check, in the form of the columns."""
 
     queue: str
     key: str | None
@@ -63,14 +63,14 @@ class Sealed(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of text, or somewhat more, for bounding the size of one INSERT."""
+        """Bytes of text, or slightly more, for bounding the size of one INSERT."""
         headers = self.headers or ""
         size = len(self.body) if self.body.isascii() else len(self.body) * BYTES_OF_CHARACTER
         return size + (len(headers) if headers.isascii() else len(headers) * BYTES_OF_CHARACTER) + 200
 
 
 def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Sealed:
-    """Check an envelope; InvalidMessage names what was wrong. ``priority`` is the one to use if none is said."""
+    """Check an envelope; InvalidMessage names what was wrong. ``priority`` applies if it sets none."""
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
     name, key, said, reads = check_queue(queue), check_key(envelope.key), envelope.priority, envelope.max_reads
@@ -90,7 +90,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
 
 
 def in_inserts(items: Iterable[Sealed], *, rows: int) -> Iterator[list[Sealed]]:
-    """Cut into INSERTs of at most so many rows and about INSERT_SIZE bytes; a row that has more stands alone."""
+    """Split into INSERTs of at most ``rows`` rows and about INSERT_SIZE bytes; a larger row gets its own."""
     chunk: list[Sealed] = []
     size = 0
     for item in items:
@@ -104,7 +104,7 @@ def in_inserts(items: Iterable[Sealed], *, rows: int) -> Iterator[list[Sealed]]:
 
 
 def check_queue(name: object) -> str:
-    """Return the queue's name, or refuse it by InvalidMessage."""
+    """Return the queue's name, or raise InvalidMessage."""
     if not isinstance(name, str) or QUEUE_NAME.match(name) is None:
         raise InvalidMessage(
             f"{name!r} is no queue name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
@@ -113,7 +113,7 @@ def check_queue(name: object) -> str:
 
 
 def check_key(key: object) -> str | None:
-    """Return the key, or refuse it by InvalidMessage."""
+    """Return the key, or raise InvalidMessage."""
     if key is None:
         return None
     if not isinstance(key, str):
@@ -129,7 +129,7 @@ def check_key(key: object) -> str | None:
 
 
 def hash_of_key(queue: str, key: str) -> str:
-    """Return what (queue, key) is found by; InvalidMessage refuses what no message can have."""
+    """Return the hash by which (queue, key) is found; InvalidMessage for what no message can have."""
     name = check_queue(queue)
     checked = check_key(key)
     if checked is None:
@@ -140,37 +140,37 @@ def hash_of_key(queue: str, key: str) -> str:
 def key_hash(queue: str, key: str) -> str:
     """Return the hex SHA-256 of (queue, NUL, key).
 
-    Keys are compared through it, byte by byte, whatever the server's collation says of case, accents or
-    trailing blanks. MySQL says the same with ``SHA2(CONCAT(queue, CHAR(0), key), 256)``.
+    Keys are compared through it, byte by byte, whatever the server's collation does with case, accents or trailing
+    blanks. In MySQL it is ``SHA2(CONCAT(queue, CHAR(0), key), 256)``.
     """
     return hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()
 
 
 def check_whole(name: str, value: object, *, low: int, high: int) -> int:
-    """Return a whole number within its bounds, or refuse it by InvalidMessage."""
+    """Return a whole number within its bounds, or raise InvalidMessage."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
     return int(value)
 
 
 def check_priority(value: object) -> int:
-    """Return a priority, or refuse it by InvalidMessage."""
+    """Return a priority, or raise InvalidMessage."""
     return check_whole("priority", value, low=-100, high=100)
 
 
 def check_max_reads(value: object) -> int:
-    """Return how many reads a message has, 0 for any number, or refuse it by InvalidMessage."""
+    """Return how many reads a message has, 0 for no limit, or raise InvalidMessage."""
     return check_whole("max_reads", value, low=0, high=MAX_READS_LIMIT)
 
 
 def check_due(delay: object, at: object) -> None:
-    """Refuse, by InvalidMessage, two words on when a message is due."""
+    """Raise InvalidMessage if both ``delay`` and ``at`` set when a message is due."""
     if delay is not None and at is not None:
         raise InvalidMessage("Give delay or at, not both: each says when the message is due.")
 
 
 def check_seconds(name: str, value: object) -> float:
-    """Return a duration in seconds, 0 or more, or refuse it by InvalidMessage."""
+    """Return a duration in seconds, 0 or more, or raise InvalidMessage."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     is_odd = isinstance(seconds, bool) or (isinstance(seconds, float) and not math.isfinite(seconds))
     if is_odd or not isinstance(seconds, int | float):
@@ -181,9 +181,9 @@ def check_seconds(name: str, value: object) -> float:
 
 
 def check_lease(value: object, *, name: str = "lease") -> float:
-    """Return the length of a lease in seconds, or refuse it by InvalidMessage.
+    """Return the length of a lease in seconds, or raise InvalidMessage.
 
-    A lease of nothing is over before the handler begins: the message would come again and again until it is dead.
+    A lease of 0 expires before the handler starts: the message would be delivered again and again until it is dead.
     """
     seconds = check_seconds(name, value)
     if seconds < LEAST_LEASE:
@@ -195,7 +195,7 @@ def check_lease(value: object, *, name: str = "lease") -> float:
 
 
 def _shown(value: object) -> str:
-    """Return what stands for a value in an error; Python refuses to write out a number of thousands of digits."""
+    """Return how an error shows a value; Python refuses to write out a number with thousands of digits."""
     try:
         return reprlib.repr(value)
     except ValueError:
@@ -203,12 +203,12 @@ def _shown(value: object) -> str:
 
 
 def check_moment(at: object) -> datetime:
-    """Return a moment in UTC, or refuse it by InvalidMessage."""
+    """Return a moment in UTC, or raise InvalidMessage."""
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise InvalidMessage(f"at must be an aware datetime (use django.utils.timezone), not {at!r}.")
     try:
         moment = at.astimezone(UTC)
-    except OverflowError:  # in the first hours of year 1 or the last ones of 9999, where the zone is beside the point
+    except OverflowError:  # in the first hours of year 1 or the last ones of 9999, where the zone hardly matters
         moment = at.replace(tzinfo=UTC)
     if moment >= LATEST:
         raise InvalidMessage(f"at must lie before the year {LATEST.year}, not {at!r}.")
@@ -216,7 +216,7 @@ def check_moment(at: object) -> datetime:
 
 
 def check_headers(headers: object) -> str | None:
-    """Return headers as JSON text, None for none; or refuse them by InvalidMessage."""
+    """Return headers as JSON text, None for none; or raise InvalidMessage."""
     if headers is None or headers == {}:
         return None
     if not isinstance(headers, dict):

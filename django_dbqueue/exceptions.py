@@ -32,8 +32,8 @@ class DuplicateKey(DBQueueError):
 class LeaseLost(DBQueueError):
     """The caller no longer holds the claim; nothing was changed.
 
-    Somebody rescued, updated, requeued or already settled the message. Its next delivery belongs to another
-    claim, so the only right thing to do is to stop working on it.
+    The message was rescued, updated, requeued or already settled. Its next delivery belongs to another claim, so the
+    only right thing to do is to stop working on it.
     """
 
     def __init__(self, message_id: int | None, verb: str) -> None:
@@ -66,45 +66,45 @@ class UnsupportedDatabase(DBQueueError):
 
 
 class InvalidSchedule(DBQueueError, ValueError):
-    """A schedule can't be as it was declared. The text says what, why, and what to do."""
+    """A schedule is invalid as declared. The text says what, why, and what to do."""
 
 
 class SchedulesNotInstalled(DBQueueError, ImportError):
-    """A schedule is declared, and the library that reads cron expressions is not installed."""
+    """A schedule is declared, but the library that reads cron expressions is not installed."""
 
     def __init__(self) -> None:
         super().__init__("Schedules need the package cronsim: pip install 'django-dbqueue[schedules]'.")
 
 
 class DatabaseAway(DBQueueError):
-    """The database can't be reached from Spark now: down, restarting, cut off, or without a session left for us."""
+    """The database can't be reached from Spark now: down, restarting, cut off, or without a free session."""
 
     given_up: bool = False
-    """It was waited for as long as was asked."""
+    """Whether it was waited for as long as was asked."""
 
 
 class InvalidPipeline(DBQueueError, ValueError):
-    """Something on Spark can't be as it was asked for. The text says what, why, and what to do."""
+    """Something on Spark can't be done as requested. The text says what, why, and what to do."""
 
 
 class SparkNotInstalled(DBQueueError, ImportError):
-    """PySpark, or the Java that it needs, is not here. The text says which, and how to get it."""
+    """PySpark, or the Java that it needs, is missing. The text says which, and how to get it."""
 
 
 class StreamBusy(DBQueueError, RuntimeError):
-    """Another query runs under this stream's name. The text says whose it is, and what to do."""
+    """Another query is running under this stream's name. The text says whose it is, and what to do."""
 
 
 class ExportBusy(DBQueueError, RuntimeError):
-    """Another export works on this archive. The text says whose it is."""
+    """Another export is working on this archive. The text says whose it is."""
 
 
 class ExportStopped(DBQueueError, RuntimeError):
-    """An export ended before its end, and purged nothing of the batch that the text is about."""
+    """An export stopped early, and purged nothing of the batch that the text is about."""
 
 
 class LakeDamaged(DBQueueError, RuntimeError):
-    """Files of a lake are not what its manifests say. The text says which, and what to do."""
+    """Files of a lake don't match its manifests. The text says which, and what to do."""
 
 
 class StreamLost(DBQueueError, RuntimeError):

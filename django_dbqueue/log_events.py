@@ -1,4 +1,4 @@
-"""One log line for each failure, death, rescue, lost lease and order of an operator; successes at DEBUG.
+"""One log line for each failure, death, rescue, lost lease and operator action; successes at DEBUG.
 
 Payloads are never logged.
 """
@@ -14,7 +14,7 @@ logger = logging.getLogger("django_dbqueue")
 
 
 def connect() -> None:
-    """Begin to listen to all but successes; connecting twice changes nothing."""
+    """Start listening to everything except successes; connecting twice changes nothing."""
     for signal, listener in (
         (signals.message_failed, _failed),
         (signals.message_died, _died),
@@ -27,7 +27,7 @@ def connect() -> None:
 
 
 def connect_successes() -> None:
-    """Listen to them too, where they are logged: even a listener that says nothing costs each message 2 µs."""
+    """Listen to successes too, if they are logged: even a listener that logs nothing costs each message 2 µs."""
     if logger.isEnabledFor(logging.DEBUG):
         signals.message_done.connect(_done, dispatch_uid="django_dbqueue.log._done")
 

@@ -1,11 +1,11 @@
-"""Where a claimer begins to read a queue: behind the rows that it took last, and from the beginning now and then.
+"""Where a claimer starts to read a queue: after the rows that it took last, and from the beginning now and then.
 
-Claimed rows stay in the index as delete-marked entries until the server purges them, and a locking read walks them all.
-So a claimer begins behind the last row that it took of each priority: the low-water mark. Rows that came in below it
-(late commits, retries, releases) are found by reading from the beginning: whenever a claim comes back short, and once a
-second otherwise, but for no more than a twentieth of the time where such reads are expensive. They are while an old
-transaction keeps the server from purging, or the server is far away; meanwhile a claimer finds what comes in behind the
-marks.
+Claimed rows stay in the index as delete-marked entries until the server purges them, and a locking read walks through
+all of them. So a claimer starts after the last row that it took of each priority: the low-water mark. Rows that arrived
+below it (late commits, retries, releases) are found by reading from the beginning. That happens whenever a claim comes
+back short, and once a second otherwise, but for no more than a twentieth of the time if such reads are expensive. They
+are expensive while an old transaction keeps the server from purging, or if the server is far away; meanwhile a claimer
+finds what arrives after the marks.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """Reads from the beginning take at most one twentieth of a claimer's time."""
 EXPENSIVE = 0.005
-"""Seconds from which on a read is put off, although a claim came back short."""
+"""Seconds above which a read is put off, even though a claim came back short."""
 EXPENSIVE_EACH = 0.000_05
-"""Seconds that it may take more for each row that it finds."""
+"""Additional seconds allowed for each row that it finds."""
 PUT_OFF_MOST = 30.0
-"""Seconds for which a read is put off at most: an expensive one may only have waited for a lock."""
+"""Maximum seconds for which a read is put off: an expensive one may only have waited for a lock."""
 MARKS_KEPT = 8
-"""How many priorities' marks outlast an expensive read that found nothing there."""
+"""How many priorities' marks outlive an expensive read that found nothing there."""
 
 Mark = tuple[Any, int]
 """``available_at`` and id of a row."""
@@ -54,7 +54,7 @@ class LowWater:
     priorities: list[int] = field(default_factory=list)
     """Those that have rows, highest first, as far as the claimer knows."""
     saw_all: bool = False
-    """Whether the last claim read from the beginning, so that a short answer means that no more is due."""
+    """Whether the last claim read from the beginning, so that a short result means that no more is due."""
     marks: Marks = field(default_factory=dict)
     _began: float = 0.0
     _cost: float = 0.0
@@ -62,12 +62,12 @@ class LowWater:
     _not_before: float = 0.0
 
     def learn(self, priorities: Collection[int]) -> None:
-        """Read at these priorities too, where the read that would find them is put off."""
+        """Read at these priorities too, if the read that would find them is put off."""
         if self._not_before and not set(self.priorities).issuperset(priorities):
             self.priorities = sorted({*self.priorities, *priorities}, reverse=True)
 
     def begin(self, priorities: Callable[[], list[int]]) -> Marks:
-        """Begin a claim; return the marks to read behind, which the caller moves on. ``priorities``: asks for them."""
+        """Begin a claim; return the marks to read after, which the caller advances. ``priorities`` reads them."""
         self._began, self._cost = time.monotonic(), 0.0
         self.saw_all = self._began >= self._again_at
         if not self.saw_all:
@@ -78,17 +78,17 @@ class LowWater:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Count this time as the read's: not what goes before it and waits for locks, nor the commit."""
+        """Count this time as the read's, without what precedes it and waits for locks, and without the commit."""
         began = time.monotonic()
         yield
         self._cost += time.monotonic() - began
 
     def read_all_next(self) -> None:
-        """Let the next claim read from the beginning, however expensive that is."""
+        """Make the next claim read from the beginning, however expensive that is."""
         self._again_at = 0.0
 
     def end(self, marks: Marks, taken: int, *, is_full: bool) -> None:
-        """Keep the marks where a claim ended that took so many rows, and when to read from the beginning again."""
+        """Keep the marks of a claim that took ``taken`` rows, and when to read from the beginning again."""
         if self.saw_all:
             is_expensive = self._cost > EXPENSIVE + EXPENSIVE_EACH * taken
             self._not_before = self._began + min(RESCAN_SHARE * self._cost, PUT_OFF_MOST) if is_expensive else 0.0
@@ -101,7 +101,7 @@ class LowWater:
             self._again_at = self._not_before if self.priorities else 0.0
 
     def _furthest(self, marks: Marks) -> Marks:
-        """Return these marks of a claim that saw all, or the older ones where those are further on, or alone."""
+        """Return these marks of a claim that saw all, or the older ones if those are further on, or the only ones."""
         furthest = dict(self.marks)
         for priority, mark in marks.items():
             furthest[priority] = max(mark, furthest.pop(priority, mark))

@@ -1,15 +1,15 @@
-"""Taking values that must not be read out of a text that may quote them: an error, which often says what it failed on.
+"""Removing values that must not be read from a text that may quote them: an error, which often says what it failed on.
 
-Of every redacted value (``secrets_between``) the text loses
+Of every redacted value (``secrets_between``), the text loses
 
-* one of four or more characters wherever it stands, also inside a longer word and in another case; as it is, and as
+* one of four or more characters wherever it occurs, also inside a longer word and in another case; as it is, and as
   ``repr()``, JSON and URLs write it. At the text's end also its beginning, since errors are cut;
-* one of two or three characters where it stands alone, but no line number: masking every 12 in 1234 would hide that
-  nothing is hidden;
-* one of a single character, and true, false and null, only behind its field's name (``pin=1``, ``'pin': 1``).
+* one of two or three characters where it stands alone, unless it is a line number: masking every 12 in 1234 would
+  only disguise that nothing is hidden;
+* one of a single character, and true, false and null, only after its field's name (``pin=1``, ``'pin': 1``).
 
-What was derived from a value (its last four digits, its length, a translation) can't be known, and stays. Where that
-is too much, nobody but those who may see payloads is shown more than the ``outline``.
+What was derived from a value (its last four digits, its length, a translation) can't be known, and stays. If that is
+too much, only those who may see payloads are shown more than the ``outline``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from django_dbqueue.masks import Masks
 from django_dbqueue.opening import Unreadable, characters, opened
 
 UNTOLD: Final = "[not shown]"
-"""Stands for what an error says, where it may not be told."""
+"""Replaces what an error says, if it may not be shown."""
 
 _TIMES_WRITTEN: Final = 3
-"""How often a value is written anew at most: JSON in JSON, in the ``repr()`` of what has it."""
+"""Maximum number of times a value is re-encoded: JSON in JSON, in the ``repr()`` of its container."""
 _WORDS = re.compile(r"""[^\s"'<>,;(){}\[\]=:]{4,}""")
 _TRACE: Final = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^[ |+]*File "[^"\n]+", line \d+, in [^\s"]+$', re.MULTILINE)
@@ -47,9 +47,9 @@ class Secret(NamedTuple):
 
 
 def secrets_between(before: Any, after: Any, field: str = "") -> set[Secret]:
-    """Return the values that stand in ``before`` and are gone, or changed, in ``after``.
+    """Return the values that are in ``before`` and are gone, or changed, in ``after``.
 
-    Unreadable where one of them looks like JSON and can't be read: an error may quote any part of it.
+    Raise Unreadable if one of them looks like JSON and can't be read: an error may quote any part of it.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         pairs: Iterable[tuple[Any, Any, Any]] = ((key, item, after.get(key, _GONE)) for key, item in before.items())
@@ -66,7 +66,7 @@ def secrets_between(before: Any, after: Any, field: str = "") -> set[Secret]:
 
 
 def masked(text: str, secrets: Iterable[Secret], *, mark: str) -> str | None:
-    """Return the text with a mark in the place of each of these values; None where that would take too long."""
+    """Return the text with each of these values replaced by a mark; None if that would take too long."""
     anywhere: set[str] = set()
     alone: set[str] = set()
     behind: set[tuple[str, str]] = set()
@@ -84,14 +84,14 @@ def masked(text: str, secrets: Iterable[Secret], *, mark: str) -> str | None:
 
 
 def _beginning(value: Any, length: int) -> Any:
-    """Return of a longer value what can stand in a text; ``repr()`` goes by the quotes in all of it."""
+    """Return as much of a longer value as a text can contain; ``repr()`` chooses quotes by all of it."""
     if not isinstance(value, str) or len(value) <= length:
         return value
     return value.lstrip()[: length + 1] + "".join(quote for quote in "'\"" if quote in value)
 
 
 def outline(text: str) -> str:
-    """Return of an error what its code says: the exception's class, and the places that the traceback names."""
+    """Return the part of an error that comes from code: the exception's class, and the places in the traceback."""
     text = text.strip()
     if _TRACE not in text:
         said = _SAID.match(text)
@@ -103,7 +103,7 @@ def outline(text: str) -> str:
 
 
 class _Gone:
-    """Stands where a key is no more."""
+    """A marker for a key that no longer exists."""
 
 
 _GONE: Final = _Gone()
@@ -121,7 +121,7 @@ def _between_texts(before: str | bytes, after: str | bytes, field: str) -> set[S
             shown = None
         return {Secret(field, one), *secrets_between(inside, shown, field)}
     words, kept = set(_WORDS.findall(one)), set(_WORDS.findall(other))
-    gone = words - kept if words & kept else set()  # a text of which something is left: what was taken out of it
+    gone = words - kept if words & kept else set()  # a text of which something is left: what was removed from it
     return {Secret(field, value) for value in (one, *gone)}
 
 
@@ -148,7 +148,7 @@ def _is_word_of_json(value: Any) -> bool:
 
 
 def _written(value: Any) -> set[str]:
-    """Return the ways in which an error may write a value."""
+    """Return the forms in which an error may write a value."""
     if not isinstance(value, str):
         return {str(value), json.dumps(value)}
     if not value.strip():

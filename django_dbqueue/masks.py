@@ -1,8 +1,9 @@
-"""Finding many values in one text, in a time that neither the values nor the text can stretch.
+"""Finding many values in one text, in time that neither the values nor the text can inflate.
 
-A pattern that has each value as an alternative is tried with each of them at each character. Here a text is folded
-once, every value is looked for once, by the C library, and the longest goes first, so that one that begins like another
-leaves nothing of it. Beyond the bounds there is no answer, and whoever asked shows nothing of the text.
+A pattern with each value as an alternative is tried with each of them at each character. Here, a text is folded once
+and every value is searched for once, by the C library. The longest goes first, so that a value that shares its
+beginning with another leaves nothing behind. Beyond the bounds there is no answer, and the caller shows nothing of the
+text.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Iterable
 from typing import Final
 
 LEAST: Final = 4
-"""Characters from which on a form is looked for inside longer words too."""
+"""Characters from which on a form is searched for inside longer words too."""
 MOST_ANYWHERE: Final = 2_000
-"""Forms whose first characters stand in the text."""
+"""Forms whose first characters occur in the text."""
 MOST_BEHIND: Final = 200
-"""Fields whose name stands in the text, and whose value is looked for only behind it."""
+"""Fields whose name occurs in the text, and whose value is only searched for after it."""
 MOST_ENDS: Final = 50
-"""Places near the text's end from which on it may be the beginning of a value."""
+"""Places near the text's end where the beginning of a value may start."""
 
 _TAKEN: Final = "\ud800"
 """A lone surrogate: no stored text can have one."""
@@ -27,7 +28,7 @@ _ALONE_BEHIND = re.compile(r"(?!\w|\.\d)")
 
 
 class Masks:
-    """The characters of a text that must not be read, found form by form, without regard to case."""
+    """The characters of a text that must not be read, found form by form, ignoring case."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -38,7 +39,7 @@ class Masks:
         self._taken = bytearray(len(text))
 
     def anywhere(self, forms: Iterable[str]) -> bool:
-        """Take these wherever they stand, and their beginnings at the text's end; False where they are too many."""
+        """Take these wherever they occur, and their beginnings at the text's end; return False if they are too many."""
         folded = {form.casefold() for form in forms}
         found = [form for form in folded if form[:LEAST] in self._beginnings]
         if len(found) > MOST_ANYWHERE:
@@ -56,7 +57,7 @@ class Masks:
         return True
 
     def alone(self, forms: Iterable[str]) -> None:
-        """Take these, which are short, where they stand for themselves and are no number of a line."""
+        """Take these, which are short, where they stand alone and are not a line number."""
         folded = {form.casefold() for form in forms}
         for size in {len(form) for form in folded}:
             for at in range(len(self._folded) - size + 1):
@@ -67,7 +68,7 @@ class Masks:
                     self._taken[begin:end] = b"\1" * (end - begin)
 
     def behind(self, pairs: Iterable[tuple[str, str]]) -> bool:
-        """Take the form of each (field, form) behind the field's name; False where they are too many."""
+        """Take the form of each (field, form) after the field's name; return False if they are too many."""
         found = [pair for pair in pairs if pair[0].casefold() in self._folded]
         if len(found) > MOST_BEHIND:
             return False
@@ -78,7 +79,7 @@ class Masks:
         return True
 
     def shown(self, mark: str) -> str:
-        """The text, with a mark in the place of what was taken."""
+        """Return the text, with a mark in place of what was taken."""
         parts, at = [], 0
         for match in re.finditer(rb"\x01+", self._taken):
             parts += [self.text[at : match.start()], mark]

@@ -1,7 +1,7 @@
-"""What JSON a text holds, as far as it can be read. What can't be read is reported, and never taken for harmless.
+"""What JSON a text holds, as far as it can be read. What can't be read is reported, and never assumed harmless.
 
-Consumers read more than Python's strict decoder does: with a byte order mark, with NaN, line by line, deeper. Whoever
-hides parts of a text by their names has to hide all of what looks like JSON and can't be read.
+Consumers read more than Python's strict decoder does: with a byte order mark, with NaN, line by line, nested deeper.
+Code that hides parts of a text by name has to hide all of what looks like JSON and can't be read.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _BEHIND_A_NAME: Final = r"""(?:["'\\\s]|&quot;|&\#39;)*+[:=>]"""
 
 
 class Unreadable(Exception):
-    """A text looks like JSON, and can't be read as we would have to."""
+    """A text that looks like JSON, but can't be read as needed."""
 
 
 def opened(text: str | bytes) -> Any:
-    """Return the value of the JSON that a text holds, None where it holds none; Unreadable where that can't be told.
+    """Return the value of the JSON that a text holds, None if it holds none; Unreadable if that is undecidable.
 
-    The value of JSON that was encoded twice is a text again.
+    The value of JSON that was encoded twice is itself a text.
     """
     text = characters(text)
     if _LOOKS_SO.match(text) is None:
@@ -40,9 +40,9 @@ def opened(text: str | bytes) -> Any:
 
 
 def strictly(text: str) -> Any:
-    """Return the value of JSON text; Unreadable also where an object has a name twice, of which one value is lost."""
+    """Return the value of JSON text; Unreadable also if an object repeats a name, since one of its values is lost."""
     try:
-        codecs.decode_json(text)  # which looks how deep it nests
+        codecs.decode_json(text)  # which checks how deep it nests
         return _DECODER.decode(text)
     except (UndecodableMessage, ValueError, RecursionError) as error:
         raise Unreadable from error
@@ -59,9 +59,9 @@ def characters(text: str | bytes) -> str:
 
 
 def names(text: str | bytes, fields: Iterable[tuple[str, ...]]) -> bool:
-    """Tell whether a text that holds no JSON, as a whole, seems to say one of these fields: ``password=``, ``'pin': ``.
+    """Return whether a text that is not JSON as a whole seems to set one of these fields: ``password=``, ``'pin': ``.
 
-    A field is given by its names from the outside in: all must stand in it, and the last before a sign.
+    A field is given by its names from the outside in: all must occur in it, and the last before a sign.
     """
     said = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), unquote_plus(characters(text))).casefold()
     return any(

@@ -1,19 +1,19 @@
 """What people may see of a message's content, decided in one place for every page, download and command.
 
-``DBQUEUE["REDACT"]`` names fields that nobody is shown, or a callable that takes them out, or both. How to use it:
+``DBQUEUE["REDACT"]`` names fields that nobody is shown, or a callable that removes them, or both. How to use it:
 
-* ``content_of(message)`` gives payload and headers as they may be shown to somebody who has ``view_payload``. Who
-  shows them asks for that permission first; nothing here knows users.
-* ``error_text(text, of=message, sees_payload=...)`` gives an error, or any text that a consumer wrote, as it may be
-  shown: values of redacted fields are masked, and who has no ``view_payload`` sees the ``outline``.
-* ``error_text(text, of=None, ...)`` is for where the message's content is not at hand: once something is redacted, it
-  gives the outline, because nothing tells what would have to be masked. ``is_redacting()`` tells whether a list has
-  to read the content at all.
+* ``content_of(message)`` returns payload and headers as they may be shown to somebody with ``view_payload``. The
+  caller checks that permission first; nothing here knows users.
+* ``error_text(text, of=message, sees_payload=...)`` returns an error, or any text that a consumer wrote, as it may be
+  shown: values of redacted fields are masked, and users without ``view_payload`` see the ``outline``.
+* ``error_text(text, of=None, ...)`` is for when the message's content is not at hand: if anything is redacted, it
+  returns the outline, because what to mask can't be known. ``is_redacting()`` returns whether a list has to read the
+  content at all.
 
 ``message`` is anything with ``queue``, ``body``, ``content_type`` and ``headers_text``.
 
-What fails shows nothing: a hook that raises, or that returns something else than payload and headers, hides both and
-says so. So does a body that can't be decoded, in which no field can be found.
+Failures show nothing: a hook that raises, or that returns something other than payload and headers, hides both and says
+so. So does a body that can't be decoded, in which no field can be found.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from django_dbqueue.masking import Secret, masked, outline, secrets_between
 from django_dbqueue.opening import Unreadable, names, opened, strictly
 
 MARK: Final = "[redacted]"
-"""What stands in the place of a redacted value."""
+"""Replaces a redacted value."""
 MOST: Final = 10_000
-"""Values that are looked for in one error; where there are more, its outline is shown."""
+"""Values that are searched for in one error; if there are more, its outline is shown."""
 ANY: Final = "*"
 DEEP: Final = "**"
 
@@ -65,7 +65,7 @@ class Stored(Protocol):
 class Content:
     """A message's content as it may be shown.
 
-    ``payload`` is decoded, and ``headers`` a dict; where one of them can't be decoded and nothing is redacted, it is
+    ``payload`` is decoded, and ``headers`` is a dict. If one of them can't be decoded and nothing is redacted, it is
     the stored text, and ``..._broken`` says why. With ``hidden``, which says why, neither is shown.
     """
 
@@ -77,11 +77,11 @@ class Content:
 
 
 class _Unshown(Exception):
-    """The content can't be shown, for a reason that may be."""
+    """Raised if the content can't be shown; its text, the reason, may be."""
 
 
 class _Hiding:
-    """Puts marks where paths lead. ``unread``: a text was hidden of which nobody can tell what it says."""
+    """A walker that puts marks where paths lead. ``unread``: a text was hidden whose content can't be determined."""
 
     def __init__(self) -> None:
         self.unread = False
@@ -115,7 +115,7 @@ class _Hiding:
 
 
 class _Redaction:
-    """What became of one content: payload and headers before and after, or why nothing of it is shown."""
+    """The outcome for one content: payload and headers before and after, or why nothing of it is shown."""
 
     def __init__(self, message: Stored) -> None:
         self.before: tuple[Any, Any] = (None, None)
@@ -129,7 +129,7 @@ class _Redaction:
 
     @cached_property
     def secrets(self) -> set[Secret] | None:
-        """The values that must not be read; None where that can't be told."""
+        """Return the values that must not be read; None if they can't be determined."""
         if self.hidden or self._hiding.unread:
             return None
         try:
@@ -140,7 +140,7 @@ class _Redaction:
 
 
 def is_redacting() -> bool:
-    """Whether ``DBQUEUE["REDACT"]`` says anything."""
+    """Return whether ``DBQUEUE["REDACT"]`` is set."""
     names, path = conf.redaction()
     return bool(names or path)
 
@@ -154,7 +154,7 @@ def content_of(message: Stored) -> Content:
 
 
 def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> str:
-    """Return an error as it may be shown; nothing of what it quotes where that can't be told."""
+    """Return an error as it may be shown; nothing of what it quotes if that can't be determined."""
     if not text:
         return ""
     if not sees_payload:
@@ -167,7 +167,7 @@ def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> st
 
 
 def load_hook(path: str) -> Hook:
-    """Return the callable at a dotted path; ImportError or what its module raises where there is none."""
+    """Return the callable at a dotted path; ImportError, or what its module raises, if there is none."""
     hook: Any = import_string(path)
     if not callable(hook):
         raise ImportError(f"{path} is not callable")
@@ -188,7 +188,7 @@ def _as_stored(message: Stored) -> Content:
 
 
 def _redaction_of(message: Stored) -> _Redaction:
-    """Return the redaction of a content, which is done once for each object: a page asks for it many times."""
+    """Return the redaction of a content, computed once per object: a page asks for it many times."""
     said = (conf.redaction(), message.queue, message.body, message.content_type, message.headers_text)
     kept: tuple[Any, _Redaction] | None = getattr(message, _KEPT, None)
     if kept is not None and kept[0] == said:
@@ -218,7 +218,7 @@ def _decoded(message: Stored) -> tuple[Any, dict[str, Any]]:
         payload = codecs.decode(message.body or "", message.content_type)
         for text in (message.body if message.content_type == codecs.JSON else None, message.headers_text):
             if text is not None:
-                strictly(text)  # of a name that stands twice one value is lost, and still stands in errors
+                strictly(text)  # if a name occurs twice, one value is lost, but may still be in errors
         return payload, codecs.decode_headers(message.headers_text)
     except (UndecodableMessage, Unreadable) as error:
         raise _Unshown(_("Not shown: what can't be decoded can't be redacted.")) from error
@@ -240,19 +240,19 @@ def _by_hook(path: str, queue: str, payload: Any, headers: dict[str, Any]) -> tu
 
 
 def _spelt(path: Path) -> Path:
-    """Return what a text has to say, in some form, if the path leads into it."""
+    """Return what must occur in a text, in some form, if the path leads into it."""
     return tuple(name.casefold() for name in path if name not in (ANY, DEEP) and not name.isdigit())
 
 
 def _behind(key: str, paths: list[Path]) -> list[Path]:
-    """Return what is left of the paths behind this key."""
+    """Return what is left of the paths after this key."""
     left: list[Path] = []
     for path in paths:
         if path[0] == DEEP:
             left += [path, *_behind(key, [path[1:]] if path[1:] else [])]
         elif path[0] == ANY:
             left.append(path[1:])
-        else:  # a key may have dots itself, as headers' often do
+        else:  # a key may contain dots itself, as headers' often do
             folded = key.casefold()
             left += [path[n:] for n in range(1, len(path) + 1) if ".".join(path[:n]).casefold() == folded]
     return left

@@ -1,4 +1,4 @@
-"""What is to be enqueued when: ``DBQUEUE["SCHEDULES"]``, read and checked; a consumer's own cron is read alike."""
+"""What is to be enqueued when: ``DBQUEUE["SCHEDULES"]``, read and checked; a consumer's cron is read the same way."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NAME_HEADER: Final = "dbqueue.schedule"
 """Header of a message that a schedule sent: the schedule's name."""
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 DUE_HEADER: Final = "dbqueue.due"
-"""Header of a message that a schedule sent: the due time that it stands for, UTC in ISO 8601."""
+"""Header of a message that a schedule sent: the due time that it is for, UTC in ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One schedule as it is declared."""
+    """One schedule as declared."""
 
     name: str
     queue: str
@@ -35,7 +35,7 @@ class Plan:
     key: str | None
 
     def envelope(self, due: datetime) -> Envelope:
-        """The message of one due time."""
+        """Return the message of one due time."""
         headers = {NAME_HEADER: self.name, DUE_HEADER: due.isoformat()}
         return Envelope(self.payload, key=self.key, headers=headers)
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Event(Signal):
-    """A signal of what happened: what a listener raises is logged, and stops nobody who tells of it."""
+    """A signal of what happened: an exception in a listener is logged, and doesn't stop the sender."""
 
     def send(self, sender: Any, **named: Any) -> list[tuple[Any, Any]]:
         told = self.send_robust(sender, **named)

@@ -1,10 +1,10 @@
-"""A caller's transaction that sees the past, and MariaDB's ``innodb_snapshot_isolation``, on by default from 11.6.2 on.
+"""A caller's transaction that sees the past, and MariaDB's ``innodb_snapshot_isolation``, on by default since 11.6.2.
 
-At REPEATABLE READ such a server refuses (1020), and undoes the whole transaction, where a statement meets a row that
-has changed since the transaction's first read: a claim that the heartbeat has extended meanwhile, a key that was sent,
-a group of failures. None of the queue's statements goes by what was read before. Each names the state and the token
-that it leaves, or reads under a lock what stands there now. So they are sent as a server without that option takes
-them; the caller's own keep it.
+At REPEATABLE READ, such a server raises an error (1020), and undoes the whole transaction, if a statement meets a row
+that has changed since the transaction's first read: a claim that the heartbeat has extended, a key that was sent, a
+failure group. None of the queue's statements relies on earlier reads. Each names the state and the token that it
+leaves, or reads under a lock what is there now. So they are executed as on a server without that option; it still
+applies to the caller's own.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _ANSWER: Final = "_dbqueue_judges_by_snapshots"
 
 @contextmanager
 def seeing_what_is(connection: Any, *, whatever_the_level: bool = False) -> Iterator[None]:
-    """Let the queue's statements inside the caller's transaction see rows as they are now, as far as they lock them.
+    """Let the queue's statements in the caller's transaction see rows as they are now, as far as they lock them.
 
-    The level is that of Django's settings; ``whatever_the_level`` is for what is rare, and may pay for a caller who has
-    set another one by hand: a fifth of a statement's time on such a server.
+    The isolation level is taken from Django's settings. ``whatever_the_level`` is for rare operations, and also covers
+    a caller that has set another level by hand; it costs a fifth of a statement's time on such a server.
     """
     if connection.vendor != "mysql" or not connection.mysql_is_mariadb:
         yield
@@ -41,9 +41,9 @@ def _unjudged(execute: Any, sql: str, params: Any, many: bool, context: dict[str
 
 
 def _judges_by_snapshots(connection: Any) -> bool:
-    """Whether the server does, asked once in a thread's life."""
+    """Return whether the server does so, asked once per thread."""
     if not hasattr(connection, _ANSWER):
         with connection.cursor() as cursor:
-            cursor.execute("SHOW SESSION VARIABLES LIKE 'innodb_snapshot_isolation'")  # no error where there is none
+            cursor.execute("SHOW SESSION VARIABLES LIKE 'innodb_snapshot_isolation'")  # no error if it doesn't exist
             setattr(connection, _ANSWER, any(value == "ON" for _, value in cursor.fetchall()))
     return bool(getattr(connection, _ANSWER))

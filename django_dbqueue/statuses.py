@@ -1,4 +1,4 @@
-"""The three letters of a message's life, and what people say instead of them."""
+"""The three statuses of a message's life, and the state names that people use instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NEW: Final = "n"
 """Not taken: ready, delayed, or (without a due time) dead."""
 
 RUNNING: Final = "run"
-"""Taken by a holder whose token stands in the row."""
+"""Taken by a holder whose token is in the row."""
 
 DONE: Final = "y"
 """Finished; never moved again."""

@@ -1,4 +1,4 @@
-"""The history: what was archived, newest first, found by the message's id."""
+"""The history: what was archived, newest first, searchable by the message's id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTCOMES = {
 
 
 class ArchiveChangeList(BoundedChangeList):
-    """The newest ones by the primary key, or those of one message by the index on it."""
+    """The newest ones by primary key, or those of one message by the index on it."""
 
     def find_ids(self, _request: HttpRequest) -> list[int]:
         rows = ArchivedMessage.objects.using(self.root_queryset.db)

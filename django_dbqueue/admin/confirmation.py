@@ -1,7 +1,7 @@
-"""The page between an action and its effect: it lists the messages, pins how they stand, and asks for a reason.
+"""The page between an action and its effect: it lists the messages, pins their state, and asks for a reason.
 
-GET shows it for one message, a change list action for many; only its POST changes anything, and asks for the
-permission again.
+GET shows it for one message, a change list action for many. Only its POST changes anything, and checks the permission
+again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from django_dbqueue.models import StreamClaim
 PIN = "message"
 FILTERS = "_changelist_filters"
 REPORTED = 10
-"""Messages that are named one by one when they were left alone."""
+"""Messages that are named one by one if they were left alone."""
 _USED = "dbqueue_used_confirmations"
 _REMEMBERED = 50
 
@@ -52,7 +52,7 @@ class Confirmation:
         self.opts = model_admin.opts
 
     def urls(self) -> list[URLPattern]:
-        """Two for each verb: the page of one message, and the POST of any."""
+        """Return two for each verb: the page of one message, and the POST of any."""
         prefix = f"{self.opts.app_label}_{self.opts.model_name}"
         urls = []
         for verb in VERBS.values():
@@ -65,7 +65,7 @@ class Confirmation:
         return urls
 
     def allowed(self, request: HttpRequest, verb: Verb) -> bool:
-        """Whether this user may do this."""
+        """Return whether this user may do this."""
         may = getattr(self.admin, f"has_{verb.permission}_permission")
         return bool(self.admin.has_view_permission(request) and may(request))
 
@@ -120,7 +120,7 @@ class Confirmation:
         return TemplateResponse(request, "admin/django_dbqueue/message/confirmation.html", context)
 
     def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
-        """Do it to what still stands as the page showed it."""
+        """Apply the verb to what is still as the page showed it."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.allowed(request, verb):
@@ -172,7 +172,7 @@ def _query(values: dict[str, str]) -> str:
 
 
 def _first_use(request: HttpRequest) -> bool:
-    """Tell whether this confirmation page is sent for the first time: Back and a second click are not."""
+    """Return whether this confirmation page is sent for the first time, not by Back or a second click."""
     nonce = request.POST.get("nonce", "")
     used = request.session.get(_USED, [])
     if not nonce or nonce in used:

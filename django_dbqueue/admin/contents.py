@@ -1,7 +1,7 @@
 """What the pages of messages and of the history show of a message's content: payload, headers, error, a download.
 
-Payload and headers are for those who have the permission ``view_payload``; everybody else sees of an error its class
-and its places. What is redacted is decided in ``django_dbqueue.redaction`` and in no other place.
+Payload and headers are for users with the permission ``view_payload``; everybody else sees only the class and the
+places of an error. What is redacted is decided in ``django_dbqueue.redaction`` and nowhere else.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from django_dbqueue.redaction import Content, content_of, error_text, is_redacti
 ERROR_READ: Final = 1_000
 """Characters of an error that a list reads, to show the first line."""
 EXCERPT: Final = 8_192
-"""A list masks errors by payloads and headers of up to so many characters; beside longer ones it shows the outline."""
+"""A list masks errors using payloads and headers up to this many characters; with longer ones it shows the outline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The content of a message as a list has read it."""
+    """The content of a message as read by a list."""
 
     queue: str
     body: str
@@ -46,14 +46,14 @@ class Excerpt:
 
 
 class ContentAdmin(ReadOnlyAdmin):
-    """The rows of a model that holds messages, their content by the rules."""
+    """The rows of a model that holds messages, with their content shown by the rules."""
 
     def sees_payload(self, request: HttpRequest) -> bool:
-        """Whether this user may see payloads."""
+        """Return whether this user may see payloads."""
         return bool(request.user.has_perm(f"{self.opts.app_label}.view_payload"))
 
     def content_fields(self, request: HttpRequest) -> list[str]:
-        """Return the fields that a page shows of the content."""
+        """Return the fields of the content that a page shows."""
         content = ["payload", "headers"] if self.sees_payload(request) else ["payload_hidden"]
         return ["content_type", *content]
 
@@ -90,7 +90,7 @@ class ContentAdmin(ReadOnlyAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def download_payload(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Send the whole payload as a file, and write the admin log; so it is a POST."""
+        """Send the whole payload as a file, and write the admin log, which is why it is a POST."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not (self.has_view_permission(request) and self.sees_payload(request)):
@@ -160,13 +160,13 @@ def _raw(text: str, why: str) -> SafeString:
 
 
 def _block(row: Any, payload: Any) -> SafeString:
-    """Return a payload as a page shows it: of a long one no more is laid out than the beginning."""
+    """Return a payload as a page shows it: of a long one, only the beginning is formatted."""
     text = _text(row, payload, most=display.SHOWN)
     return display.block(text, size=len(row.body) if len(text) > display.SHOWN else 0)
 
 
 def _pretty(value: Any, *, most: int | None = None) -> str:
-    """Return JSON as people read it; a lone surrogate, which no page can carry, as JSON escapes it."""
+    """Return JSON formatted for people; a lone surrogate, which no page can carry, as JSON escapes it."""
     parts, size = [], 0
     for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
         parts.append(part)
@@ -181,7 +181,7 @@ def _text(row: Any, payload: Any, *, most: int | None = None) -> str:
 
 
 def _attachment(name: str, row: Any, content: Content) -> HttpResponse:
-    """Return the payload as a file that no browser opens: byte for byte as it was sent, where nothing is redacted."""
+    """Return the payload as a file that no browser opens: byte for byte as sent, if nothing is redacted."""
     kind, ending = "text/plain; charset=utf-8", "txt"
     data: str | bytes = row.body or ""
     if content.payload_broken:

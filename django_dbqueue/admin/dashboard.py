@@ -1,7 +1,7 @@
-"""The dashboard: queues, workers and what ended lately, on the app's page; its script asks for the same as JSON.
+"""The dashboard: queues, workers and what ended lately, on the app's page; its script requests the same as JSON.
 
-The tables are rendered here alone: the page holds them from the beginning, and the script puts newer ones in their
-place. What a person may not see is left out of both.
+The tables are rendered only here: the page has them from the start, and the script replaces them with newer ones. What
+a person may not see is left out of both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from django_dbqueue.stats.series import SPANS, Point, series
 from django_dbqueue.stats.watching import Busy, Held, busy_workers, incoming
 
 CAP: Final = 1_000
-"""What a count goes to."""
+"""Where counting stops."""
 PAGE: Final = 25
 URGENT: Final = ("stuck", "dead")
 SHOWN: Final = (*URGENT, "running", "ready", "delayed")
@@ -48,7 +48,7 @@ _SPANS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a page shows, as its URL says; what a URL can't mean is the default."""
+    """What a page shows, according to its URL; invalid values mean the default."""
 
     span: str
     queue: str
@@ -66,18 +66,18 @@ class Asked:
         return cls(span if span in SPANS else "hour", queue, int(page) if is_number else 1)
 
     def query(self, **changed: Any) -> str:
-        """Return the query of a page that shows something else."""
+        """Return the query of a page with these changes."""
         said = {"span": self.span, "queue": self.queue, "p": self.page} | changed
         return "?" + urlencode({name: str(value) for name, value in said.items() if value not in ("", 1, "hour")})
 
 
 def may(request: HttpRequest, what: str) -> bool:
-    """Tell whether this person may see rows of a model."""
+    """Return whether this person may see rows of a model."""
     return bool(request.user.has_perm(f"django_dbqueue.view_{what}"))
 
 
 def dashboard(request: HttpRequest) -> dict[str, Any]:
-    """Return what the page shows; nothing for those who may not see queues."""
+    """Return what the page shows; nothing for users who may not see queues."""
     if not may(request, "queue"):
         return {"visible": False}
     asked = Asked.of(request)
@@ -136,7 +136,7 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
 
 
 def _by_urgency(using: str) -> list[str]:
-    """Return the names of all queues, those that want attention first."""
+    """Return the names of all queues, those that need attention first."""
     names = sorted(known_queues(using))
     urgent = depths(using, names, states=URGENT, cap=1)
     paused = Queue.objects.using(using).paused_names()
@@ -185,7 +185,7 @@ def _held(link: _Links, held: Held, now: Any) -> dict[str, Any]:
 
 
 def _columns(points: Iterable[Point], step: timedelta) -> dict[str, list[Any]]:
-    """Return what charts draw: moments in seconds, counts by the minute, and times in seconds."""
+    """Return the chart data: moments in seconds, counts per minute, and times in seconds."""
     each, minutes = list(points), step / MINUTE
     columns: dict[str, list[Any]] = {"at": [point.at.timestamp() for point in each]}
     for name in ("messages", "failures", "dead"):
@@ -196,7 +196,7 @@ def _columns(points: Iterable[Point], step: timedelta) -> dict[str, list[Any]]:
 
 
 class _Links:
-    """The pages of the site that the request came to."""
+    """Links to pages of the site that handles the request."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._site = getattr(request, "current_app", None)

@@ -1,4 +1,4 @@
-"""How a message is shown: badges, spans of time, and text that somebody else wrote, escaped and cut."""
+"""How a message is shown: badges, durations, and text that somebody else wrote, escaped and cut."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = "–"
 
 
 def badge(kind: str, symbol: str, label: Any) -> SafeString:
-    """Return a badge that says by word and symbol what it says by colour."""
+    """Return a badge that conveys by word and symbol what it conveys by colour."""
     return format_html(
         '<span class="dbqueue-badge dbqueue-{}"><span aria-hidden="true">{}</span> {}</span>',
         kind,
@@ -36,7 +36,7 @@ def state_badge(state: State) -> SafeString:
 
 
 def beat_badge(beat_at: datetime, now: datetime) -> SafeString:
-    """Return the badge of a worker that beats, or is silent."""
+    """Return the badge of a worker: beating or silent."""
     if now - beat_at <= ALIVE_WITHIN:
         return badge("alive", "♥", _("beats"))
     return badge("silent", "✕", _("silent"))
@@ -57,17 +57,17 @@ def reads(message: Any) -> str:
 
 
 def hidden() -> str:
-    """Say who sees payloads."""
+    """Say who may see payloads."""
     return _("Payload and headers are shown to those who have the permission “Can see payloads”.")
 
 
 def hidden_error() -> str:
-    """Say who sees what an error says."""
+    """Say who may see the text of an error."""
     return _("What it says may quote the payload, and is shown to those who have the permission “Can see payloads”.")
 
 
 def what_next(message: Any, state: State, now: datetime) -> str:
-    """Say when it is due, how long its lease has left, or how long ago it ended."""
+    """Say when it is due, how much of its lease is left, or how long ago it ended."""
     if state.name in {"done", "dead"}:
         return ago(now - message.finished_at)
     if state.name == "stuck":
@@ -81,9 +81,9 @@ def what_next(message: Any, state: State, now: datetime) -> str:
 
 
 def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
-    """Return text as a block of its own: escaped, as wide as the page, cut where it is very long.
+    """Return text as a separate block: escaped, as wide as the page, cut if it is very long.
 
-    ``size`` is that of the whole, where ``text`` is only its beginning.
+    ``size`` is the size of the whole, if ``text`` is only its beginning.
     """
     size = max(size, len(text))
     if size > SHOWN:
@@ -102,7 +102,7 @@ def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
             )
         )
     label = format_html('<p class="dbqueue-note">{}</p>', note) if note else ""
-    # In reach of the keyboard, since it scrolls.
+    # Focusable by keyboard, since it scrolls.
     return format_html(
         '<div class="dbqueue-block">{}<pre class="dbqueue-text" tabindex="0">{}</pre></div>',
         label,
@@ -116,5 +116,5 @@ def utc(moment: datetime) -> str:
 
 
 def seconds(*values: float | None) -> str:
-    """Return times in seconds to three digits after the point, or a dash where nothing was measured."""
+    """Return times in seconds with three decimal places, or a dash if nothing was measured."""
     return " · ".join(NOTHING if each is None else f"{each:.3f}" for each in values)

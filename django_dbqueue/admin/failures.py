@@ -34,7 +34,7 @@ EXAMPLES = 10
 
 
 class FailureChangeList(BoundedChangeList):
-    """The last seen first, of one queue or of all."""
+    """The most recently seen first, of one queue or of all."""
 
     heavy = ()
 
@@ -45,7 +45,7 @@ class FailureChangeList(BoundedChangeList):
 
 @admin.register(Failure)
 class FailureAdmin(ReadOnlyAdmin):
-    """Groups of failures, counted by their newest events."""
+    """Failure groups, counted by their newest events."""
 
     list_display = ("kind", "place_shown", "queue", "count", "dead", "example", "last_seen", "first_seen")
     list_display_links = ("kind",)
@@ -73,7 +73,7 @@ class FailureAdmin(ReadOnlyAdmin):
         return row
 
     def _look_at(self, request: HttpRequest, rows: list[Any]) -> None:
-        """Give each row what its events tell, and which of its messages are there to be looked at."""
+        """Give each row the summary of its events, and which of its messages can be viewed."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
         found = groups.groups(self.alias, [row.pk for row in rows])
@@ -170,7 +170,7 @@ class FailureAdmin(ReadOnlyAdmin):
 
 
 def _names_consumer(row: Any) -> bool:
-    """Whether the place is the consumer of the row's queue, as this process knows it, and not what somebody wrote."""
+    """Return whether the place is the consumer of the row's queue, as this process knows it, not free text."""
     return bool(has_consumer(row.queue)) and registered()[row.queue].name == row.place
 
 
@@ -179,7 +179,7 @@ def _moment(moment: Any) -> str:
 
 
 def _shown(row: Any, name: str, *, sees_payload: bool) -> str:
-    """Return class or place; where words of an error stand for it, as this user may see them."""
+    """Return class or place; if words of an error stand in for it, as this user may see them."""
     text = str(getattr(row, name))
     if not text or names_class(row.exception, row.place, name) or (name == "place" and _names_consumer(row)):
         return text

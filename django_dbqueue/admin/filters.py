@@ -1,4 +1,4 @@
-"""The two filters of the message list. They say what is listed; the walk over the index does the listing."""
+"""The two filters of the message list. They define what is listed; the walk over the index does the listing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django_dbqueue.envelope import QUEUE_NAME
 
 
 class StateFilter(admin.SimpleListFilter):
-    """One state at a time; there is no list of all, since no index serves it."""
+    """One state at a time; there is no list of all, since no index supports it."""
 
     title = _("state")
     parameter_name = "state"
@@ -53,7 +53,7 @@ class QueueFilter(admin.SimpleListFilter):
         return [(name, name) for name in walk_of(request, model_admin.alias).queues]
 
     def value(self) -> str | None:
-        """The queue that is asked for; what can't be one is as if not said."""
+        """Return the requested queue; an impossible name is ignored."""
         name = super().value()
         return name if name and QUEUE_NAME.match(name) else None
 

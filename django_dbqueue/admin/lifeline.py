@@ -1,4 +1,4 @@
-"""The life of a message: who had it, when, and what came of it, by its own row and the events that moves have left."""
+"""The life of a message: who had it, when, and what came of it, from its own row and the events that moves recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS: Final = 200
 """Events of one message that are shown: the latest."""
 
 Shown = Callable[[str], str]
-"""What may be shown of a text that a consumer wrote."""
+"""Returns what may be shown of a text that a consumer wrote."""
 
 _SYMBOLS: Final = {
     kinds.FAILED: ("stuck", "↺"),
@@ -32,12 +32,12 @@ _SYMBOLS: Final = {
     kinds.DROPPED: ("quiet", "–"),
 }
 _OURS: Final = (kinds.RESCUED, kinds.RESENT, kinds.RELEASED)
-"""Kinds whose detail is always of our own words, and so quotes no payload."""
+"""Kinds whose detail is always our own text, and so quotes no payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line: when, what (with the symbol and the colour of its badge), whose doing, and the words beside it."""
+    """One line: when, what (with the symbol and colour of its badge), by whom, and the accompanying text."""
 
     at: datetime
     kind: str
@@ -46,14 +46,14 @@ class Step:
     by: str = ""
     detail: str = ""
     comes_last: int = 0
-    """Among steps of one moment, as clocks may count in milliseconds."""
+    """Orders steps of the same moment, as clocks may count in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The steps in the order of time.
+    """The steps in order of time.
 
-    ``is_cut`` where earlier ones are not shown; so many deliveries are ``untold``, because no event is left of them.
+    ``is_cut`` if earlier ones are not shown; ``untold`` counts the deliveries without a remaining event.
     """
 
     steps: tuple[Step, ...]
@@ -85,7 +85,7 @@ def life_of(message: Any, message_id: int, *, using: str, shown: Shown) -> Life:
 
 
 def _is_told(message: Any, told: set[tuple[datetime, int | None]]) -> bool:
-    """Tell whether an event has told of the last claim; what was given back uncharged has another count than then."""
+    """Return whether an event covers the last claim; an uncharged return has changed the read count since."""
     if _outcome(message) == "done" or getattr(message, "status", "") == RUNNING:
         return (message.claimed_at, message.read_count) in told
     return message.claimed_at in {claimed_at for claimed_at, _reads in told}
@@ -123,7 +123,7 @@ def _label(kind: str) -> str:
 
 
 def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Step]:
-    """What the row itself tells of its end, where no event does; and when it was archived."""
+    """Return how it ended according to the row itself, if no event shows it; and when it was archived."""
     steps: list[Step] = []
     said = next((event.kind for event in reversed(events) if event.kind != kinds.RESENT), "")
     outcome = _outcome(message)

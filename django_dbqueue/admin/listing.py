@@ -1,8 +1,8 @@
-"""Lists of messages that cost the same beside ten rows or ten million.
+"""Lists of messages that cost the same with ten rows or ten million.
 
 A page is one state of one queue, or of each queue in turn: bounded ranges of the index ``dbqueue_claim``, one per
 priority in use, read in the index's own order and only as far as the cap. Nothing counts the table; past the cap a
-count says so with a plus sign.
+count is shown with a plus sign.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from django_dbqueue.models import Message
 LIST_CAP = 500
 """Rows that a list walks to; also how many messages one action takes."""
 CELL_CAP = 100
-"""What a count in a table's cell goes to."""
+"""Where the count in a table's cell stops."""
 MAX_ID = 2**63 - 1
 HEAVY = ("body", "headers_text", "error")
 """Columns that only the page of one message needs."""
 
 
 class Walk:
-    """Walks the claim index of one database; remembers what is in use."""
+    """A walk over the claim index of one database, which remembers what is in use."""
 
     def __init__(self, using: str) -> None:
         self.using = using
@@ -68,7 +68,7 @@ class Walk:
 
 
 def walk_of(request: HttpRequest, using: str) -> Walk:
-    """Return the walk that belongs to this request, so that one page asks for the queues once."""
+    """Return the walk that belongs to this request, so that one page reads the queues once."""
     walk: Walk | None = getattr(request, "_dbqueue_walk", None)
     if walk is None or walk.using != using:
         walk = Walk(using)
@@ -77,11 +77,11 @@ def walk_of(request: HttpRequest, using: str) -> Walk:
 
 
 class BoundedChangeList(ChangeList, ABC):
-    """A change list over ids that were found by bounded reads; subclasses say which."""
+    """A change list over ids found by bounded reads; subclasses define which."""
 
     ids: list[int]
     heavy: tuple[str, ...] = HEAVY
-    """Columns that the list doesn't show, and need not be read."""
+    """Columns that the list doesn't show, and doesn't read."""
 
     @abstractmethod
     def find_ids(self, request: HttpRequest) -> list[int]:
@@ -106,15 +106,15 @@ class BoundedChangeList(ChangeList, ABC):
         rows = self.root_queryset.defer(*self.heavy).in_bulk(ids)
         self.result_list = [rows[pk] for pk in ids if pk in rows]
         self.show_full_result_count = self.can_show_all = False
-        self.full_result_count = self.result_count  # so that the search form says nothing of a total
+        self.full_result_count = self.result_count  # so that the search form shows no total
         self.show_admin_actions = bool(self.result_list)
 
 
 class MessageChangeList(BoundedChangeList):
-    """One state of one queue or of all; by a search, every state."""
+    """One state of one queue or of all; with a search, every state."""
 
     state: State | None
-    """The state that is listed; None while a search looks through all of them."""
+    """The state that is listed; None while a search covers all of them."""
     queue: str | None
 
     def find_ids(self, request: HttpRequest) -> list[int]:
@@ -130,7 +130,7 @@ class MessageChangeList(BoundedChangeList):
             kept = set(stands.filter(pk__in=ids).values_list("id", flat=True))
             return [pk for pk in ids if pk in kept]
         if self.state is None:
-            # What is stuck asks for attention first: with nothing said, it is what the list opens with.
+            # Stuck messages need attention first: without a filter, the list opens with them.
             if stuck := walk.ids(STATES["stuck"], self.queue, limit=limit):
                 self.state = STATES["stuck"]
                 return stuck

@@ -77,7 +77,7 @@ class MessageAdmin(ContentAdmin):
         return self.with_beginnings(request, rows.annotate(db_now=DbNow(output_field=UTCDateTimeField())))
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Show the owner where one can be, else the last error; both where states are mixed."""
+        """Show the owner if there can be one, else the last error; both if states are mixed."""
         state = STATES.get(request.GET.get("state", ""))
         if state is None and request.GET.get("q"):
             return self.list_display
@@ -99,9 +99,9 @@ class MessageAdmin(ContentAdmin):
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
-        """Show the confirmation page for the rows that were ticked, whatever state they have by now.
+        """Show the confirmation page for the ticked rows, whatever state they are in by now.
 
-        Where all of a state were chosen, and not only those of the page, it leads to a bulk operation.
+        If all of a state were selected, and not only those of the page, it leads to a bulk operation.
         """
         changelist = self.get_changelist_instance(request) if request.POST.get("select_across") == "1" else None
         if changelist is not None and changelist.state is not None and not changelist.query.strip():
@@ -167,7 +167,7 @@ class MessageAdmin(ContentAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def verb_url(self, request: HttpRequest, verb: Verb, obj: Any) -> str:
-        """Return the address of the confirmation page of a verb for one message."""
+        """Return the address of a verb's confirmation page for one message."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{verb.name}"
         url = reverse(name, args=[obj.pk], current_app=self.admin_site.name)
         filters = self.get_preserved_filters(request)

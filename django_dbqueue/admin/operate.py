@@ -1,9 +1,9 @@
-"""Doing a verb to the messages that a page showed, and to no others.
+"""Applying a verb to the messages that a page showed, and to no others.
 
-A confirmation page carries a pin for each message: id, token, stage and due time, which every claim, move and update
-changes in part. Here the rows are locked, compared with their pins, and moved by the fenced statements under the
-pinned token; what doesn't compare is left alone and reported. Moves and their entries in the admin log are one commit,
-where both tables are in one database.
+A confirmation page carries a pin for each message: id, token, stage and due time, at least one of which every claim,
+move and update changes. Here the rows are locked, compared with their pins, and moved by the fenced statements under
+the pinned token; what doesn't match is left alone and reported. Moves and their entries in the admin log are one
+commit, if both tables are in one database.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from django_dbqueue.models import Message
 from django_dbqueue.retry import outermost
 
 CHUNK = 50
-"""Messages of one transaction: few enough to hold no row for long."""
+"""Messages per transaction: few enough to hold no row for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """How a message stood when its page was made."""
+    """The state of a message when its page was made."""
 
     id: int
     token: int | None
@@ -46,7 +46,7 @@ class Pin:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the pin of a form's field; None where it is none."""
+        """Return the pin from a form field; None if it isn't one."""
         try:
             number, token, stage, due = text.split(":")
             pin = cls(int(number), int(token) if token else None, stage, due)
@@ -69,9 +69,9 @@ class Outcome:
 
 
 def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: str) -> list[Outcome]:
-    """Do the verb to each message that still stands as pinned; write the admin log; return what became of each."""
+    """Apply the verb to each message that is still as pinned; write the admin log; return what became of each."""
     outcomes: list[Outcome] = []
-    ordered = sorted(set(pins), key=lambda pin: pin.id)  # locks are taken in one order
+    ordered = sorted(set(pins), key=lambda pin: pin.id)  # locks are always taken in the same order
     for chunk in chunks(ordered, CHUNK):
         work = partial(_operate_chunk, verb, chunk, using, user, reason)
         outcomes += outermost(connections[using], work)

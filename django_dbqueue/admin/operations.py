@@ -1,4 +1,4 @@
-"""Bulk operations: what was ordered, how far each has come, and the button that stops one."""
+"""Bulk operations: what was ordered, its progress, and the button that stops one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OperationChangeList(BoundedChangeList):
 
 @admin.register(BulkOperation)
 class BulkOperationAdmin(ReadOnlyAdmin):
-    """What was ordered, read-only; a POST stops one that runs."""
+    """What was ordered, read-only; a POST stops a running one."""
 
     list_display = ("number", "badge", "what", "progress", "ordered_by", "ordered_at", "ended_at")
     list_display_links = ("number",)
@@ -61,12 +61,12 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         js = ("django_dbqueue/operation.js",)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever may look at them, and each who ordered one at his own."""
+        """Return whether the user may view them; everyone may see an operation that they ordered themselves."""
         own = obj is not None and obj.user_id == str(request.user.pk)
         return own or super().has_view_permission(request, obj)
 
     def has_stop_permission(self, request: HttpRequest) -> bool:
-        """Whether this user may stop operations, others' too."""
+        """Return whether this user may stop operations, including other people's."""
         return bool(request.user.has_perm("django_dbqueue.stop_bulkoperation"))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OperationChangeList]:  # noqa: ARG002
@@ -99,10 +99,10 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _trouble(self, obj: BulkOperation) -> str:
-        """Say why it doesn't go on, where that can be seen; '' else."""
+        """Say why it doesn't proceed, if that can be seen; else ''."""
         step = Message.objects.using(self.alias).filter(pk=obj.message_id or 0).first()
         if step is None or step.status == statuses.DONE:
-            # As far as this is no step that has just ended
+            # Reread, since this may be a step that has just ended
             obj.refresh_from_db(fields=["message_id", "state"])
             if obj.state != RUNNING or (step is not None and step.pk != obj.message_id):
                 return ""
@@ -115,7 +115,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         return ""
 
     def stop(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Stop an operation that runs, after the step that is being taken."""
+        """Stop a running operation, after the step in progress."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         obj = self.get_object(request, str(pk))

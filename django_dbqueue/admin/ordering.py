@@ -1,7 +1,7 @@
 """Ordering a bulk operation: the page that says what would be done to how many, and the POST that orders it.
 
-The page carries a signed ticket: the verb, the selection as of the moment when it was made, and whose page it is. What
-came later doesn't match, a page orders once, and it is too old after an hour.
+The page carries a signed ticket: the verb, the selection as of the moment when it was made, and whose page it is. Later
+messages don't match, a page orders only once, and it expires after an hour.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from django_dbqueue.retry import outermost
 from django_dbqueue.worker.operations import PERMISSIONS
 
 FRESH_FOR: Final = 3_600
-"""Seconds for which a page may be confirmed."""
+"""Seconds during which a page may be confirmed."""
 _SALT: Final = "django_dbqueue.bulk"
 
 
@@ -54,7 +54,7 @@ class Ticket:
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Return the ticket of a page; None where it is none of ours, or too old."""
+        """Return the ticket of a page; None if it isn't one of ours, or too old."""
         try:
             return cls(**signing.loads(text, salt=_SALT, max_age=FRESH_FOR))
         except signing.BadSignature:
@@ -84,7 +84,7 @@ class Ordering:
         ]
 
     def allowed(self, request: HttpRequest, verb: Verb, *, failure: bool) -> bool:
-        """Whether this user may do this to all that match; to a group of failures, if he may see those."""
+        """Return whether this user may do this to all that match; to a failure group, if they may see failures."""
         codenames = ["view_message", PERMISSIONS[verb.name], *(["view_failure"] if failure else [])]
         return bool(request.user.has_perms([f"django_dbqueue.{codename}" for codename in codenames]))
 
@@ -103,7 +103,7 @@ class Ordering:
         return self._page(request, verb, ticket, ReasonForm() if verb.asks_reason else None)
 
     def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
-        """Order what the page showed, and lead to its progress."""
+        """Order what the page showed, and redirect to its progress."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         ticket = Ticket.read(request.POST.get("ticket", ""))
@@ -203,7 +203,7 @@ def described(selection: bulk.Selection, using: str) -> str:
 
 
 def unserved(using: str) -> bool:
-    """Tell whether no worker that beats serves the queue of bulk operations."""
+    """Return whether no live worker serves the queue of bulk operations."""
     beating = Worker.objects.using(using).filter(beat_at__gte=clock(using) - ALIVE_WITHIN)
     queue = conf.get("OPERATIONS_QUEUE")
     return not any(queue in queues.split(",") for queues in beating.values_list("queues", flat=True)[:1_000])

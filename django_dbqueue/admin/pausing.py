@@ -1,4 +1,4 @@
-"""Pause and resume: a confirmation page that pins how each queue stood, and asks for the reason of a pause."""
+"""Pause and resume: a confirmation page that pins the state of each queue, and asks for the reason of a pause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIN = "queue"
 
 
 def pin_of(queue: Queue) -> str:
-    """Return the queue and when it was paused, if it is: what a stale page gets wrong."""
+    """Return the queue and when it was paused, if it is: what a stale page has wrong."""
     paused = f"{queue.paused_at:%Y%m%d%H%M%S%f}" if queue.is_paused and queue.paused_at else ""
     return f"{queue.name}/{int(queue.is_paused)}/{paused}"
 
@@ -70,7 +70,7 @@ class Pausing:
         return TemplateResponse(request, "admin/django_dbqueue/queue/confirmation.html", context)
 
     def apply(self, request: HttpRequest, verb: str) -> HttpResponse:
-        """Pause or resume the queues that still stand as the page showed them."""
+        """Pause or resume the queues that are still as the page showed them."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         self._refuse_others(request)
@@ -89,7 +89,7 @@ class Pausing:
 
     def _apply_one(self, request: HttpRequest, verb: str, name: str, pin: str, reason: str) -> None:
         with transaction.atomic(using=self.admin.alias):
-            # The row is locked, where there is one, so that two pages can't both find it as pinned.
+            # The row is locked, if there is one, so that two pages can't both find it as pinned.
             row = Queue.objects.using(self.admin.alias).select_for_update().filter(pk=name).first()
             queue = row or self.admin.get_object(request, name)
             if queue is None or pin_of(queue) != pin:

@@ -1,6 +1,6 @@
-"""What the pipeline on Spark keeps here: streams and their claims, who reads the history, and exports. To be seen only.
+"""What the pipeline on Spark keeps here: streams and their claims, history readers, and exports. Read-only.
 
-Each list shows the newest that an index finds, and no more of them than a list walks to.
+Each list shows the newest that an index finds, up to a list's cap.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNKNOWN: Final = ("dropped", "?")
 
 
 class NewestChangeList(BoundedChangeList):
-    """By the primary key: the newest first where it counts, by name where it is one; or the numbers of one name."""
+    """By primary key: the newest first if it is a number, by name if it is one; or the numbers of one name."""
 
     heavy: tuple[str, ...] = ()
 
@@ -64,7 +64,7 @@ class ClaimChangeList(NewestChangeList):
 
 
 class PipelineAdmin(ReadOnlyAdmin):
-    """Rows with the database's clock; the fields of a row's page are those of the list, and what it has besides."""
+    """Rows with the database's clock; a row's page has the list's fields, and some more."""
 
     change_list_template = "admin/django_dbqueue/newest.html"
     list_per_page = 50
@@ -89,7 +89,7 @@ class PipelineAdmin(ReadOnlyAdmin):
         return row
 
     def look_at(self, rows: list[Any]) -> None:
-        """Give each row what other tables say of it."""
+        """Give each row what other tables hold about it."""
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
@@ -103,7 +103,7 @@ class PipelineAdmin(ReadOnlyAdmin):
 
 @admin.register(Stream)
 class StreamAdmin(PipelineAdmin):
-    """Whether a query runs each, and what its unfinished claims hold."""
+    """Whether a query runs each stream, and what its unfinished claims hold."""
 
     list_display = ("name", "queue", "runs", "runner", "last_beat", "claims", "held", "lease_left", "last_number")
     ordering = ("name",)
@@ -167,7 +167,7 @@ class StreamClaimAdmin(PipelineAdmin):
 
 @admin.register(HistoryReader)
 class HistoryReaderAdmin(PipelineAdmin):
-    """How far behind the end of the history each is: nothing is purged past the slowest."""
+    """How far each is behind the end of the history: nothing is purged past the slowest."""
 
     list_display = ("name", "position", "behind", "last_seen", "begun_at")
     ordering = ("name",)

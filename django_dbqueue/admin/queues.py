@@ -29,7 +29,7 @@ from django_dbqueue.models import Message, Queue
 
 
 class QueueChangeList(ChangeList):
-    """Every queue by name. Looking makes no rows: a queue without one is shown as it is, open."""
+    """Every queue by name. Viewing creates no rows: a queue without one is shown as it is, open."""
 
     def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
         self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
@@ -77,7 +77,7 @@ def _count(name: str) -> Callable[[QueueAdmin, Queue], str]:
 
 @admin.register(Queue)
 class QueueAdmin(ReadOnlyAdmin):
-    """Queues, how many messages each has in each state (up to a cap), and whether anybody may claim from it."""
+    """Queues, how many messages each has in each state (up to a cap), and whether claiming is allowed."""
 
     list_display = ("name", "is_open", "stuck", "dead", "running", "ready", "delayed", "pause_reason")
     list_per_page = 25

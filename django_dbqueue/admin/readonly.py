@@ -18,11 +18,11 @@ from django.utils.translation import gettext as _
 from django_dbqueue.counts import grouped
 
 LOG_READ: Final = 10_000
-"""Entries of the admin log that a history looks through: no index finds those of one row."""
+"""Entries of the admin log that a history page searches: no index finds those of one row."""
 
 
 def _zone_of(subtitle: str | None) -> dict[str, Any]:
-    """Say in a page's subtitle that its times are UTC where the project's own are local: with USE_TZ they all are."""
+    """Add to a page's subtitle that its times are UTC, if the project's own are local: with USE_TZ they all are."""
     if settings.USE_TZ:
         return {}
     zone = _("times in UTC")
@@ -30,7 +30,7 @@ def _zone_of(subtitle: str | None) -> dict[str, Any]:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Shows rows of the write database; a replica shows them as they were."""
+    """A read-only view of rows from the write database; a replica would show them as they were."""
 
     actions: Sequence[Any] = ()
     sortable_by = ()
@@ -75,7 +75,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show what the admin log says of the row, as far back as it is looked through."""
+        """Show the row's entries in the admin log, as far back as it is searched."""
         title = _("Change history, in the latest %(n)s actions of the admin") % {"n": grouped(LOG_READ)}
         return super().history_view(request, object_id, {"title": title, **(extra_context or {})})
 
@@ -88,6 +88,6 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().get_paginator(request, queryset, per_page, *args, **kwargs)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
-        """Allow the page's own filters only: ``?body__contains=`` would scan, and tell what may not be seen."""
+        """Allow only the page's own filters: ``?body__contains=`` would scan, and reveal what may not be seen."""
         filters = () if request is None else self.get_list_filter(request)
         return any(lookup == getattr(item, "parameter_name", None) for item in filters)

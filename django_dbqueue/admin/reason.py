@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ReasonForm(forms.Form):
-    """Why messages are taken out of their queue, or a queue is paused."""
+    """Why messages are removed from their queue, or a queue is paused."""
 
     reason = forms.CharField(
         label=_("Reason"),

@@ -1,4 +1,4 @@
-"""Schedules: what is due when, and how far each has come. They are declared in the settings and by consumers."""
+"""Schedules: what is due when, and the progress of each. They are declared in the settings and by consumers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django_dbqueue.models.schedule import FORSAKEN_AFTER
 
 @admin.register(Schedule)
 class ScheduleAdmin(ReadOnlyAdmin):
-    """By name; one that no worker declares any more says so, and is due no more."""
+    """By name; one that no worker declares any more is marked, and is no longer due."""
 
     list_display = ("name", "queue", "cron", "timezone", "next_due", "last_due", "last_message_id", "declared")
     ordering = ("name",)
@@ -38,7 +38,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
             return display.NOTHING
         try:
             return cron.read(obj.cron, obj.timezone).after(max(obj.last_due, obj.db_now))
-        except DBQueueError:  # no library here that reads it, or no expression: somebody wrote the row by SQL
+        except DBQueueError:  # no library here to read it, or no valid expression: somebody wrote the row by SQL
             return display.NOTHING
 
     @admin.display(description=_("declared by a worker"))

@@ -1,4 +1,4 @@
-"""What people say of a message, with the symbol that stands beside the word: never colour alone."""
+"""The states that people see, each with a symbol next to the word: never colour alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A word of the life cycle. ``name`` is the queryset's adjective, ``stage`` what changes only by a move."""
+    """A state of the life cycle. ``name`` is the queryset's adjective; ``stage`` changes only by a move."""
 
     name: str
     status: str
@@ -90,11 +90,11 @@ STATES = {
         ),
     )
 }
-"""In the order in which they ask for attention."""
+"""In the order in which they need attention."""
 
 
 def state_of(message: Any, now: datetime) -> State:
-    """Return what people say of this row at that moment of the database's clock."""
+    """Return the state that people see for this row, at that moment of the database's clock."""
     if message.status == DONE:
         return STATES["done"]
     if message.is_dead:
@@ -106,7 +106,7 @@ def state_of(message: Any, now: datetime) -> State:
 
 
 def stage_of(message: Any) -> str:
-    """Return where the row stands, whatever the clock says."""
+    """Return the stage of the row, whatever the clock says."""
     if message.status == DONE:
         return FINISHED
     if message.status == RUNNING:

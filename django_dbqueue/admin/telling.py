@@ -1,4 +1,4 @@
-"""What the page of a message tells besides its columns: why it is stuck, what can be done, and its life."""
+"""What the page of a message shows besides its columns: why it is stuck, what can be done, and its life."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django_dbqueue.redaction import error_text
 
 
 def why_of(model_admin: Any, request: HttpRequest, message: Any) -> dict[str, Any]:
-    """Return what the template shows of why a message is where it is."""
+    """Return the template's data on why a message is where it is."""
     answer = why(message, now=message.db_now, has_consumer=has_consumer)
     error = error_text(answer.error, of=message, sees_payload=model_admin.sees_payload(request))
     return {
@@ -30,7 +30,7 @@ def why_of(model_admin: Any, request: HttpRequest, message: Any) -> dict[str, An
 
 
 def _buttons(model_admin: Any, request: HttpRequest, message: Any, answer: Why) -> list[dict[str, Any]]:
-    """Return those of the verbs that fit, for which this user has the permission."""
+    """Return the applicable verbs for which this user has the permission."""
     confirmation, found = Confirmation(model_admin), []
     for name in answer.verbs:
         if name == "resume":

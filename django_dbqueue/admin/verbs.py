@@ -1,4 +1,4 @@
-"""What an operator may do to a message: five words, each with its permission, its stages and its fenced move."""
+"""What an operator may do to a message: five verbs, each with its permission, its stages and its fenced move."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from django_dbqueue.statuses import RUNNING
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that can be done. ``move`` takes (alias, message, reason, actor) and tells whether the row moved.
+    """One thing that can be done. ``move`` takes (alias, message, reason, actor) and returns whether the row moved.
 
-    It raises DuplicateKey where a newer live message has the key, and other DBQueueErrors that say what to do.
+    It raises DuplicateKey if a newer live message has the key, and other DBQueueErrors that say what to do.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Verb:
     move: Callable[[str, Any, str, str], bool]
     asks_reason: bool = False
     once: bool = False
-    """It leaves no mark on the row, so a confirmation is remembered in the session to be good only once."""
+    """Whether it leaves no mark on the row, so that the session has to remember that a confirmation was used."""
 
 
 def _requeue(using: str, message: Any, _reason: str, actor: str) -> bool:
@@ -126,4 +126,4 @@ VERBS = {
         ),
     )
 }
-"""By the name that stands in URLs."""
+"""By the name used in URLs."""

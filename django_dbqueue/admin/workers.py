@@ -16,7 +16,7 @@ from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    """Who works, and who has fallen silent; the freshest beat first."""
+    """Which workers are running, and which have fallen silent; the most recent beat first."""
 
     list_display = ("process", "beats", "last_beat", "queues", "threads", "held", "conn_id", "started_at")
     ordering = ("-beat_at", "id")

@@ -1,4 +1,4 @@
-"""Asking a server, and the one finding that all of them share."""
+"""Querying a server, and the one finding that all of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of the queue, asked through the queue's own connection: one error if it can't be asked."""
+"""The queue's server, queried through the queue's own connection: one error if it can't be queried."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_connection(connection: Any) -> list[checks.CheckMessage]:
 
 
 def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Refuse connections that begin with autocommit off: there nobody commits what the queue does by itself."""
+    """Refuse connections that start with autocommit off: what the queue does by itself would never be committed."""
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield checks.Error(
             f"The database {connection.alias!r} has AUTOCOMMIT off: a worker's claims and acks would never be "

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: whether a commit is a commit, a value is kept whole, a lost connection noticed."""
+"""MySQL and MariaDB: whether a commit is a commit, a value is kept whole, and a lost connection is noticed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VARIABLES: Final = (
 TABLES: Final = (Dialect.message, Dialect.archived, Dialect.mutex)
 _STRICT: Final = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
 _OVERHEAD: Final = 64 * 1024
-"""Bytes of an INSERT beside its body: key, headers and the statement itself."""
+"""Bytes of an INSERT besides its body: key, headers and the statement itself."""
 
 
 def check(connection: Any) -> list[checks.CheckMessage]:
@@ -52,12 +52,12 @@ def check(connection: Any) -> list[checks.CheckMessage]:
 
 
 def isolation_of(variables: Mapping[str, str]) -> str:
-    """Return the session's, by whichever name the server has for it."""
+    """Return the session's isolation level, under whichever name the server has for it."""
     return variables.get("transaction_isolation") or variables.get("tx_isolation", "READ-COMMITTED")
 
 
 def check_skip_locked(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Without it claimers wait for each other, or deadlock."""
+    """Check for SKIP LOCKED: without it claimers wait for each other, or deadlock."""
     if not connection.features.has_select_for_update_skip_locked:
         yield checks.Error(
             f"The server of the database {connection.alias!r} has no SELECT … FOR UPDATE SKIP LOCKED, by "
@@ -68,7 +68,7 @@ def check_skip_locked(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_engines(connection: Any, tables: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    """Tables that are not there yet are no error: ``migrate`` runs these checks before it makes them."""
+    """Check the tables' engines. Missing tables are no error: ``migrate`` runs these checks before creating them."""
     for table, engine in answers(connection, mysql_engines(tables)).items():
         if engine.lower() != "innodb":
             yield checks.Error(
@@ -81,7 +81,7 @@ def check_engines(connection: Any, tables: Sequence[str]) -> Iterator[checks.Che
 
 
 def check_strict(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """A session that is not strict stores what fits, and says nothing."""
+    """Check for strict mode: a session without it stores what fits, and says nothing."""
     if _STRICT.isdisjoint(variables.get("sql_mode", "").upper().split(",")):
         yield checks.Error(
             f"Sessions of the database {alias!r} are not strict (sql_mode is "
@@ -94,7 +94,7 @@ def check_strict(alias: str, variables: Mapping[str, str]) -> Iterator[checks.Ch
 
 
 def check_binary_log(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """STATEMENT only: with MIXED, InnoDB logs rows of READ COMMITTED transactions (the queue's are)."""
+    """Refuse STATEMENT only: with MIXED, InnoDB logs rows of READ COMMITTED transactions (the queue's are)."""
     logs = variables.get("log_bin", "OFF").upper() in {"ON", "1"}
     if logs and variables.get("binlog_format", "ROW").upper() == "STATEMENT":
         yield checks.Error(
@@ -107,7 +107,7 @@ def check_binary_log(alias: str, variables: Mapping[str, str]) -> Iterator[check
 
 
 def check_durability(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """Promise P1 holds as far as the server keeps what it has committed."""
+    """Check durability: promise P1 holds only as far as the server keeps what it has committed."""
     weak = []
     if variables.get("innodb_flush_log_at_trx_commit", "1") != "1":
         weak.append(f"innodb_flush_log_at_trx_commit is {variables['innodb_flush_log_at_trx_commit']}")
@@ -124,7 +124,7 @@ def check_durability(alias: str, variables: Mapping[str, str]) -> Iterator[check
 
 
 def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Ask the server, for Django and the driver only say what they believe."""
+    """Ask the server about autocommit, because Django and the driver only report what they believe."""
     said = answers(connection, mysql_autocommit())
     if connection.get_autocommit() and said["session"] != "1":
         yield checks.Error(
@@ -146,7 +146,7 @@ def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_timeouts(connection: Any) -> Iterator[checks.CheckMessage]:
-    """The driver waits for ever by default."""
+    """Check for a read timeout: by default, the driver waits forever."""
     if not connection.settings_dict.get("OPTIONS", {}).get("read_timeout"):
         yield checks.Warning(
             f"OPTIONS of the database {connection.alias!r} have no read_timeout: when a server or a "
@@ -158,12 +158,12 @@ def check_timeouts(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_packet(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """A body may grow to twice its size by escaping, and so may the rows that are sent together."""
+    """Check the packet size: escaping may double a body, and also the rows that are sent together."""
     packet = variables.get("max_allowed_packet", "")
     try:
         limit = int(conf.get("MAX_PAYLOAD_BYTES"))
     except (AttributeError, TypeError, ValueError):
-        return  # the settings' own check says so
+        return  # the check of the settings reports it
     if not packet.isdigit():
         return
     needed, together = 2 * limit + _OVERHEAD, 2 * INSERT_SIZE + _OVERHEAD
@@ -187,7 +187,7 @@ def check_packet(alias: str, variables: Mapping[str, str]) -> Iterator[checks.Ch
 
 
 def check_characters(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """The columns are utf8mb4; the way there must be, too."""
+    """Check the character set: the columns are utf8mb4, so the connection must be, too."""
     charset = variables.get("character_set_client", "utf8mb4")
     if charset != "utf8mb4":
         yield checks.Warning(
@@ -199,7 +199,7 @@ def check_characters(alias: str, variables: Mapping[str, str]) -> Iterator[check
 
 
 def check_writers(alias: str, variables: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """Row locks end at the node."""
+    """Warn of several writers: row locks end at the node."""
     galera = variables.get("wsrep_on", "OFF").upper() in {"ON", "1"}
     group = variables.get("group_replication_single_primary_mode", "ON").upper() in {"OFF", "0"}
     if galera or group:

@@ -1,4 +1,4 @@
-"""The settings dict ``DBQUEUE``: names, types and bounds. Nothing that stands there makes a check fail."""
+"""The settings dict ``DBQUEUE``: names, types and bounds. Nothing in it makes a check crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS, Q
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 
 Rule = Callable[[Any], str | None]
-"""Says what a value must be, if it is not."""
+"""Returns what a value must be, if it isn't."""
 
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
@@ -104,7 +104,7 @@ PER_QUEUE_RULES: Final[dict[str, Rule]] = {
 
 
 def check_settings(**_: Any) -> list[checks.CheckMessage]:
-    """Check ``DBQUEUE`` as it stands."""
+    """Check ``DBQUEUE`` as it is."""
     said = getattr(settings, conf.NAME, {})
     if not isinstance(said, Mapping):
         return [
@@ -119,14 +119,14 @@ def check_settings(**_: Any) -> list[checks.CheckMessage]:
 
 
 def queue_alias() -> str | None:
-    """The alias that ``DATABASE`` names, or None where it names none: then the routers decide."""
+    """Return the alias that ``DATABASE`` names, or None if it names none: then the routers decide."""
     said = getattr(settings, conf.NAME, {})
     alias = said.get("DATABASE", conf.TOP_LEVEL["DATABASE"]) if isinstance(said, Mapping) else None
     return alias if isinstance(alias, str) and alias in settings.DATABASES else None
 
 
 def unknown_alias(alias: object, where: str) -> checks.Error:
-    """The message for an alias that leads nowhere."""
+    """Return the error for an alias that doesn't exist."""
     return checks.Error(
         f"{where} names the database {_short(alias)}, which is not in DATABASES.",
         hint=f"{_did_you_mean(alias, settings.DATABASES)}DATABASES has {_listed(settings.DATABASES)}.",
@@ -147,7 +147,7 @@ def _top_level(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
 def _hook(path: str) -> Iterator[checks.CheckMessage]:
     try:
         redaction.load_hook(path)
-    except Exception as error:  # a module may raise anything as it is imported
+    except Exception as error:  # a module may raise anything when it is imported
         yield checks.Error(
             f"{conf.NAME}['REDACT'] names the callable {_short(path)}, which can't be imported "
             f"({type(error).__name__}: {error}), so that no payload is shown.",
@@ -226,7 +226,7 @@ def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any
 def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMessage]:
     first, last = merged["backoff"], merged["backoff_max"]
     if any(PER_QUEUE_RULES["backoff"](value) for value in (first, last)):
-        return  # an inherited one is wrong, and said to be so there
+        return  # an inherited value is wrong, and reported where it is set
     if last < first:
         yield checks.Warning(
             f"{place}: the first retry waits {first} seconds (backoff), but none may wait longer than {last} "

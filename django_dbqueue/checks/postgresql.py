@@ -36,7 +36,7 @@ def check(connection: Any) -> list[checks.CheckMessage]:
 
 
 def check_driver(connection: Any) -> list[checks.CheckMessage]:
-    """Claims send several statements in one round trip, and workers listen: psycopg 2 can do neither."""
+    """Check the driver: claims pipeline statements, and workers listen; psycopg 2 can do neither."""
     if hasattr(connection.Database, "ClientCursor"):
         return []
     return [
@@ -49,14 +49,14 @@ def check_driver(connection: Any) -> list[checks.CheckMessage]:
 
 
 def isolation_of(connection: Any, said: Mapping[str, str]) -> str:
-    """Return that of the connection's transactions: by its OPTIONS, or by the session."""
+    """Return the isolation level of the connection's transactions: from its OPTIONS, or from the session."""
     if "isolation_level" in connection.settings_dict.get("OPTIONS", {}):
-        return str(connection.isolation_level.name)  # sent with each BEGIN, so that the session's setting is silent
+        return str(connection.isolation_level.name)  # sent with each BEGIN, so the session's setting doesn't matter
     return said.get("default_transaction_isolation", "read committed")
 
 
 def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """Promise P1 holds as far as the server keeps what it has committed."""
+    """Check durability: promise P1 holds only as far as the server keeps what it has committed."""
     weak = [name for name in ("synchronous_commit", "fsync", "full_page_writes") if said.get(name) == "off"]
     if weak:
         yield checks.Warning(
@@ -69,7 +69,7 @@ def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
 
 
 def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """The encoding is chosen once, when a database is made."""
+    """Check the encoding, which is chosen once, when a database is created."""
     encoding = said.get("server_encoding", "UTF8")
     if encoding != "UTF8":
         yield checks.Warning(
@@ -81,7 +81,7 @@ def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
 
 
 def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Who may make functions and operators in a schema on the path can have others run them by their rights."""
+    """Warn of schemas on the path where others may create objects that then run with our rights."""
     if found := _asked(connection, postgresql_creators(Dialect.message)):
         schema, who = found[0][0], ", ".join(str(grantee) for _schema, grantee in found)
         yield checks.Warning(
@@ -95,7 +95,7 @@ def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_routines(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Stored routines stay as they were made, whatever version of the package is running now."""
+    """Check stored routines: they stay as they were created, whatever version of the package is running now."""
     if found := _asked(connection, installed.unsafe_on_postgresql()):
         yield checks.Warning(
             f"{len(found)} stored routines in the database {connection.alias!r} are of an older version, and who may "

@@ -25,7 +25,7 @@ def check(connection: Any) -> list[checks.CheckMessage]:
 
 
 def check_returning(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Settlements say UPDATE … RETURNING, which came with INSERT … RETURNING."""
+    """Check for UPDATE … RETURNING, which settlements use; it came with INSERT … RETURNING."""
     if not connection.features.can_return_columns_from_insert:
         yield checks.Error(
             f"The SQLite library under the database {connection.alias!r} has no RETURNING, by which the "
@@ -36,7 +36,7 @@ def check_returning(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_json(connection: Any) -> Iterator[checks.CheckMessage]:
-    """Settlements of many messages give their ids as a JSON array, which some libraries can't read."""
+    """Check that JSON can be read: settlements pass ids as a JSON array, which some libraries can't read."""
     try:
         answers(connection, json_read())
     except OperationalError as error:
@@ -51,7 +51,7 @@ def check_json(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_transaction_mode(connection: Any) -> Iterator[checks.CheckMessage]:
-    """A deferred transaction that read first is refused at its first write, without waiting."""
+    """Check the transaction mode: a deferred one that read first is refused at its first write, without waiting."""
     mode = str(connection.settings_dict.get("OPTIONS", {}).get("transaction_mode") or "DEFERRED")
     if mode.upper() not in _LOCK_AT_ONCE:
         yield checks.Warning(
@@ -64,7 +64,7 @@ def check_transaction_mode(connection: Any) -> Iterator[checks.CheckMessage]:
 
 
 def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """Promise P1 holds as far as the file keeps what was committed."""
+    """Check durability: promise P1 holds only as far as the file keeps what was committed."""
     level = said.get("synchronous", "2")
     if level in _NAMES:
         danger = "damage the file" if level == "0" else "take back the last commits"
@@ -77,7 +77,7 @@ def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
 
 
 def check_journal(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckMessage]:
-    """Without the write-ahead log a reader keeps the writer waiting, and the writer all readers."""
+    """Check the journal: without a write-ahead log, a reader blocks the writer, and the writer all readers."""
     mode = said.get("journal_mode", "wal")
     if mode.lower() != "wal":
         yield checks.Warning(

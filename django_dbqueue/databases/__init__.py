@@ -1,4 +1,4 @@
-"""What differs between servers, asked by capability; text and parameters only, no Django (executors run it too)."""
+"""What differs between servers, queried by capability; text and parameters only, no Django (executors run it too)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DIALECTS: dict[str, Dialect] = {
 
 
 def dialect_of(connection: Any) -> Dialect:
-    """Return the dialect of a connection that says its ``vendor``, as Django's do."""
+    """Return the dialect of a connection that names its ``vendor``, as Django's do."""
     try:
         return _DIALECTS[connection.vendor]
     except KeyError:

@@ -15,23 +15,23 @@ from django_dbqueue.statuses import DONE, NEW
 
 
 class Archiving(Words):
-    """Lock the archivers' mutex, lock rows, copy, delete: one transaction's four statements."""
+    """The four statements of one transaction: lock the archivers' mutex, lock rows, copy, delete."""
 
     def lock_mutex(self, name: str, *, wait: bool) -> Statement:
-        """Lock a mutex until the transaction ends; no row where it isn't there, or is locked and we don't wait."""
+        """Lock a mutex until the transaction ends; no row if it doesn't exist, or is locked and we don't wait."""
         lock = self.lock_row if wait else self.skip_locked
         return Statement(f"SELECT name FROM {self.mutex} WHERE name = %s{lock}", (name,))
 
     def find_mutex(self, name: str) -> Statement:
-        """Read whether a mutex is there, locked or not."""
+        """Read whether a mutex exists, locked or not."""
         return Statement(f"SELECT name FROM {self.mutex} WHERE name = %s", (name,))
 
     def create_mutex(self, name: str) -> Statement:
-        """Make a mutex, if nobody else did."""
+        """Create a mutex, unless it exists."""
         return Statement(f"INSERT INTO {self.mutex} (name) VALUES (%s){self.ignore_same_name}", (name,))
 
     def finished(self, queue: str, priority: int, age: float, limit: int, *, lock: bool = True) -> Statement:
-        """Lock done rows that finished that many seconds ago or earlier, oldest first; or only read them."""
+        """Lock done rows that finished ``age`` seconds ago or earlier, oldest first; or only read them."""
         return InOrder(
             f"SELECT id FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
             f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')} "
@@ -40,7 +40,7 @@ class Archiving(Words):
         )
 
     def count_finished(self, queue: str, priority: int, age: float) -> Statement:
-        """Count done rows that finished that many seconds ago or earlier: as many index entries are read."""
+        """Count done rows that finished ``age`` seconds ago or earlier; reads one index entry per row."""
         return Statement(
             f"SELECT COUNT(*) FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
             f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')}",
@@ -48,10 +48,9 @@ class Archiving(Words):
         )
 
     def dead_behind(self, queue: str, priority: int, after: int, age: float, limit: int) -> Statement:
-        """Read dead rows behind an id, by id: each with whether it died that many seconds ago or earlier.
+        """Read dead rows after an id, by id: each with whether it died ``age`` seconds ago or earlier.
 
-        The claim index holds them in one range, but no index holds their time: the caller reads on from window to
-        window.
+        The claim index holds them in one range, but no index holds their time: the caller reads window by window.
         """
         return InOrder(
             f"SELECT id, finished_at <= {self.plus(self.now, '%s')} FROM {self.message}{self.use_claim_index} "
@@ -61,7 +60,7 @@ class Archiving(Words):
         )
 
     def lock_dead(self, ids: Sequence[int], age: float) -> Statement:
-        """Lock those of the rows that are dead, and died that many seconds ago or earlier."""
+        """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
         return Statement(
             f"SELECT id FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))}) AND {DEAD} "
             f"AND finished_at <= {self.plus(self.now, '%s')} ORDER BY id{self.skip_locked}",

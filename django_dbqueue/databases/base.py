@@ -37,8 +37,8 @@ class Dialect(
     Statistics,
     Watching,
 ):
-    """Builds every statement about messages, workers and streams; knows no connection and keeps no state."""
+    """A builder of every statement about messages, workers and streams; it knows no connection and keeps no state."""
 
 
 class ServerDialect(Dialect, Sessions):
-    """What a server with sessions is told and asked beyond that: every dialect but SQLite's."""
+    """What a server with sessions offers beyond that: every dialect but SQLite's."""

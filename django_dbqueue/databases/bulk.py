@@ -20,21 +20,20 @@ _SINCE: Final = {
     "dead": "finished_at <= %s",
     "done": "finished_at <= %s",
 }
-"""What tells of a message since when it stands where it stands; of a delayed one nothing does."""
+"""Which column tells since when a message has been in its state; for a delayed one, none does."""
 _BY_TIME: Final = ("ready", "stuck", "done")
-"""States whose range ends where they came to stand there later than asked for."""
+"""States whose ranges end at messages that entered the state later than asked for."""
 _AHEAD: Final = ("delayed", "running")
 """States whose range begins now."""
 
 
 class Bulk(Failing, Scanning, Depths):
-    """Walk through what matches, and say that it still does."""
+    """Statements that walk through what matches, and check that it still does."""
 
     def bulk_page(self, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
-        """Read the first rows of a place, or those behind a row with the same ``available_at``.
+        """Read the first rows of a place, or those after a row with the same ``available_at``.
 
-        Rows that stand there since a later moment than ``at`` are left out where the index knows, and so is what
-        streams hold.
+        Rows that entered the state later than ``at`` are left out if the index can tell, and so is what streams hold.
         """
         if mark is None:
             return self._bulk_page(place, at, "", (), limit)
@@ -43,13 +42,13 @@ class Bulk(Failing, Scanning, Depths):
         return self._bulk_page(place, at, " AND available_at = %s AND id > %s", mark, limit)
 
     def bulk_page_later(self, place: Place, at: str, moment: str, limit: int) -> Statement:
-        """Read on behind all rows with this ``available_at``."""
+        """Continue after all rows with this ``available_at``."""
         return self._bulk_page(place, at, " AND available_at > %s", (moment,), limit)
 
     def _bulk_page(self, place: Place, at: str, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
         where = self._range(place)
         if behind and place.state in _AHEAD:
-            # SQLite bounds a range by the first condition that it meets; what is due by now, the fence leaves out
+            # SQLite bounds a range by the first condition that it meets; the fence excludes what is due by now
             where = Statement(f"queue = %s AND status = '{place.status}' AND priority = %s", where.params)
         if place.state in _BY_TIME:
             behind, params = f"{behind} AND available_at <= %s", (*params, at)
@@ -62,7 +61,7 @@ class Bulk(Failing, Scanning, Depths):
         )
 
     def still(self, ids: Sequence[int], state: str, at: str) -> Statement:
-        """The fence of a bulk operation: those of the rows that stand in this state, and did at that moment."""
+        """Return the fence of a bulk operation: those of the rows that are in this state, and were at that moment."""
         such, since = self.standing([state]).sql, _SINCE[state]
         if state == "running":
             such = f"{such} AND available_at < '{PARKED}'"
@@ -76,11 +75,11 @@ class Bulk(Failing, Scanning, Depths):
         return Statement(f"SELECT COUNT(*) FROM {self.message}{self.use_primary_key} WHERE {where.sql}", where.params)
 
     def last_ids(self) -> Statement:
-        """Read the highest id of a message, and that of an event; NULL where there is none."""
+        """Read the highest message id and the highest event id; NULL where there is none."""
         return Statement(f"SELECT (SELECT MAX(id) FROM {self.message}), (SELECT MAX(id) FROM {self.event})", ())
 
     def events_of_failure(self, failure: int, after: int, last: int, limit: int) -> Statement:
-        """Read the ids of a group's events behind one, and up to another, in their order."""
+        """Read the ids of a group's events after one, up to another, in order."""
         return Statement(
             f"SELECT id FROM {self.event}{self.use_event_failure} WHERE failure_id = %s AND id > %s AND id <= %s "
             "ORDER BY id LIMIT %s",
@@ -96,7 +95,7 @@ class Bulk(Failing, Scanning, Depths):
         )
 
     def dead_of_events(self, events: Sequence[int]) -> Statement:
-        """Read event and message of those whose message is dead, and has not failed in another way, or again, since."""
+        """Read event and message for messages that are dead and have not failed again, or in another way, since."""
         return Statement(
             f"SELECT e.id, e.message_id FROM {self.event} AS e{self.use_primary_key} "
             f"JOIN {self.message} AS m{self.use_primary_key} ON m.id = e.message_id "
@@ -117,7 +116,7 @@ class Bulk(Failing, Scanning, Depths):
         )
 
     def failures_by_last_event(self, queue: str | None, limit: int) -> Statement:
-        """Read the groups that were seen first lately, each with its newest event or NULL."""
+        """Read the most recent groups by first event, each with its newest event or NULL."""
         where, params = ("", ()) if queue is None else ("WHERE f.queue = %s ", (queue,))
         return Statement(
             f"SELECT f.id, (SELECT e.id FROM {self.event} AS e{self.use_event_failure} WHERE e.failure_id = f.id "
@@ -127,7 +126,7 @@ class Bulk(Failing, Scanning, Depths):
         )
 
     def failures_of_newest_events(self, limit: int) -> Statement:
-        """Read the groups of the newest events of all, each with the newest of its events among these."""
+        """Read the groups of the newest events overall, each with its newest event among them."""
         return Statement(
             "SELECT newest.failure_id, MAX(newest.id) FROM "
             f"(SELECT id, failure_id FROM {self.event} ORDER BY id DESC LIMIT %s) AS newest "

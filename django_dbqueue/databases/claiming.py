@@ -22,7 +22,7 @@ class Claiming(Words):
     """Find, lock and take due rows, by bounded ranges of the claim index."""
 
     def next_priority(self, queue: str, status: str, below: int) -> Statement:
-        """One step of a skip scan over the priorities in use: one index entry read."""
+        """Take one step of a skip scan over the priorities in use: one index entry read."""
         return Statement(
             f"SELECT priority FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = %s "
             "AND priority < %s ORDER BY priority DESC LIMIT 1",
@@ -30,7 +30,7 @@ class Claiming(Words):
         )
 
     def next_queue(self, after: str) -> Statement:
-        """One step of a skip scan over the queues in use."""
+        """Take one step of a skip scan over the queues in use."""
         return Statement(
             f"SELECT queue FROM {self.message}{self.use_claim_index} WHERE queue > %s ORDER BY queue LIMIT 1",
             (after,),
@@ -51,7 +51,7 @@ class Claiming(Words):
     ) -> Statement:
         """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
 
-        Besides these columns it says what the clock shows. ``most_bytes``: a body of more is NULL.
+        Besides these columns it returns the clock's time. ``most_bytes``: a larger body is returned as NULL.
         """
         columns, now = self.columns(names), self.now
         if moments_as_text:
@@ -94,9 +94,9 @@ class Claiming(Words):
         now: Any,
         own_lease: str = SAID_LEASE,
     ) -> Change:
-        """n → run. ``now`` is the moment that the locking SELECT gave, or None for the statement's own.
+        """n → run. ``now`` is the moment that the locking SELECT returned, or None for the statement's own.
 
-        ``own_lease`` is the SQL of the message's own lease, NULL for none.
+        ``own_lease`` is the SQL for the message's own lease, NULL for none.
         """
         moment, at = (self.now, ()) if now is None else ("%s", (now,))
         owner, owner_params = (self.session_id, ()) if self.session_id else ("%s", (session,))
@@ -117,10 +117,10 @@ class Claiming(Words):
         *,
         most_bytes: int | None = None,
     ) -> Statement:
-        """Lock, take and return in one statement (PostgreSQL). ``most_bytes``: a body of more is NULL.
+        """Lock, take and return in one statement (PostgreSQL). ``most_bytes``: a larger body is returned as NULL.
 
-        By its place a row is found without a search. Joined by id, what was picked was met by all that waits, where the
-        table was small when the server last counted it.
+        Rows are found by their physical place, without a search. When joined by id, the picked rows were compared with
+        all waiting ones if the table was small when the server last gathered statistics.
         """
         picked = self.due(("ctid", "available_at"), queue, NEW, priority, limit, mark)
         return InOrder(

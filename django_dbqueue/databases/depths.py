@@ -1,4 +1,4 @@
-"""How deep queues are, and what stands in them: a bounded range of the claim index per queue, state and priority."""
+"""Queue depths and contents: a bounded range of the claim index per queue, state and priority."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANGES: Final = {
 
 
 class Place(NamedTuple):
-    """One range of the claim index. What streams hold stands under ``running``, whatever their claims' leases say."""
+    """One range of the claim index. What streams hold is under ``running``, whatever their claims' leases say."""
 
     queue: str
     state: str
@@ -50,7 +50,7 @@ class Depths(Words):
         return self._each(places, limit, "")
 
     def counts_held(self, places: Sequence[Place], tokens: Sequence[int], limit: int) -> Statement:
-        """The same of what streams hold there under one of these tokens, of which there is at least one."""
+        """Count what streams hold there under one of these tokens, of which there is at least one."""
         return self._each(
             places, limit, f" AND available_at = '{PARKED}' AND claim_token IN ({self.holes(len(tokens))})", tokens
         )
@@ -60,7 +60,7 @@ class Depths(Words):
         said: list[Any] = []
         for place in places:
             where = self._range(place)
-            # in the index's own order, since PostgreSQL would rather read the table for many rows in none
+            # in the index's own order: without one, PostgreSQL would rather read the table for many rows
             counts.append(
                 f"(SELECT COUNT(*) FROM (SELECT id FROM {self.message}{self.use_claim_index} "
                 f"WHERE {where.sql}{such} ORDER BY {self._order(place)} LIMIT %s) AS counted)"
@@ -69,7 +69,7 @@ class Depths(Words):
         return Statement(f"SELECT {', '.join(counts)}", tuple(said))
 
     def oldest(self, places: Sequence[Place]) -> Statement:
-        """Read since when the first message in each place is due, or NULL: one row, with a column for each."""
+        """Read when the first message in each place became due, or NULL: one row, with a column for each."""
         firsts: list[str] = []
         said: list[Any] = []
         for place in places:
@@ -82,7 +82,7 @@ class Depths(Words):
         return Statement(f"SELECT {', '.join(firsts)}", tuple(said))
 
     def _page(self, place: Place, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
-        """Read the first rows of a place of which ``behind`` says more, in its own order: ``available_at``, id."""
+        """Read the first rows of a place that also match ``behind``, in its own order: ``available_at``, id."""
         where = self._range(place)
         return Statement(
             f"SELECT available_at, id FROM {self.message}{self.use_claim_index} WHERE {where.sql}{behind} "

@@ -1,4 +1,4 @@
-"""How messages come in, and how an update by key overwrites one."""
+"""How messages are inserted, and how an update by key overwrites one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from django_dbqueue.statuses import NEW, RUNNING
 
 
 class Enqueueing(Inserting):
-    """INSERTs, and what meets a key that stands already."""
+    """INSERTs, and how they handle a key that exists already."""
 
     def insert(
         self, row: Mapping[str, Any], delay: float, at: Any, *, returning: str = "", ignore: bool = False
     ) -> Statement:
-        """Insert a row of these columns; a taken key raises, or writes nothing (ignore)."""
+        """Insert a row with these columns; a taken key raises, or writes nothing (ignore)."""
         due, due_params = self.due_from_now(delay, at) if delay or at is not None else ("", ())
         said = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
         text = _insert_one(self, tuple(said), due, returning, ignore)
@@ -32,11 +32,11 @@ class Enqueueing(Inserting):
         returning: str = "",
         ignore: bool = False,
     ) -> Statement:
-        """Insert rows, given as columns of one length; taken keys are met as by ``insert``."""
+        """Insert rows, given as columns of equal length; taken keys are handled as in ``insert``."""
         return self.insert_values(columns, delays, moments, self.ending(returning, ignore=ignore))
 
     def ending(self, returning: str, *, ignore: bool) -> str:
-        """How an INSERT ends."""
+        """Return the end of an INSERT."""
         return (self.ignore_duplicate if ignore else "") + (f" RETURNING {returning}" if returning else "")
 
     def notify(self, queue: str) -> Statement:
@@ -44,11 +44,11 @@ class Enqueueing(Inserting):
         return Statement("SELECT pg_notify('django_dbqueue', %s)", (queue,))
 
     def returning_id(self, *, notify: bool) -> str:
-        """What the INSERT of one message returns, and so ``notify``s without a statement, and a commit, of its own."""
+        """Return the RETURNING list of one message, so that ``notify`` costs no statement and no commit of its own."""
         return "id, pg_notify('django_dbqueue', queue)" if notify else "id"
 
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
-        """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation."""
+        """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation level."""
         return Statement(
             f"SELECT {self.columns(MESSAGE_COLUMNS)} FROM {self.message}{self.use_live_key} "
             f"WHERE key_hash IN ({self.holes(len(hashes))}) AND live = 1{self.lock_row}",
@@ -69,7 +69,7 @@ class Enqueueing(Inserting):
 
 @cache
 def _insert_one(dialect: Enqueueing, names: tuple[str, ...], due: str, returning: str, ignore: bool) -> str:
-    """Few texts, since a call says few of the columns, and always the same ones."""
+    """Return the text of an INSERT; there are few, since a call sets few of the columns, and always the same ones."""
     dues = ("available_at", "due_at") if due else ()
     values = ", ".join([*["%s"] * len(names), *[due for _ in dues]])
     return f"{dialect.insert_into((*names, *dues))} VALUES ({values}){dialect.ending(returning, ignore=ignore)}"

@@ -1,4 +1,4 @@
-"""The groups of failures: a row for each kind of error in a queue."""
+"""Failure groups: a row for each kind of error in a queue."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from django_dbqueue.databases.words import Statement
 
 
 class Failing(Recording):
-    """Find groups by their fingerprints, and make the ones that are missing."""
+    """Statements that find groups by their fingerprints, and create missing ones."""
 
     failure = "django_dbqueue_failure"
     use_event_failure = ""
-    """Keeps the events of a group, and of a message below, from being found by a scan, or by MySQL's anti-join."""
+    """Keeps the server from finding a group's events (below: a message's) by a scan, or by MySQL's anti-join."""
     use_event_message = ""
     returns_kept_failure = False
-    """An INSERT that meets the same group gives its id as the last one inserted; else it gives no row."""
+    """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
 
     def find_failures(self, queue: str, fingerprints: Sequence[str]) -> Statement:
-        """Read the fingerprint and the id of each of these groups that is there."""
+        """Read the fingerprint and the id of each of these groups that exists."""
         return Statement(
             f"SELECT fingerprint, id FROM {self.failure} "
             f"WHERE queue = %s AND fingerprint IN ({self.holes(len(fingerprints))})",
@@ -28,7 +28,7 @@ class Failing(Recording):
         )
 
     def create_failure(self, queue: str, fingerprint: str, exception: str, place: str) -> Statement:
-        """Make a group, unless it is there by now."""
+        """Create a group, unless it exists by now."""
         return Statement(
             f"INSERT INTO {self.failure} (queue, fingerprint, exception, place) VALUES (%s, %s, %s, %s)"
             f"{self.keep_failure}",
@@ -36,7 +36,7 @@ class Failing(Recording):
         )
 
     def forgotten_failures(self, after: int, age: float, limit: int) -> Statement:
-        """Read the groups behind an id, by id: each with whether it is that many seconds old and has no event."""
+        """Read the groups after an id, by id: each with whether it is ``age`` seconds old and has no event."""
         return Statement(
             f"SELECT f.id, f.first_at <= {self.plus(self.now, '%s')} AND (SELECT e.id FROM {self.event} AS e"
             f"{self.use_event_failure} WHERE e.failure_id = f.id LIMIT 1) IS NULL FROM {self.failure} AS f "

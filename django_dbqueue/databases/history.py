@@ -1,7 +1,7 @@
 """The history as a log that is followed by its ids, and exported: readers and their positions, batches, the purge.
 
-Whoever reads on from an id, and whoever purges up to one, takes the mutex of the readers first; so that a row is
-either held by a reader's position before it can be purged, or known to be purged.
+A reader that continues from an id, and a purge up to one, takes the readers' mutex first. So a row is either protected
+by a reader's position before it can be purged, or known to be purged.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PLANNED: Final = "planned"
 VERIFIED: Final = "verified"
 PURGED: Final = "purged"
 DROPPED: Final = "dropped"
-"""A try that came to no manifest, whose ids the next try took."""
+"""A try that never got a manifest, whose ids the next try took."""
 
 
 class History(Words):
-    """Positions only go forward; rows are only deleted from the front."""
+    """Statements that only move positions forward, and only delete rows from the front."""
 
     reader = "django_dbqueue_historyreader"
     batch = "django_dbqueue_exportbatch"
@@ -28,7 +28,7 @@ class History(Words):
     # -- following ----------------------------------------------------------------------------------------
 
     def following(self, after: int, until: int, limit: int) -> Statement:
-        """Read the last id, and the number, of the first rows behind an id, up to another one."""
+        """Read the last id and the count of the first rows after an id, up to another one."""
         return Statement(
             f"SELECT MAX(id), COUNT(*) FROM (SELECT id FROM {self.archived} WHERE id > %s AND id <= %s "
             "ORDER BY id LIMIT %s) AS followed",
@@ -36,15 +36,15 @@ class History(Words):
         )
 
     def purged_to(self) -> Statement:
-        """Read up to which id rows were purged; NULL where none was."""
+        """Read up to which id rows were purged; NULL if none were."""
         return Statement(f"SELECT MAX(purged_to) FROM {self.batch}", ())
 
     def readers(self) -> Statement:
-        """Read everybody's name and position, the slowest first."""
+        """Read every reader's name and position, the slowest first."""
         return Statement(f"SELECT name, position, begun_at, seen_at FROM {self.reader} ORDER BY position, name", ())
 
     def reader_position(self, name: str) -> Statement:
-        """Read how far a reader is; no row where there is none of this name."""
+        """Read a reader's position; no row if no reader has this name."""
         return Statement(f"SELECT position FROM {self.reader} WHERE name = %s", (name,))
 
     def insert_reader(self, name: str, position: int) -> Statement:
@@ -55,14 +55,14 @@ class History(Words):
         )
 
     def hold_reader(self, name: str, position: int) -> Statement:
-        """Set a reader back, to begin anew where rows are still there."""
+        """Set a reader back, to start again where rows still exist."""
         return Statement(
             f"UPDATE {self.reader} SET position = %s, seen_at = {self.now} WHERE name = %s AND position > %s",
             (position, name, position),
         )
 
     def advance_reader(self, name: str, position: int) -> Statement:
-        """Say how far a reader is, and that it is there; never backwards."""
+        """Record a reader's position, and that it is alive; never moves backwards."""
         return Statement(
             f"UPDATE {self.reader} SET position = CASE WHEN position < %s THEN %s ELSE position END, "
             f"seen_at = {self.now} WHERE name = %s",
@@ -70,17 +70,17 @@ class History(Words):
         )
 
     def delete_reader(self, name: str) -> Statement:
-        """Forget a reader."""
+        """Delete a reader."""
         return Statement(f"DELETE FROM {self.reader} WHERE name = %s", (name,))
 
     # -- batches ------------------------------------------------------------------------------------------
 
     def moment_before(self, seconds: float) -> Statement:
-        """Read the clock of that many seconds ago."""
+        """Read the clock as of ``seconds`` ago."""
         return Statement(f"SELECT {self.plus(self.now, '%s')}", (-seconds,))
 
     def window(self, after: int, limit: int, cutoff: Any) -> Statement:
-        """Read of the first rows behind an id: the last id, the number, and the first one that is too young."""
+        """Read, for the first rows after an id: the last id, the count, and the first one that is too young."""
         return Statement(
             "SELECT MAX(id), COUNT(*), MIN(CASE WHEN archived_at > %s THEN id END) FROM "
             f"(SELECT id, archived_at FROM {self.archived} WHERE id > %s ORDER BY id LIMIT %s) AS planned",
@@ -92,7 +92,7 @@ class History(Words):
         return Statement(f"SELECT MAX(id), COUNT(*) FROM {self.archived} WHERE id > %s AND id <= %s", (after, last))
 
     def batches(self, lake: str) -> Statement:
-        """Read a lake's batches by their ids."""
+        """Read a lake's batches by id."""
         return Statement(
             f"SELECT number, first_id, last_id, {self.columns(['rows'])}, state, purged_to FROM {self.batch} "
             "WHERE lake = %s ORDER BY first_id, number",
@@ -108,20 +108,20 @@ class History(Words):
         )
 
     def drop_batches(self, lake: str) -> Statement:
-        """Give up what was planned and came to no manifest."""
+        """Drop what was planned but never got a manifest."""
         return Statement(
             f"UPDATE {self.batch} SET state = '{DROPPED}' WHERE lake = %s AND state = '{PLANNED}'", (lake,)
         )
 
     def verify_batch(self, lake: str, number: int) -> Statement:
-        """Say that a batch is in the lake."""
+        """Record that a batch is in the lake."""
         return Statement(
             f"UPDATE {self.batch} SET state = '{VERIFIED}', verified_at = {self.now} WHERE lake = %s AND number = %s",
             (lake, number),
         )
 
     def purge_end(self, after: int, last: int, limit: int) -> Statement:
-        """Read the last id of the first rows of a range; NULL where it is empty."""
+        """Read the last id of the first rows of a range; NULL if it is empty."""
         return Statement(
             f"SELECT MAX(id) FROM (SELECT id FROM {self.archived} WHERE id > %s AND id <= %s ORDER BY id LIMIT %s) "
             "AS next",
@@ -129,11 +129,11 @@ class History(Words):
         )
 
     def delete_history(self, after: int, last: int) -> Statement:
-        """Delete a range of rows, which the lake has."""
+        """Delete a range of rows that the lake has."""
         return Statement(f"DELETE FROM {self.archived} WHERE id > %s AND id <= %s", (after, last))
 
     def purge_batch(self, lake: str, number: int, purged_to: int) -> Statement:
-        """Say up to which id a batch's rows are gone."""
+        """Record up to which id a batch's rows are gone."""
         return Statement(
             f"UPDATE {self.batch} SET purged_to = %s, "
             f"state = CASE WHEN last_id <= %s THEN '{PURGED}' ELSE state END, "

@@ -1,4 +1,4 @@
-"""SQL of the builders as text of a routine: parameters written into it, lines broken for reading."""
+"""Built SQL as the text of a routine: parameters written into it, lines broken for reading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_dbqueue.databases.words import Statement
 COMMENT: Final = "{comment}"
 """The placeholder that is filled last: it holds the digest of the rest."""
 SCHEMA: Final = "{schema}"
-"""The placeholder that is filled once all others are: a schema's name may have braces itself."""
+"""The placeholder that is filled after all others: a schema's name may itself contain braces."""
 _PLACEHOLDER = re.compile(r"^( *)(.*?)\{([a-z_]+)\}", re.MULTILINE)
 _WORD = re.compile(r"(?:'(?:[^']|'')*'|[^\s'])+")
 _CLAUSES: Final = {"SET", "FROM", "WHERE", "ORDER", "VALUES", "RETURNING"}
@@ -28,7 +28,7 @@ def raw(sql: str) -> Any:
 
 
 def render(text: str, fill: Mapping[str, str]) -> str:
-    """Put SQL in for the placeholders; lines that come of it are indented as the line they stand in."""
+    """Replace the placeholders with SQL; the resulting lines are indented like the line they are in."""
 
     def put(match: re.Match[str]) -> str:
         indent, before, name = match.groups()

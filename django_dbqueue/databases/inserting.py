@@ -1,4 +1,4 @@
-"""Rows of one INSERT by their columns: what nobody says is left out, what all say alike stands in the SQL."""
+"""Rows of one INSERT by column: columns no row sets are left out; values all rows share go into the SQL."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from django_dbqueue.databases.inlining import literal
 from django_dbqueue.databases.words import Statement, Words
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
-"""Text that stands in SQL as it is, whatever the server and its mode."""
+"""Text that can be put into SQL as it is, whatever the server and its mode."""
 DEFAULTS: Final[Mapping[str, Any]] = {"content_type": JSON, "priority": 0}
-"""What the table of messages says where an INSERT doesn't, of columns that a sender can say; of all others NULL."""
+"""The message table's defaults for columns that a sender can set; for all others NULL."""
 
 
 class Inserting(Words):
-    """INSERTs of messages. What a row doesn't say is left to the table's defaults: so is that it is due now."""
+    """INSERTs of messages. What a row doesn't set is left to the table's defaults, including that it is due now."""
 
     def insert_into(self, names: Iterable[str]) -> str:
-        """How an INSERT of these columns begins."""
+        """Return the beginning of an INSERT of these columns."""
         return f"INSERT INTO {self.message} ({self.columns([*names])})"
 
     def insert_values(
         self, columns: Mapping[str, Sequence[Any]], delays: Sequence[float | None], moments: Sequence[Any], ending: str
     ) -> Statement:
-        """Insert rows, given as columns of one length, by a VALUES list."""
+        """Insert rows, given as columns of equal length, with a VALUES list."""
         names, row, params = one_row(columns)
         values = [f"({row})"] * len(params)
         if any(delays) or any(moments):
@@ -43,7 +43,7 @@ class Inserting(Words):
 def one_row(
     columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
 ) -> tuple[list[str], str, list[tuple[Any, ...]]]:
-    """Return the names of the columns that some row says, one row of them as SQL, and the parameters of each row."""
+    """Return the names of the columns that any row sets, one row of them as SQL, and the parameters of each row."""
     words, varying = said(columns, defaults)
     count = max(map(len, columns.values()))
     return list(words), ", ".join(words.values()), list(zip(*varying, strict=True)) if varying else [()] * count
@@ -52,10 +52,10 @@ def one_row(
 def said(
     columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
 ) -> tuple[dict[str, str], list[Sequence[Any]]]:
-    """Return SQL for each column that some row says, and the columns of values that its %s stand for.
+    """Return SQL for each column that any row sets, and the columns of values that its %s stand for.
 
-    What is the default in all rows is left to the table. What else all say alike stands in the SQL, where it can: a
-    parameter costs the driver more than making the row does.
+    What is the default in all rows is left to the table. Other values that all rows share go into the SQL, where
+    possible: a parameter costs the driver more than building the row does.
     """
     words: dict[str, str] = {}
     varying: list[Sequence[Any]] = []

@@ -1,4 +1,4 @@
-"""What an installation of the routines asks a server, and how it takes them away."""
+"""What installing the routines asks a server, and how they are removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_dbqueue.databases.words import Statement
 
 
 def standing_on_mysql(names: Sequence[str]) -> Statement:
-    """(kind, name, signature, comment, definer, whether that is us) of what bears these names, or our mark.
+    """(kind, name, signature, comment, definer, whether that is us) of objects with these names, or with our mark.
 
     A view has its comment in its text, and calls nothing.
     """
@@ -30,9 +30,9 @@ def standing_on_mysql(names: Sequence[str]) -> Statement:
 
 
 def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
-    """(kind, name, signature, comment, owner, whether he is trusted) of what bears these names, or our mark.
+    """(kind, name, signature, comment, owner, whether the owner is trusted) of objects with these names, or our mark.
 
-    It is looked for in the schema of the table. Trusted are who asks, the owner of the table, and superusers.
+    They are looked up in the table's schema. Trusted are the current account, the table's owner, and superusers.
     """
     table = "(SELECT t.relowner FROM pg_class AS t WHERE t.relname = %s AND t.relnamespace = %s::regnamespace)"
     trusted = f"(SELECT r.rolsuper OR r.rolname = current_user OR r.oid = {table} FROM pg_roles AS r WHERE r.oid = "
@@ -52,7 +52,7 @@ def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
 
 
 def schema_of_table() -> Statement:
-    """The schema in which PostgreSQL finds the message table (else makes tables), quoted for SQL."""
+    """Read the schema in which PostgreSQL finds the message table (or else creates tables), quoted for SQL."""
     return Statement(
         "SELECT COALESCE((SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = to_regclass(%s)), "
         "to_regnamespace(quote_ident(current_schema()))::oid)::regnamespace::text",
@@ -61,11 +61,11 @@ def schema_of_table() -> Statement:
 
 
 SAFE_PATH: Final = "pg_catalog, pg_temp"
-"""Where names without a schema are looked for as routines are made: where nobody but superusers makes things."""
+"""Where unqualified names are resolved when routines are created: where only superusers create objects."""
 
 
 def unsafe_on_postgresql() -> Statement:
-    """Signatures of what we made, beside the table, before names were looked for on the safe path alone."""
+    """Signatures of routines that we created next to the table, before names were resolved on the safe path alone."""
     return Statement(
         "SELECT p.oid::regprocedure::text FROM pg_proc AS p WHERE p.prosecdef AND p.pronamespace = "
         "(SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = to_regclass(%s)) "
@@ -75,7 +75,7 @@ def unsafe_on_postgresql() -> Statement:
 
 
 def path() -> Statement:
-    """The session's path."""
+    """Read the session's search path."""
     return Statement("SELECT current_setting('search_path')", ())
 
 
@@ -85,17 +85,17 @@ def set_path(path: str) -> Statement:
 
 
 def drop(kind: str, signature: str) -> Statement:
-    """Take one away."""
+    """Drop one."""
     return Statement(f"DROP {kind} IF EXISTS {signature}", ())
 
 
 def random_bytes() -> Statement:
-    """An error where the server has no such function."""
+    """Call the function for random bytes: an error, if the server has none."""
     return Statement("SELECT RANDOM_BYTES(1)", ())
 
 
 def probe(name: str) -> tuple[Statement, Statement]:
-    """Make a function that does nothing, and take it away: shows what may be made before anything is touched."""
+    """Create a function that does nothing, and drop it: shows what may be created before anything is touched."""
     make = f"CREATE FUNCTION {name}() RETURNS INT NOT DETERMINISTIC READS SQL DATA SQL SECURITY DEFINER RETURN 1"
     return Statement(make, ()), drop("FUNCTION", name)
 
@@ -105,7 +105,7 @@ STRICT_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 
 
 def sql_mode() -> Statement:
-    """The session's mode."""
+    """Read the session's mode."""
     return Statement("SELECT @@SESSION.sql_mode", ())
 
 
@@ -115,18 +115,18 @@ def set_sql_mode(mode: str) -> Statement:
 
 
 def lock_on_mysql(seconds: int) -> tuple[Statement, Statement]:
-    """Wait for whoever installs into this database at the same time (1 when it is ours), and let the next one in."""
+    """Wait for a concurrent installation into this database (1 when the lock is ours), and let the next one in."""
     name = f"CONCAT('{MARK}.', LEFT(SHA2(DATABASE(), 256), 32))"
     return Statement(f"SELECT GET_LOCK({name}, %s)", (seconds,)), Statement(f"SELECT RELEASE_LOCK({name})", ())
 
 
 def lock_on_postgresql() -> Statement:
-    """Wait, for as long as this transaction lasts, for whoever installs at the same time."""
+    """Wait for a concurrent installation, and hold the lock for this transaction."""
     return Statement("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"{MARK}.routines",))
 
 
 def grants_on_mysql(routine: Routine) -> Statement:
-    """(user, host) of who may execute it by a grant of its own; DROP takes these away."""
+    """(user, host) of accounts that may execute it by an explicit grant; DROP removes these."""
     return Statement(
         "SELECT User, Host FROM mysql.procs_priv WHERE Db = DATABASE() AND Routine_name = %s AND Routine_type = %s "
         "AND FIND_IN_SET('Execute', Proc_priv)",

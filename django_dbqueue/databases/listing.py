@@ -1,4 +1,4 @@
-"""Ids for lists that people look at: the first ones of many ranges, or of many keys, in one statement."""
+"""Ids for lists that people see: the first ones of many ranges, or of many keys, in one statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATEST: Final = frozenset({"dead", "done"})
 
 
 class Listing(Depths):
-    """Each part is read in an index's own order, and no further than its limit; the parts are numbered."""
+    """Statements whose numbered parts are each read in an index's own order, and no further than their limit."""
 
     rolled_up = "django_dbqueue_queuestatistic"
     use_hour_index = ""
@@ -22,7 +22,7 @@ class Listing(Depths):
     def first_ids(self, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
         """Read the number of the place, ``available_at`` and id of the first rows of each, up to the limit.
 
-        ``overdue`` are the tokens of stream claims whose lease is over: what they hold is stuck.
+        ``overdue`` are the tokens of stream claims whose lease has expired: what they hold is stuck.
         """
         parts, params = [], []
         for number, place in enumerate(places):
@@ -36,11 +36,12 @@ class Listing(Depths):
         return Statement(" UNION ALL ".join(parts), tuple(params))
 
     def latest_of_keys(self, hashes: Sequence[str], limit: int) -> Statement:
-        """Read the number of the key and the ids of its live message, and of those that were written last."""
+        """Read the number of the key and the ids of its live message and of the most recently written ones."""
         parts: list[str] = []
         params: list[Any] = []
         for number, each in enumerate(hashes):
-            # The live one by itself, since PostgreSQL has it behind all the others. By the id too, a server would sort
+            # The live one separately, since PostgreSQL orders it after all the others. With the id too, a server would
+            # sort
             for such in ("AND live = 1 ", "ORDER BY live DESC "):
                 parts.append(
                     f"SELECT {number} AS place, id FROM (SELECT id FROM {self.message}{self.use_live_key} "

@@ -1,4 +1,4 @@
-"""Who lives: the rows that workers beat, and which of them are late."""
+"""Which workers are alive: the rows that they beat, and which of them are late."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from django_dbqueue.databases.words import Statement, Words
 
 
 class Liveness(Words):
-    """Find the workers whose beat is late; whether their sessions are there is asked by ``Sessions``."""
+    """Statements about workers whose beat is late; ``Sessions`` asks whether their sessions exist."""
 
     def late_workers(self, server: str, limit: int) -> Statement:
-        """Read those of this server whose next beat is late, and whether three were missed; late for longest first."""
+        """Read those of this server whose next beat is late, and whether three were missed; the latest first."""
         return Statement(
             f"SELECT id, beat_at, conn_id, session_lock, server, host, pid, queues, {self._overdue} "
             f"FROM {self.worker} WHERE server = %s AND late_at < {self.now} ORDER BY late_at LIMIT %s",
@@ -19,14 +19,14 @@ class Liveness(Words):
         )
 
     def lock_worker(self, worker_id: int, beat_at: Any, server: str) -> Statement:
-        """Lock the row of a worker that has not beaten since then; who is about to beat goes first."""
+        """Lock the row of a worker that has not beaten since then; a worker about to beat goes first."""
         return Statement(
             f"SELECT id FROM {self.worker} WHERE id = %s AND beat_at = %s AND server = %s{self.skip_locked}",
             (worker_id, beat_at, server),
         )
 
     def silent_workers(self, seconds: float, limit: int) -> Statement:
-        """Read those that have not beaten for so long, wherever they are."""
+        """Read those that have not beaten for ``seconds``, wherever they are."""
         return Statement(
             f"SELECT id, beat_at, server FROM {self.worker} WHERE beat_at < {self.plus(self.now, '%s')} LIMIT %s",
             (-seconds, limit),
@@ -39,7 +39,7 @@ class Liveness(Words):
     def elsewhere(self, server: str, *, lately: float, settles: float) -> Statement:
         """Count workers that beat lately and can't be judged here: without a proven session, or on another server.
 
-        Those that began less than ``settles`` seconds ago may be about to prove theirs.
+        Those that started less than ``settles`` seconds ago may be about to prove theirs.
         """
         return Statement(
             f"SELECT SUM(CASE WHEN server = '' THEN 1 ELSE 0 END), SUM(CASE WHEN server <> '' THEN 1 ELSE 0 END) "

@@ -1,7 +1,6 @@
-"""Whether there is anything to do: facts, as many as one likes in one statement, which locks nothing and reads no more
-than one index entry for each.
+"""Whether there is anything to do: any number of facts in one statement, without locks, one index entry each.
 
-A fact is a row (fact, name, priority) where it is so, and no row where it is not.
+A fact is a row (fact, name, priority) if it holds, and no row if it doesn't.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ _DUE: Final = {READY: NEW, EXPIRED: RUNNING}
 
 
 class Looking(Streaming, Liveness):
-    """Build facts, and put them together."""
+    """A builder of facts, which also combines them."""
 
     @staticmethod
     def together(parts: Sequence[Statement]) -> Statement:
-        """Ask all at once."""
+        """Ask all of them at once."""
         return Statement(
             " UNION ALL ".join(part.sql for part in parts), tuple(value for part in parts for value in part.params)
         )
 
     def due_facts(self, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
-        """READY or EXPIRED: a row is due at a priority that is known, or there is one, due or not, at another.
+        """READY or EXPIRED: a row is due at a known priority, or one exists, due or not, at another.
 
-        ``known`` goes from high to low. So each stretch of the claim index is bounded, whatever else the queue holds;
-        and who hears of a priority that he didn't know has only to remember it.
+        ``known`` is in descending order. So each range of the claim index is bounded, whatever else the queue holds. A
+        caller that learns of a new priority only has to remember it.
         """
         above: int | None = None
         for priority in known:
@@ -64,7 +63,7 @@ class Looking(Streaming, Liveness):
         )
 
     def paused_fact(self) -> Statement:
-        """PAUSED, for each queue that is."""
+        """PAUSED, for each paused queue."""
         return Statement(f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {self.queue_table} WHERE is_paused", ())
 
     def at_work_fact(self, queue: str) -> Statement:
@@ -77,14 +76,14 @@ class Looking(Streaming, Liveness):
         )
 
     def given_up_fact(self) -> Statement:
-        """GIVEN_UP: a claim of a stream is to be given back."""
+        """GIVEN_UP: a claim of a stream is to be released."""
         given = self.given_up(1)
         return Statement(
             f"SELECT '{GIVEN_UP}' AS fact, stream AS name, 0 AS priority FROM ({given.sql}) AS given", given.params
         )
 
     def late_fact(self, fact: str, server: str, seconds: float) -> Statement:
-        """LATE or LATE_SOON: the beat of a worker of this server is late so many seconds from now, unless it comes."""
+        """LATE or LATE_SOON: the beat of a worker of this server will be late in ``seconds``, unless it arrives."""
         return Statement(
             f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {self.worker} "
             f"WHERE server = %s AND late_at < {self.plus(self.now, '%s')} LIMIT 1) AS tardy",

@@ -1,8 +1,8 @@
-"""What a move writes, and the fences that say whose move it may be.
+"""What a move writes, and the fences that decide who may make it.
 
-Every statement that moves a message names the state it leaves, and those of a holder name its token too
-(promise P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates
-assignments from left to right, the others don't.
+Every statement that moves a message names the state it leaves, and a holder's statements name its token too (promise
+P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates assignments from left to
+right, the others don't.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 
 class Moving(Words):
-    """SET clauses by verb, and WHERE clauses by who asks."""
+    """SET clauses by verb, and WHERE clauses by caller."""
 
     def ack(self) -> Change:
         """run → y."""
@@ -47,7 +47,7 @@ class Moving(Words):
         return Change("", (), removes=True)
 
     def _back(self, kind: str, due: str, due_params: tuple[Any, ...], crashes: str, error: str | None) -> Change:
-        """Give back, charged; to the dead when the reads are spent. ``due`` is SQL for when it is due again."""
+        """Return it, charged; to the dead letters when the reads are spent. ``due`` is SQL for when it is due again."""
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "
             f"available_at = CASE WHEN {SPENT} THEN NULL ELSE {due} END, "
@@ -60,17 +60,17 @@ class Moving(Words):
         )
 
     def nack(self, delay: float | None, error: str | None) -> Change:
-        """run → n after a delay in seconds, or where it stood; or dead."""
+        """run → n after a delay in seconds, or at its old place; or dead."""
         if delay is None:
             return self._back(FAILED, "due_at", (), "0", error)
         return self._back(FAILED, self.plus(self.now, "%s"), (delay,), "0", error)
 
     def cut_off(self, error: str) -> Change:
-        """run → n, charged, neither failed nor a crash: its worker was told to stop."""
+        """run → n, charged, but neither a failure nor a crash: its worker was told to stop."""
         return self._back(INTERRUPTED, "due_at", (), "crashes", error)
 
     def rescue(self, error: str) -> Change:
-        """run → n, charged, and a crash: its owner is gone or its lease is over; or dead."""
+        """run → n, charged, and a crash: its owner is gone or its lease has expired; or dead."""
         return self._back(RESCUED, "due_at", (), "crashes + 1", error)
 
     def reject(self, error: str, *, actor: str | None = None) -> Change:
@@ -78,7 +78,7 @@ class Moving(Words):
         return self._to_the_dead(error, "", Event(REJECTED, error, actor))
 
     def bury(self, error: str, *, charged: bool = False) -> Change:
-        """run or n → dead: it had no read left. ``charged``: its last delivery was begun."""
+        """run or n → dead: it had no reads left. ``charged``: its last delivery had begun."""
         return self._to_the_dead(error, "" if charged else "read_count = read_count - 1, ", Event(DIED, error))
 
     def _to_the_dead(self, error: str, uncharge: str, event: Event) -> Change:
@@ -90,9 +90,9 @@ class Moving(Words):
         )
 
     def release(self, *, actor: str | None = None, why: str | None = None, pause: float = 0.0) -> Change:
-        """run → n, uncharged, back where it stood, or after a pause in seconds if that is later. A suspect stays one.
+        """run → n, uncharged, at its old place, or after a pause in seconds if that is later. A suspect stays one.
 
-        It is an event where an operator does it.
+        It is an event if an operator does it.
         """
         paused = self.plus(self.now, "%s")
         due = f"CASE WHEN due_at > {paused} THEN due_at ELSE {paused} END" if pause else "due_at"
@@ -104,7 +104,7 @@ class Moving(Words):
         )
 
     def extend(self, seconds: float | None) -> Change:
-        """run → run, the lease to end that many seconds from now (None: by the row's own lease)."""
+        """run → run, with the lease ending in ``seconds`` (None: after the row's own lease)."""
         if seconds is None:
             return Change(f"available_at = {self.plus(self.now, 'lease_seconds')}", ())
         return Change(f"available_at = {self.plus(self.now, '%s')}", (seconds,))
@@ -130,7 +130,7 @@ class Moving(Words):
     # -- who may be moved ---------------------------------------------------------------------------------
 
     def held(self, claims: Sequence[Claim]) -> Statement:
-        """The fence: these rows, running, each under the token of its holder."""
+        """Return the fence: these rows, running, each under the token of its holder."""
         ids = self.id_in([claim.id for claim in claims])
         token = self._token_of(claims)
         return Statement(
@@ -143,7 +143,10 @@ class Moving(Words):
         return Statement(f"SELECT body FROM {self.message} WHERE {held.sql}", held.params)
 
     def _token_of(self, claims: Sequence[Claim]) -> Statement:
-        """SQL for a row's token, by a list of ids for each: few claims took many rows, and each row meets each list."""
+        """Return SQL for a row's token, with one list of ids per token.
+
+        A few claims took many rows, and each row is compared with each list.
+        """
         under: dict[int | None, list[int]] = {}
         for claim in claims:
             under.setdefault(claim.token, []).append(claim.id)
@@ -156,7 +159,7 @@ class Moving(Words):
         return Statement(f"CASE {whens} ELSE %s END", (*params, last))
 
     def unmoved(self, claim: Claim, state: str) -> Statement:
-        """The fence of an operator: this row in the state and under the token that its page showed."""
+        """Return the fence of an operator: this row, in the state and under the token that the page showed."""
         same_token = "claim_token IS NULL" if claim.token is None else "claim_token = %s"
         params = () if claim.token is None else (claim.token,)
         return Statement(f"id = %s AND {state} AND {same_token}", (claim.id, *params))
@@ -186,7 +189,7 @@ class Moving(Words):
         )
 
     def states(self, ids: Sequence[int]) -> Statement:
-        """Read how these rows stand: id, status, and the token of the claim that made it so (NULL: it was dropped)."""
+        """Read the state of these rows: id, status, and the token of the claim that set it (NULL: it was dropped)."""
         named = self.id_in(ids)
         return Statement(
             f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "

@@ -13,7 +13,7 @@ from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Change, Claim,
 
 
 class MySQLDialect(MySQLSkipping, MySQLSessions, ServerDialect):
-    """Both servers; neither needs to know which."""
+    """The dialect of both servers; neither needs distinguishing."""
 
     quote = "`"
     now = "UTC_TIMESTAMP(6)"
@@ -26,15 +26,15 @@ class MySQLDialect(MySQLSkipping, MySQLSessions, ServerDialect):
     use_event_message = " FORCE INDEX (dbqueue_event_message)"
     use_event_age = " FORCE INDEX (dbqueue_event_at)"
     order_of_dead = "id"
-    """MariaDB knows that a column that IS NULL needs no sorting, and sorts if it is named all the same."""
+    """MariaDB knows that a column that IS NULL needs no sorting, but sorts if it is named anyway."""
     use_hour_index = " FORCE INDEX (dbqueue_statistic_hour)"
     updates_return_rows = False
     ignore_duplicate = ""
     keep_standing = " ON DUPLICATE KEY UPDATE django_dbqueue_message.id = django_dbqueue_message.id"
-    """Not INSERT IGNORE, which hides every other error of a row too."""
+    """Not INSERT IGNORE, which also hides every other error of a row."""
     use_staged_run = " FORCE INDEX (PRIMARY)"
     delete_staged = "DELETE s FROM django_dbqueue_stagedmessage AS s FORCE INDEX (PRIMARY)"
-    sorted_beyond_null = True  # MariaDB sorts all dead rows of a queue where both are named (5,011 rows read for 10)
+    sorted_beyond_null = True  # MariaDB sorts all dead rows of a queue if both are named (5,011 rows read for 10)
     ignore_same_name = " ON DUPLICATE KEY UPDATE name = name"
     returns_kept_failure = True
     keep_failure = " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"
@@ -44,10 +44,10 @@ class MySQLDialect(MySQLSkipping, MySQLSessions, ServerDialect):
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"
 
     def as_text(self, moment: str) -> str:
-        return f"CAST({moment} AS CHAR)"  # mysqlclient makes a datetime of six slices, in Python: 1 µs each
+        return f"CAST({moment} AS CHAR)"  # mysqlclient builds a datetime from six slices, in Python: 1 µs each
 
     def id_in(self, ids: Sequence[int]) -> Statement:
-        # mysqlclient writes parameters into the text too, by a call of Python or two for each: 1.5 µs an id
+        # mysqlclient also writes parameters into the text, in one or two Python calls each: 1.5 µs per id
         if len(ids) < 2:
             return super().id_in(ids)
         return Statement(f"id IN ({', '.join([f'{each:d}' for each in ids])})", ())
@@ -59,7 +59,7 @@ class MySQLDialect(MySQLSkipping, MySQLSessions, ServerDialect):
         return self._delete_from(self.event, ids)
 
     def _delete_from(self, table: str, ids: Sequence[int]) -> Statement:
-        # DELETE … WHERE id IN reads a small table whole and waits for everybody's locks, and MariaDB's takes no FORCE
+        # DELETE … WHERE id IN reads a small table in full and waits for everybody's locks, and MariaDB's takes no FORCE
         # INDEX; a join looks the rows up one by one (measured at 900 of 100,000: 24 ms instead of 11)
         return Statement(
             "DELETE m FROM JSON_TABLE(%s, '$[*]' COLUMNS (named_id BIGINT PATH '$')) AS named "
@@ -81,7 +81,7 @@ class MySQLDialect(MySQLSkipping, MySQLSessions, ServerDialect):
         )
 
     def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
-        # a row comparison, or >= with a filter, is read as no range by either server (measured: 2 to 3 times the cost)
+        # neither server uses a range for a row comparison, or for >= with a filter (measured: 2 to 3 times the cost)
         if mark is None:
             return super().after(mark)
         due, message_id = mark

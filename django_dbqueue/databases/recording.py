@@ -1,7 +1,7 @@
-"""What happened to a message beside the ordinary, written by the transaction that makes it so.
+"""What happened to a message out of the ordinary, written by the transaction that causes it.
 
-A record is read from the rows as they stand before the move, under the fence of the move, and locks them: so the
-records are of exactly the rows that are moved, and still know whose claim it was.
+A record is read from the rows as they are before the move, under the move's fence, and locks them. So the records cover
+exactly the rows that are moved, and still know whose claim it was.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 from django_dbqueue.databases.words import SPENT, Event, Statement, Words
 
 FAILED: Final = "failed"
-"""Given back by its holder, who could not do it, and due again."""
+"""Returned by its holder, which could not do it, and due again."""
 INTERRUPTED: Final = "interrupted"
 """Cut off when its worker was stopped, and due again."""
 RESCUED: Final = "rescued"
-"""Taken from a holder who is gone, or whose lease is over, and due again."""
+"""Taken from a holder that is gone, or whose lease has expired, and due again."""
 DIED: Final = "died"
-"""One of these three when its reads were spent, or found without a read left."""
+"""One of these three when its reads were spent; or found without a read left."""
 REJECTED: Final = "rejected"
-"""Sent to the dead by its holder or an operator, or because it can't be decoded."""
+"""Sent to the dead letters by its holder or an operator, or because it can't be decoded."""
 RELEASED: Final = "released"
 REQUEUED: Final = "requeued"
 RESENT: Final = "resent"
@@ -29,7 +29,7 @@ DROPPED: Final = "dropped"
 DEADLY: Final = (DIED, REJECTED)
 """Kinds after which a message is dead: one for each death."""
 FAILURES: Final = (FAILED, RESCUED, DIED, REJECTED)
-"""Kinds that count for a group of failures."""
+"""Kinds that count towards a failure group."""
 
 COLUMNS: Final = (
     "message_id",
@@ -49,19 +49,19 @@ DETAIL_LENGTH: Final = 1_000
 
 
 def storable(text: str | None, length: int) -> str | None:
-    """Return text as every server's columns take it, cut to so many characters; nothing for ''."""
+    """Return text that every server's columns accept, cut to ``length`` characters; None for ''."""
     if not text:
         return None
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:length]
 
 
 def head_of(error: str | None) -> str | None:
-    """Return what a record keeps of an error: its class and message, not its traceback, which the message keeps."""
+    """Return what a record keeps of an error: its class and message; the message row keeps the traceback."""
     return storable((error or "").partition("\n\n")[0], DETAIL_LENGTH)
 
 
 class Recording(Words):
-    """Write, and forget, the records."""
+    """Statements that write, and delete, records."""
 
     event = "django_dbqueue_messageevent"
     use_event_age = ""
@@ -76,7 +76,7 @@ class Recording(Words):
         )
 
     def facts(self, event: Event) -> tuple[str, tuple[object, ...]]:
-        """SQL for a record's columns, of rows that are called ``m``."""
+        """Return SQL for a record's columns, reading rows aliased ``m``."""
         kind = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{event.kind}' END" if event.may_die else f"'{event.kind}'"
         failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
         if blamed:
@@ -89,7 +89,7 @@ class Recording(Words):
         return sql, (storable(event.actor, ACTOR_LENGTH), head_of(event.text), *blamed)
 
     def old_events(self, age: float, limit: int, *, lock: bool = True) -> Statement:
-        """Lock records that are that many seconds old, oldest first, while others lock others; or only read them."""
+        """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""
         return Statement(
             f"SELECT id FROM {self.event}{self.use_event_age} WHERE at <= {self.plus(self.now, '%s')} "
             f"ORDER BY at LIMIT %s{self.skip_locked if lock else ''}",

@@ -1,6 +1,6 @@
-"""Stored routines: the text of ``sql/``, with the SQL of each move put in by the builders that Python runs, too.
+"""Stored routines: the text of ``sql/``, with the SQL of each move inserted by the same builders that Python runs.
 
-So there is one source of what a move writes: where Python passes a parameter, a routine has a variable of its own.
+So what a move writes has one source: where Python passes a parameter, a routine has a variable of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 MARK: Final = "django_dbqueue"
-"""What the comment of each of our routines begins with."""
+"""The beginning of the comment on each of our routines."""
 
 NAMES: Final = (
     "dbqueue_new_token",
@@ -42,7 +42,7 @@ NAMES: Final = (
     "extend_message",
     "main_queue",
 )
-"""In the order of their making: each calls only those before it."""
+"""In order of creation: each calls only those before it."""
 VIEW: Final = NAMES[-1]
 
 _FOLDERS: Final = files("django_dbqueue") / "sql"
@@ -53,7 +53,7 @@ _HEAD = re.compile(
 )
 _ARGUMENT_TYPE = re.compile(r"\b_\w+ ([a-z ]+)")
 _OWN_LEASE = "lease_seconds"
-"""As it stands: who put a message by SQL with 0 wants the next ``get`` to find it again."""
+"""As it is: if a message was put by SQL with 0, the next ``get`` is meant to find it again."""
 _RESCUED_AT_ONCE = 100
 _HIGHEST_PRIORITY = 32_767
 _MAX_CLAIM = 1_000
@@ -61,11 +61,10 @@ _MAX_CLAIM = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a routine can't know by itself: names of tables, texts, and what the settings say.
+    """What a routine can't know by itself: names of tables, texts, and the settings.
 
-    ``forbidden`` is the queue that none of them may touch.
-    ``lease`` (seconds), ``max_reads``, ``priority`` and ``removes`` (whether an ack removes the row) have the default
-    under ``None`` and, by name, the queues that differ.
+    ``forbidden`` is the queue that none of them may touch. ``lease`` (seconds), ``max_reads``, ``priority`` and
+    ``removes`` (whether an ack removes the row) have the default under ``None`` and, by name, the queues that differ.
     """
 
     queues: str
@@ -83,7 +82,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """``kind`` is FUNCTION, PROCEDURE or VIEW; ``statements`` make it, whether or not an older one stands there."""
+    """A routine or view. ``kind`` is FUNCTION, PROCEDURE or VIEW; ``statements`` create it, replacing an older one."""
 
     kind: str
     name: str
@@ -93,7 +92,7 @@ class Routine:
 
 
 def routines(dialect: Dialect, words: Words, folders: Sequence[str]) -> list[Routine]:
-    """Return every routine, in the order of their making; a text is taken from the first folder that has it."""
+    """Return every routine, in order of creation; a text is taken from the first folder that has it."""
     dialect = QUALIFIED if words.schema else dialect
     fill = _fill(dialect, words)
     texts = {name: _text(name, folders) for name in NAMES}
@@ -101,7 +100,7 @@ def routines(dialect: Dialect, words: Words, folders: Sequence[str]) -> list[Rou
 
 
 def _text(name: str, folders: Sequence[str]) -> str:
-    """Return a routine's text, or '' where a server does without it."""
+    """Return a routine's text, or '' if a server does without it."""
     paths = [_FOLDERS / folder / f"{name}.sql" for folder in folders]
     return next((path.read_text("ascii").strip() for path in paths if path.is_file()), "")
 
@@ -125,7 +124,7 @@ def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
 
 
 def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
-    """Return what stands for each placeholder."""
+    """Return the SQL for each placeholder."""
     moves = _moves(dialect, words) | (_claiming_at_once if dialect.updates_return_rows else _claiming_one_by_one)(
         dialect, words
     )
@@ -154,7 +153,7 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
 
 
 def _moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
-    """What senders and holders do; the claim has rooms of its own."""
+    """Return the moves of senders and holders; the claim has placeholders of its own."""
     queue, priority = raw("_queue_name"), raw("_priority")
     by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
     held = dialect.held([Claim(raw("_id"), raw("_token"))])
@@ -176,13 +175,13 @@ def _moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
 
 
 def _record(dialect: Dialect, change: Change, where: Statement) -> Statement:
-    """What a move leaves in the life of a message, which a routine writes before it, in the same transaction."""
+    """Return the record of a move, which a routine writes before it, in the same transaction."""
     assert change.event is not None
     return dialect.record(change.event, where)
 
 
 def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Statement:
-    """The ack of queues that keep no history: the row goes, if it is one of theirs."""
+    """Return the ack for queues that keep no history: the row is removed if it belongs to one of them."""
     differ = [queue for queue in words.removes if queue is not None]
     default, others = words.removes[None], f"queue IN ({dialect.holes(len(differ))})"
     theirs = (f"NOT {others}" if default else others) if differ else str(default).upper()
@@ -195,7 +194,7 @@ def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Stat
 
 
 def _row(words: Words) -> dict[str, Any]:
-    """Return what an INSERT takes: a message without key and headers, due now."""
+    """Return what an INSERT sets: a message without key and headers, due now."""
     return {
         "queue": raw("_queue_name"),
         "body": raw("_payload"),
@@ -207,7 +206,7 @@ def _row(words: Words) -> dict[str, Any]:
 
 
 def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
-    """The claim and the rescue where one statement locks, writes and returns rows."""
+    """Return the claim and the rescue where one statement locks, writes and returns rows."""
     queue, priority, token = raw("_queue_name"), raw("_priority"), raw("_token")
     take = dialect.take(
         token=token,
@@ -226,7 +225,7 @@ def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
 
 
 def _rescue_range(dialect: Dialect, words: Words) -> Statement:
-    """Lock what is late, record it as it stands, and move it: one statement."""
+    """Lock what is late, record it as it is, and move it: one statement."""
     names = ("id", "queue", "read_count", "max_reads", "claimed_at", "conn_id", "worker_id")
     late = dialect.due(names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token"))
     rescue = dialect.rescue(words.lease_over)
@@ -242,7 +241,7 @@ def _rescue_range(dialect: Dialect, words: Words) -> Statement:
 
 
 def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]:
-    """The same where UPDATE returns no rows: candidates are read, tried, and moved each by its primary key."""
+    """Return the same where UPDATE returns no rows: candidates are read, locked, and each moved by primary key."""
     queue, priority, token, row = raw("_queue_name"), raw("_priority"), raw("_token"), raw("_id")
     take = dialect.take(
         token=token,
@@ -271,24 +270,24 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
 
 
 def _bury(dialect: Dialect, words: Words, name: str) -> dict[str, Statement]:
-    """What a claim does with a row that had no read left, after it took it."""
+    """Return what a claim does, after taking a row, if it had no reads left."""
     change, where = dialect.bury(words.spent_before), Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),))
     return {"record_bury": _record(dialect, change, where), "bury": dialect.move(change, where)}
 
 
 def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
-    """Return the same look without its locks."""
+    """Return the same query without its locks."""
     return Statement(statement.sql.removesuffix(dialect.skip_locked), statement.params)
 
 
 def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
-    """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND says that it isn't."""
+    """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND reports that it isn't."""
     return Statement(
         f"SELECT {what} FROM {dialect.message}{dialect.use_primary_key} WHERE id = _id AND {state}{lock}", ()
     )
 
 
 def _by_queue(values: Mapping[str | None, float]) -> str:
-    """Return SQL for what the settings say of the queue at hand."""
+    """Return SQL for the settings of the queue at hand."""
     cases = "".join(f" WHEN {literal(name)} THEN {value!r}" for name, value in values.items() if name is not None)
     return f"CASE _queue_name{cases} ELSE {values[None]!r} END" if cases else repr(values[None])

@@ -1,4 +1,4 @@
-"""How a program that reads the whole table, or the whole history, goes through it: by id, a page at a time."""
+"""Reading the whole table, or the whole history: by id, a page at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _STANDINGS: Final = {
     "done": f"status = '{DONE}'",
 }
 STANDINGS: Final = tuple(_STANDINGS)
-"""The letters of the column, and the words that people say for where a message stands."""
+"""The state names people use, derived from the status column and the due time."""
 OUTCOMES: Final = ("done", "dead", "dropped")
-"""How a message of the history ended."""
+"""How a message in the history ended."""
 OPERATORS: Final = ("=", "<", "<=", ">", ">=")
 
 
@@ -37,42 +37,42 @@ class Scanning(Words):
     """Conditions, and statements that read pages by the primary key."""
 
     order_of_few = "id"
-    """Orders rows by id where another index than the primary key shall find them."""
+    """Orders rows by id where an index other than the primary key is to find them."""
     padded_text = False
-    """Takes 'a' and 'a ' for equal, in exact collations too."""
+    """Whether 'a' and 'a ' count as equal, even in exact collations."""
 
     def compared(self, column: str, operator: str, value: Any) -> Statement:
-        """Say that a column is equal to, or before or behind a value."""
+        """Return the condition that a column is equal to, before or after a value."""
         assert operator in OPERATORS
         return Statement(f"{self.columns([column])} {operator} %s", (value,))
 
     def one_of(self, column: str, values: Sequence[Any]) -> Statement:
-        """Say that a column is one of the values, of which there is at least one."""
+        """Return the condition that a column is one of the values, of which there is at least one."""
         return Statement(f"{self.columns([column])} IN ({self.holes(len(values))})", tuple(values))
 
     def missing(self, column: str) -> Statement:
-        """Say that a column is NULL."""
+        """Return the condition that a column is NULL."""
         return Statement(f"{self.columns([column])} IS NULL", ())
 
     def standing(self, words: Sequence[str]) -> Statement:
-        """Say that a message stands where one of the words says, by the database's clock."""
+        """Return the condition that a message is in one of the named states, by the database's clock."""
         return Statement("(" + " OR ".join(_STANDINGS[word].format(now=self.now) for word in words) + ")", ())
 
     def all_of(self, conditions: Sequence[Statement]) -> Statement:
-        """Say all of them, of which there is at least one."""
+        """Return the condition that all of these hold; there is at least one."""
         sql = " AND ".join(condition.sql for condition in conditions)
         return Statement(sql, tuple(value for condition in conditions for value in condition.params))
 
     def negated(self, condition: Statement) -> Statement:
-        """Say the opposite; what is unknown stays unknown."""
+        """Return the opposite of a condition; what is unknown stays unknown."""
         return Statement(f"NOT ({condition.sql})", condition.params)
 
     def ends(self, table: str) -> Statement:
-        """Read the first and the last id of a table; NULL where it is empty."""
+        """Read the first and the last id of a table; NULL if it is empty."""
         return Statement(f"SELECT MIN(id), MAX(id) FROM {table}", ())
 
     def sample(self, table: str, span: Span, limit: int, *, backwards: bool = False) -> Statement:
-        """Read the lowest id, the highest, and the count of the first (or last) rows of a span: that many at most."""
+        """Read the lowest id, the highest, and the count of the first (or last) rows of a span, ``limit`` at most."""
         order = "id DESC" if backwards else "id"
         return Statement(
             f"SELECT MIN(id), MAX(id), COUNT(*) FROM (SELECT id FROM {table} WHERE id >= %s AND id <= %s "
@@ -98,7 +98,7 @@ class Scanning(Words):
         condition: Statement | None = None,
         few: bool = False,
     ) -> Statement:
-        """Read the first rows of a span, by id; ``few`` where the claim index shall find them, not the primary key."""
+        """Read the first rows of a span, by id; ``few`` uses the claim index, not the primary key."""
         index = self.use_claim_index if few else self.use_primary_key
         such = f" AND {condition.sql}" if condition else ""
         return Statement(
@@ -108,5 +108,5 @@ class Scanning(Words):
         )
 
     def copied_out(self, statement: Statement) -> Statement:
-        """Answer as CSV in one stream; text is quoted where an empty one could be taken for NULL."""
+        """Return the rows as CSV in one stream; text is quoted where an empty one could be mistaken for NULL."""
         return Statement(f"COPY ({statement.sql}) TO STDOUT (FORMAT csv)", statement.params)

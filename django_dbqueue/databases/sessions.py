@@ -1,7 +1,7 @@
-"""What only a server with sessions can be asked: its list of them, and named locks that they hold. Not for SQLite.
+"""What only a server with sessions can answer: its list of them, and the named locks they hold. Not for SQLite.
 
-A server is named together with its start, because the ids of sessions begin anew with it: what was seen of a session
-on one server, or before a restart, says nothing on another, or after it. The recovery from a crash is such a start.
+A server is identified together with its start, because session ids start over with it: what was seen of a session on
+one server, or before a restart, says nothing on another, or after it. Crash recovery counts as such a start.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!800
 
 
 class Sessions(Words):
-    """Take a named lock, ask who holds it, and which sessions are there."""
+    """Statements that take a named lock, ask who holds it, and which sessions exist."""
 
     server: ClassVar[str]
-    """SQL for the server that answers, and since when it runs."""
+    """SQL for the answering server and its start."""
     blind_error: int | None = None
-    """The error by which a server refuses to show the sessions of all accounts, if it may."""
+    """The error with which a server refuses to show all accounts' sessions, if it may refuse."""
 
     def me(self) -> Statement:
-        """Read the session's id and its server."""
+        """Read the session's own id and its server."""
         return Statement(f"SELECT {self.session_id}, {self.server}", ())
 
     @abstractmethod
     def take_lock(self, number: int) -> Statement:
-        """Take the named lock of this number for as long as the session lasts; gives 1 (or true) if it was free."""
+        """Take the named lock with this number for the length of the session; returns 1 (or true) if it was free."""
 
     @abstractmethod
     def lock_holder(self, number: int) -> Statement:
@@ -38,36 +38,37 @@ class Sessions(Words):
 
     @abstractmethod
     def is_held(self, number: int, conn_id: int) -> Statement:
-        """Tell whether the lock is still held, as cheaply as can be; asked by another session than the holder's."""
+        """Read whether the lock is still held, as cheaply as possible; asked by a session other than the holder's."""
 
     @abstractmethod
     def free_locks(self, numbers: Sequence[int]) -> Statement:
-        """Read the server, and which of these locks nobody holds."""
+        """Read the server, and which of these locks are free."""
 
     @abstractmethod
     def sessions(self, ids: Sequence[int]) -> Statement:
-        """Read the server, and which of these sessions it has; refused (``blind_error``) to who can't see them all."""
+        """Read the server, and which of these sessions it has; refused (``blind_error``) if not all can be seen."""
 
     # -- one exporter a database --------------------------------------------------------------------------
 
     @abstractmethod
     def take_export_lock(self) -> Statement:
-        """Take the exporters' lock for as long as the session lasts; gives 1 (or true) if it was free."""
+        """Take the exporters' lock for the length of the session; returns 1 (or true) if it was free."""
 
     @abstractmethod
     def free_export_lock(self) -> Statement:
-        """Let the next exporter in, at once: the end of a session takes a server its time."""
+        """Let the next exporter in at once: a server takes its time to end a session."""
 
     @abstractmethod
     def export_lock_holder(self) -> Statement:
-        """Read the session that holds the lock, whose it is, and whether it is the one that asks."""
+        """Read the session that holds the lock, its account, and whether it is our own."""
 
 
 class MySQLSessions(Sessions):
-    """GET_LOCK needs no privilege; its names are the whole server's, so that the numbers must be random."""
+    """GET_LOCK needs no privilege; its names are global to the server, so the numbers must be random."""
 
-    # Uptime is counted from the same clock reading as UNIX_TIMESTAMP(), so that the difference never varies
-    # The server's own id, which not every MariaDB has: another that took over the address may have started at once
+    # Uptime is derived from the same clock reading as UNIX_TIMESTAMP(), so the difference never varies. The server's
+    # own id (not every MariaDB has one) is included because another server that took over the address may have started
+    # at the same time
     server = (
         "CONCAT(/*M!100000 COALESCE((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES "
         "WHERE VARIABLE_NAME = 'server_uid'), '') */ /*!80000 @@server_uuid */, ' at ', "
@@ -76,7 +77,7 @@ class MySQLSessions(Sessions):
         "WHERE VARIABLE_NAME = 'Uptime'))"
     )
     blind_error = 1227
-    # At most 64 characters, and the whole server's, so that it says the database's; MySQL 9.7 has no MD5
+    # At most 64 characters, and global to the server, so it includes the database; MySQL 9.7 has no MD5
     _export_lock = "CONCAT('dbqueue-export:', LEFT(SHA2(DATABASE(), 256), 40))"
 
     def take_lock(self, number: int) -> Statement:
@@ -96,8 +97,8 @@ class MySQLSessions(Sessions):
         )
 
     def sessions(self, ids: Sequence[int]) -> Statement:
-        # Without the privilege PROCESS the list has one's own account only. INNODB_CMP needs the same privilege, and
-        # refuses aloud; it is asked in the same statement, so that no pooler can let another session answer.
+        # Without the privilege PROCESS, the list has only one's own account. INNODB_CMP needs the same privilege, and
+        # raises an error; it is queried in the same statement, so that no pooler can let another session answer.
         return Statement(
             f"SELECT {self.server}, id FROM {MYSQL_PROCESS_LIST} "
             f"WHERE (id = CONNECTION_ID() OR id IN ({self.holes(len(ids))})) "
@@ -121,10 +122,10 @@ class MySQLSessions(Sessions):
 
 
 class PostgreSQLSessions(Sessions):
-    """Advisory locks are the database's own; everybody sees all of pg_locks, and all ids of sessions."""
+    """Advisory locks are local to the database; everybody sees all of pg_locks, and all session ids."""
 
-    # After the crash of one backend the postmaster ends all sessions, and goes on itself. The cumulative statistics
-    # begin anew then, all at once; an administrator may reset some of them, so that the oldest of three counts.
+    # When one backend crashes, the postmaster ends all sessions but itself keeps running. The cumulative statistics
+    # then start over, all at once; an administrator may reset some of them, so the oldest of three counts.
     server = (
         "'started ' || EXTRACT(EPOCH FROM pg_postmaster_start_time())::text || ' unharmed since ' || COALESCE(EXTRACT("
         "EPOCH FROM LEAST((SELECT stats_reset FROM pg_stat_archiver), (SELECT stats_reset FROM pg_stat_bgwriter), "
@@ -134,7 +135,7 @@ class PostgreSQLSessions(Sessions):
         "SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks WHERE locktype = 'advisory' "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objsubid = 1 AND granted"
     )
-    _export_lock = 0x6462_7175_6575_6501  # 'dbqueue', and the number of this lock
+    _export_lock = 0x6462_7175_6575_6501  # 'dbqueue', and this lock's number
 
     def take_lock(self, number: int) -> Statement:
         return Statement("SELECT pg_try_advisory_lock(%s)", (number,))
@@ -143,7 +144,7 @@ class PostgreSQLSessions(Sessions):
         return Statement(f"SELECT {self.server}, (SELECT MAX(pid) FROM ({self._held}) h WHERE number = %s)", (number,))
 
     def is_held(self, number: int, conn_id: int) -> Statement:  # noqa: ARG002 - the number is nobody else's
-        # pg_locks reads all locks of the server; who can share the lock, for a moment, knows that nobody holds it
+        # pg_locks reads all locks of the server; being able to share the lock, for a moment, shows that nobody holds it
         return Statement("SELECT NOT pg_try_advisory_xact_lock_shared(%s)", (number,))
 
     def free_locks(self, numbers: Sequence[int]) -> Statement:

@@ -1,7 +1,7 @@
 """Which queues have rows, and which statuses and priorities: skip scans over the claim index.
 
-A *range* is a queue, a status and a priority: within it the index is sorted by ``available_at``, so that each state is
-one stretch of it. Finding all ranges costs one index entry for each, however many rows they have.
+A *range* is a queue, a status and a priority: within it the index is sorted by ``available_at``, so each state is one
+contiguous part of it. Finding all ranges costs one index entry each, however many rows they have.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from django_dbqueue.databases.words import Statement, Words
 from django_dbqueue.statuses import NEW, STATUSES
 
 SMALL: Final = 10_000
-"""An index of so many entries may be read from end to end."""
+"""An index with this many entries may be read from end to end."""
 _MYSQL_COLUMNS: Final = 12
-"""Of its EXPLAIN, which has ``filtered`` between ``rows`` and ``Extra``; MariaDB's has not."""
+"""Columns of its EXPLAIN, which has ``filtered`` between ``rows`` and ``Extra``; MariaDB's doesn't."""
 _NAMES: Final = (
     "WITH RECURSIVE names (queue) AS ("
     "SELECT queue FROM (SELECT queue FROM {message}{index} WHERE queue > '' ORDER BY queue LIMIT 1) AS first "
     "UNION ALL SELECT (SELECT m.queue FROM {message} AS m{index} WHERE m.queue > names.queue ORDER BY m.queue LIMIT 1) "
     "FROM names WHERE names.queue IS NOT NULL)"
 )
-# In a form that no server turns into a join, for which it would read all rows; and the moment is no reason for SQLite
-# to skip over the queues for each queue anew, as it does by statistics that know a single one.
+# In a form that no server turns into a join, for which it would read all rows; nor does the moment lead SQLite to
+# skip-scan all queues again for each queue, as it does with statistics that know a single one.
 _HAS_WORK: Final = (
     "(SELECT 1 FROM {message} AS m{index} WHERE m.queue = names.queue AND m.status = '{new}' "
     "AND {by_no_index}m.available_at <= {now} LIMIT 1) IS NOT NULL"
@@ -35,14 +35,14 @@ _HIGHEST: Final = (
 
 
 class Skipping(Words):
-    """By recursion, which reads one entry for each answer."""
+    """Skip scans by recursion, which reads one entry per answer."""
 
     def queues(self) -> Statement:
         """Read the names of all queues that have rows."""
         return Statement(f"{self._all_names} WHERE queue IS NOT NULL", ())
 
     def unserved(self, served: Sequence[str]) -> Statement:
-        """Read the names of all queues besides these that have something to do."""
+        """Read the names of all queues except these that have something to do."""
         others = f"queue NOT IN ({self.holes(len(served))})"
         work = _HAS_WORK.format(
             message=self.message, index=self.use_claim_index, new=NEW, by_no_index=self.by_no_index, now=self.now
@@ -67,12 +67,12 @@ class Skipping(Words):
         )
 
     def plan(self, statement: Statement) -> Statement | None:  # noqa: ARG002
-        """Ask how the server would run one of the two above; None where there is no doubt that it ``skips()``."""
+        """Ask how the server would run one of the two above; None if it certainly ``skips()``."""
         return None
 
     @staticmethod
     def skips(plan: Sequence[tuple[Any, ...]]) -> bool:  # noqa: ARG004
-        """Tell whether the plan reads one entry for each answer, or a table so small that it doesn't matter."""
+        """Return whether the plan reads one entry per answer, or a table so small that it doesn't matter."""
         return True
 
     @property
@@ -88,11 +88,11 @@ class Skipping(Words):
 
 
 class MySQLSkipping(Skipping):
-    """Neither server looks up a range that depends on another row: by recursion both read whole queues.
+    """Skip scans where the server looks up no range that depends on another row: recursion would read whole queues.
 
-    DISTINCT over a prefix of an index they do answer by skipping (measured: 3 ms for 1,000 queues, where a statement
-    for each takes 150 ms and more), if they believe that there are few answers; who believes old statistics reads the
-    index from end to end. So the plan is asked first.
+    Both servers do answer DISTINCT over an index prefix by skipping (measured: 3 ms for 1,000 queues, where one
+    statement each takes 150 ms and more), provided they expect few answers; with stale statistics they read the index
+    from end to end. So the plan is checked first.
     """
 
     def queues(self) -> Statement:

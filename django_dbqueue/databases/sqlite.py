@@ -1,4 +1,4 @@
-"""SQLite: one writer, so nothing to skip or to lock; times are text, UTC, with six digits of a second."""
+"""SQLite: one writer, so nothing to skip or to lock; times are text, UTC, with six fractional digits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
 
 class SQLiteDialect(Dialect):
-    """The clock has milliseconds; the last three digits are zeros, so that text compares as time."""
+    """The SQLite dialect. The clock has milliseconds; the last three digits are zeros, so text compares as time."""
 
     now = f"strftime({_FORMAT}, 'now')"
     use_claim_index = f" INDEXED BY {CLAIM_INDEX}"
@@ -27,19 +27,19 @@ class SQLiteDialect(Dialect):
         return f"strftime({_FORMAT}, {moment}, printf('%%+.6f seconds', {seconds}))"
 
     def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:  # noqa: ARG002
-        # A claimed row leaves the index at once, so that there is nothing to jump over; and of a mark's two columns
-        # only the first bounds a range here (500 claimed rows that were due in one moment: 17 times the cost)
+        # A claimed row leaves the index at once, so there is nothing to jump over; and of a mark's two columns only the
+        # first bounds a range here (500 claimed rows due at the same moment: 17 times the cost)
         return super().after(None)
 
     def id_in(self, ids: Sequence[int]) -> Statement:
-        # One statement for however many: the driver prepares, and keeps, one for each number of placeholders
+        # One statement for any number: the driver prepares, and caches, one for each number of placeholders
         if len(ids) == 1:
             return super().id_in(ids)
         return Statement("id IN (SELECT value FROM json_each(%s))", (f"[{', '.join(map(str, ids))}]",))
 
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
-        # After ANALYZE a table whose keys repeat (or are NULL) is read whole for an IN list, key by key it is not. The
-        # CROSS JOIN keeps the keys outside of the loop; the index of a constraint has no name to force it by.
+        # After ANALYZE, an IN list reads the whole table if its keys repeat (or are NULL); key by key it doesn't. The
+        # CROSS JOIN keeps the keys in the outer loop; a constraint's index has no name to force it by.
         return Statement(
             f"WITH wanted (key_hash) AS (VALUES {', '.join(['(%s)'] * len(hashes))}) "
             f"SELECT {self.columns(MESSAGE_COLUMNS, 'm.')} FROM wanted CROSS JOIN {self.message} AS m "
@@ -54,7 +54,7 @@ class SQLiteDialect(Dialect):
         return f"LENGTH(CAST({text} AS BLOB))"  # OCTET_LENGTH(), which reads nothing, came with 3.43
 
     def as_text(self, moment: str) -> str:
-        return f"+{moment}"  # of no declared type, for which Django has a datetime made, in Python: 1 µs each
+        return f"+{moment}"  # no declared type, for which Django would build a datetime, in Python: 1 µs each
 
     def later_of(self, one: str, other: str) -> str:
         return f"MAX({one}, {other})"

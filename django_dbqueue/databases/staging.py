@@ -1,6 +1,6 @@
-"""How the messages of a job come in by the thousand: staged where nobody sees them and published at once, or directly.
+"""How a job's messages are written by the thousand: staged invisibly and published at once, or inserted directly.
 
-A run of a job stages under its number, and each try of a task under a number of its own, so that whatever retries or
+A run of a job stages under its number, and each try of a task under a number of its own, so whatever retries or
 speculation leave behind is never published.
 """
 
@@ -27,21 +27,21 @@ STAGED: Final = (
     "delay_seconds",
     "due_at",
 )
-"""What a row to be written says, in this order."""
+"""The columns of a row to be written, in this order."""
 
 
 class Staging(Inserting):
-    """Stage, publish, drop; and the INSERT that stages nothing."""
+    """Statements to stage, publish and drop, and the INSERT that bypasses staging."""
 
     staged = "django_dbqueue_stagedmessage"
     published = "django_dbqueue_publishedjob"
     use_staged_run = ""
-    """Keeps a run's rows from being found by a scan of everybody's."""
+    """Keeps a run's rows from being found by a scan of all runs."""
     delete_staged = "DELETE FROM django_dbqueue_stagedmessage"
     """The same for a DELETE."""
 
     def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
-        """Insert rows of STAGED from this place on; columns that none of them says are left out."""
+        """Insert rows of STAGED from this place on; columns that none of them sets are left out."""
         said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
         names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))), defaults={})
         values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
@@ -53,7 +53,7 @@ class Staging(Inserting):
     def insert_directly(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
         """Insert rows of STAGED into the queue; one whose key is taken is left out, and not counted.
 
-        What none of them says is left to the table's defaults.
+        What none of them sets is left to the table's defaults.
         """
         *said, delays, moments = zip(*rows, strict=True)
         columns: dict[str, Sequence[Any]] = dict(zip(STAGED[: len(said)], said, strict=True))
@@ -61,7 +61,7 @@ class Staging(Inserting):
         return self.insert_values(columns, delays, moments, self.keep_standing if any(columns["live"]) else "")
 
     def name_job(self, name: str, run: int, created: int) -> Statement:
-        """Write the name of a job that is being published, unless it is there; waits for another who writes it."""
+        """Write the name of a job that is being published, unless it exists; waits for a concurrent writer."""
         return Statement(
             f"INSERT INTO {self.published} (name, run, created, ignored, published_at) "
             f"VALUES (%s, %s, %s, 0, {self.now}){self.ignore_same_name}",
@@ -73,7 +73,7 @@ class Staging(Inserting):
         return Statement(f"SELECT run, created, ignored FROM {self.published} WHERE name = %s", (name,))
 
     def count_published(self, name: str, created: int, ignored: int) -> Statement:
-        """Write what came of a publication."""
+        """Record the outcome of a publication."""
         return Statement(
             f"UPDATE {self.published} SET created = %s, ignored = %s, published_at = {self.now} WHERE name = %s",
             (created, ignored, name),
@@ -86,8 +86,7 @@ class Staging(Inserting):
         )
 
     def publish(self, run: int, attempt: int, places: range) -> Statement:
-        """Copy an attempt's rows of these places into the queue, in their order; those whose keys are taken are not
-        counted."""
+        """Copy an attempt's rows of these places into the queue, in order; those whose keys are taken don't count."""
         later, delayed = self.later_of("due_at", self.now), self.plus(self.now, "delay_seconds")
         due = f"CASE WHEN due_at IS NOT NULL THEN {later} WHEN delay_seconds > 0 THEN {delayed} ELSE {self.now} END"
         names = tuple(name for name in STAGED if name not in ("delay_seconds", "due_at"))
@@ -116,14 +115,14 @@ class Staging(Inserting):
         return Statement(f"{self.delete_staged} WHERE run = %s AND attempt = %s AND place >= %s", (run, attempt, place))
 
     def next_attempt(self, run: int, attempt: int) -> Statement:
-        """Find the first attempt behind this one, in the order of the index: one step of a walk over all runs."""
+        """Find the first attempt after this one, in index order: one step of a walk over all runs."""
         return Statement(
             f"SELECT run, attempt FROM {self.staged} WHERE (run, attempt) > (%s, %s) ORDER BY run, attempt LIMIT 1",
             (run, attempt),
         )
 
     def is_forsaken(self, run: int, attempt: int, seconds: float) -> Statement:
-        """Read whether an attempt's newest row was staged that many seconds ago or earlier."""
+        """Read whether an attempt's newest row was staged ``seconds`` ago or earlier."""
         return Statement(
             f"SELECT staged_at <= {self.plus(self.now, '%s')} FROM {self.staged}{self.use_staged_run} "
             "WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",

@@ -9,7 +9,7 @@ from django_dbqueue.databases.words import InOrder, Statement, Words
 from django_dbqueue.statuses import DONE
 
 MUTEX: Final = "statistics"
-"""Whoever writes roll-ups holds it."""
+"""Held by the writer of roll-ups."""
 STATISTIC_COLUMNS: Final = (
     "queue",
     "hour",
@@ -27,9 +27,9 @@ STATISTIC_COLUMNS: Final = (
 
 
 class Stretch(NamedTuple):
-    """From a moment on, up to another one that doesn't belong to it; moments as the columns take them.
+    """From one moment up to, but not including, another; moments in the form the columns take.
 
-    ``after`` is the id of the last row, among those of the first moment, that was read.
+    ``after`` is the id of the last row that was read among those of the first moment.
     """
 
     since: Any
@@ -38,7 +38,7 @@ class Stretch(NamedTuple):
 
 
 class Statistics(Words):
-    """The hours from one on are replaced as a whole, so that a cell that has no message any more goes away."""
+    """Statements of roll-ups. Hours are replaced from one on as a whole, so a cell without messages disappears."""
 
     statistic = "django_dbqueue_queuestatistic"
     export_batch = "django_dbqueue_exportbatch"
@@ -53,9 +53,9 @@ class Statistics(Words):
         return Statement(f"SELECT MAX(hour) FROM {self.statistic} WHERE queue <> ''", ())
 
     def drop_hours(self, since: Any) -> Statement:
-        """Delete the roll-ups of this hour and of all later ones; of all hours for None.
+        """Delete the roll-ups of this hour and all later ones; of all hours for None.
 
-        The rows of all queues together, which the workers write, stay.
+        The rows covering all queues, which the workers write, stay.
         """
         if since is None:
             return Statement(f"DELETE FROM {self.statistic} WHERE queue <> ''", ())
@@ -71,8 +71,8 @@ class Statistics(Words):
         )
 
     def lakes_purged_into(self, since: Any) -> Statement:
-        """Read the lakes that hold rows which left the archive, of batches planned since; of all for None."""
-        # What a batch holds was archived, and so had finished, before the batch was planned
+        """Read the lakes that hold rows that left the archive, in batches planned since; any time for None."""
+        # What a batch holds was archived, and therefore finished, before the batch was planned
         later, params = ("", ()) if since is None else (" AND planned_at >= %s", (since,))
         return Statement(
             f"SELECT DISTINCT lake FROM {self.export_batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
@@ -101,13 +101,13 @@ class Statistics(Words):
         )
 
     def first_event(self, since: Any) -> Statement:
-        """Read when the first event from a moment on was."""
+        """Read the time of the first event from a moment on."""
         return Statement(
             f"SELECT at FROM {self.event_table}{self.use_event_time} WHERE at >= %s ORDER BY at LIMIT 1", (since,)
         )
 
     def done_within(self, queue: str, priority: int, stretch: Stretch, limit: int) -> Statement:
-        """Read messages of a range that were done within a stretch, in the index's order.
+        """Read messages of a range that were done within a stretch, in index order.
 
         Rows: when it was done, id, due_at, claimed_at, reads.
         """

@@ -1,8 +1,8 @@
-"""The ledger of consuming streams: who runs one, which messages each of its numbered claims holds.
+"""The ledger of consuming streams: who runs one, and which messages each of its numbered claims holds.
 
 A stream's messages are ``run`` under its claim's token, and parked: their ``available_at`` is a moment that never
-comes, so that no rescue by lease finds them, and their ``worker_id`` is NULL, so that no guardian does. The lease that
-counts is the claim's, in the ledger.
+comes, so no rescue by lease finds them, and their ``worker_id`` is NULL, so no guardian does. The lease that counts is
+the claim's, in the ledger.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from django_dbqueue.databases.words import SAID_LEASE, Change, InOrder, Statemen
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 PARKED: Final = "9999-12-31 00:00:00.000000"
-"""When a message is due that a stream holds; a day before the end of time, so that no time zone leaves it."""
+"""The due time of a message that a stream holds; a day before the end of time, so that any time zone can show it."""
 OPEN: Final = "open"
 """A claim whose batch is not yet known to be committed."""
 ACKED: Final = "acked"
 FREEING: Final = "freeing"
-"""A claim whose messages are being given back, a part at a time."""
+"""A claim whose messages are being released, a part at a time."""
 FREED: Final = "freed"
 
 
@@ -37,7 +37,7 @@ class Streaming(Words):
     stream_claim = "django_dbqueue_streamclaim"
     queue_table = "django_dbqueue_queue"
     database = "''"
-    """SQL for the name of the database, where named locks are shared by all databases of a server."""
+    """SQL for the name of the database, where all databases of a server share named locks."""
     _deliverable = f"(status = '{RUNNING}' OR (status = '{DONE}' AND error IS NULL))"
     """What a claim holds, or has acked."""
 
@@ -48,7 +48,7 @@ class Streaming(Words):
         return Statement(f"SELECT {self.database}", ())
 
     def create_stream(self, name: str, queue: str, on_expired: str, lease: float) -> Statement:
-        """Make a stream's row, if nobody else did."""
+        """Create a stream's row, unless it exists."""
         return Statement(
             f"INSERT INTO {self.stream} (name, queue, on_expired, lease_seconds, runner, last_number, begun_at, "
             f"beat_at) VALUES (%s, %s, %s, %s, '', 0, {self.now}, {self.now}){self.ignore_same_name}",
@@ -56,7 +56,7 @@ class Streaming(Words):
         )
 
     def read_stream(self, name: str, silence: float, *, lock: bool) -> Statement:
-        """Read who runs a stream: queue, run, runner, session, last number, begun, last beat, and if that is recent."""
+        """Read who runs a stream: queue, run, runner, session, last number, start, last beat, if that is recent."""
         return Statement(
             "SELECT queue, run, runner, conn_id, last_number, begun_at, beat_at, "
             f"beat_at > {self.plus(self.now, '%s')} FROM {self.stream} WHERE name = %s{self.lock_row if lock else ''}",
@@ -64,14 +64,14 @@ class Streaming(Words):
         )
 
     def lock_stream(self, name: str, *, wait: bool = True) -> Statement:
-        """Lock a stream's row and read its run and its last claim's number: the fence of whoever runs it."""
+        """Lock a stream's row and read its run and its last claim's number: the fence of the stream's runner."""
         lock = self.lock_row if wait else self.skip_locked
         return Statement(f"SELECT run, last_number FROM {self.stream} WHERE name = %s{lock}", (name,))
 
     def own_stream(
         self, name: str, *, run: int, runner: str, session: int | None, on_expired: str, lease: float
     ) -> Statement:
-        """Begin a run: from now on, whoever names another changes nothing."""
+        """Begin a run: from now on, a statement that names another run changes nothing."""
         owner, params = (self.session_id, ()) if self.session_id else ("%s", (session,))
         return Statement(
             f"UPDATE {self.stream} SET run = %s, runner = %s, conn_id = {owner}, on_expired = %s, lease_seconds = %s, "
@@ -80,24 +80,24 @@ class Streaming(Words):
         )
 
     def disown_stream(self, name: str) -> Statement:
-        """End whatever run there is."""
+        """End the current run, if any."""
         return Statement(f"UPDATE {self.stream} SET run = NULL, conn_id = NULL, runner = '' WHERE name = %s", (name,))
 
     def follow_session(self, name: str, session: int | None) -> Statement:
-        """Write down the session of a run that has connected anew."""
+        """Record the session of a run that has reconnected."""
         owner, params = (self.session_id, ()) if self.session_id else ("%s", (session,))
         return Statement(f"UPDATE {self.stream} SET conn_id = {owner} WHERE name = %s", (*params, name))
 
     def beat_stream(self, name: str) -> Statement:
-        """Say that the run lives."""
+        """Record that the run is alive."""
         return Statement(f"UPDATE {self.stream} SET beat_at = {self.now} WHERE name = %s", (name,))
 
     def delete_stream(self, name: str) -> Statement:
-        """Forget a stream; its claims are deleted before."""
+        """Delete a stream; its claims are deleted first."""
         return Statement(f"DELETE FROM {self.stream} WHERE name = %s", (name,))
 
     def all_streams(self) -> Statement:
-        """Read every stream, with what its unfinished claims hold, and whether a lease of them is over."""
+        """Read every stream, with what its unfinished claims hold, and whether any of their leases has expired."""
         held = f"c.state IN ('{OPEN}', '{FREEING}')"
         return Statement(
             "SELECT s.name, s.queue, s.on_expired, s.runner, s.conn_id, s.last_number, s.beat_at, "
@@ -109,7 +109,7 @@ class Streaming(Words):
         )
 
     def is_paused(self, queue: str) -> Statement:
-        """Give a row where somebody paused the queue."""
+        """Return a row if the queue is paused."""
         return Statement(f"SELECT 1 FROM {self.queue_table} WHERE name = %s AND is_paused", (queue,))
 
     # -- claims -------------------------------------------------------------------------------------------
@@ -126,24 +126,24 @@ class Streaming(Words):
         )
 
     def number_stream(self, name: str, number: int) -> Statement:
-        """Write down the number of the last claim."""
+        """Record the number of the last claim."""
         return Statement(f"UPDATE {self.stream} SET last_number = %s WHERE name = %s", (number, name))
 
     def change_claim(self, stream: str, number: int, *, ids: str, messages: int, attempts: int) -> Statement:
-        """Let a claim hold these."""
+        """Set what a claim holds."""
         return Statement(
             f"UPDATE {self.stream_claim} SET ids = %s, messages = %s, attempts = %s WHERE stream = %s AND number = %s",
             (ids, messages, attempts, stream, number),
         )
 
     def read_by(self, stream: str, number: int, run: int) -> Statement:
-        """Write down which run reads a claim."""
+        """Record which run reads a claim."""
         return Statement(
             f"UPDATE {self.stream_claim} SET run = %s WHERE stream = %s AND number = %s", (run, stream, number)
         )
 
     def lock_claim(self, stream: str, number: int) -> Statement:
-        """Lock a claim and read it: queue, token, state, ids, messages, attempts, run, and if its lease is over."""
+        """Lock a claim and read it: queue, token, state, ids, messages, attempts, run, whether its lease is expired."""
         return Statement(
             f"SELECT queue, claim_token, state, ids, messages, attempts, run, lease_until <= {self.now} "
             f"FROM {self.stream_claim} WHERE stream = %s AND number = %s{self.lock_row}",
@@ -167,7 +167,7 @@ class Streaming(Words):
         )
 
     def extend_claims(self, stream: str, lease: float) -> Statement:
-        """Let the leases of the open claims end that many seconds from now."""
+        """Set the leases of the open claims to end in ``lease`` seconds."""
         return Statement(
             f"UPDATE {self.stream_claim} SET lease_until = {self.plus(self.now, '%s')} "
             f"WHERE stream = %s AND state = '{OPEN}'",
@@ -175,7 +175,7 @@ class Streaming(Words):
         )
 
     def end_claim(self, stream: str, number: int, state: str) -> Statement:
-        """Write what became of a claim."""
+        """Record the outcome of a claim."""
         ended = "NULL" if state == FREEING else self.now
         return Statement(
             f"UPDATE {self.stream_claim} SET state = %s, ended_at = {ended} WHERE stream = %s AND number = %s",
@@ -190,7 +190,7 @@ class Streaming(Words):
         )
 
     def given_up(self, limit: int) -> Statement:
-        """Read the claims to be given back: stream and number. Their lease is over and it was asked for, or begun."""
+        """Read the stream and number of claims to release: expired with on_expired=requeue, or release begun."""
         return Statement(
             f"SELECT c.stream, c.number, c.state FROM {self.stream_claim} c JOIN {self.stream} s ON s.name = c.stream "
             f"WHERE c.state = '{FREEING}' OR (c.state = '{OPEN}' AND c.lease_until <= {self.now} "
@@ -199,7 +199,7 @@ class Streaming(Words):
         )
 
     def overdue_tokens(self, limit: int) -> Statement:
-        """Read the tokens of claims that nobody keeps alive: their messages are stuck."""
+        """Read the tokens of claims that nothing keeps alive: their messages are stuck."""
         return Statement(
             f"SELECT claim_token FROM {self.stream_claim} WHERE state IN ('{OPEN}', '{FREEING}') "
             f"AND lease_until <= {self.now} LIMIT %s",
@@ -213,7 +213,7 @@ class Streaming(Words):
     ) -> Statement:
         """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
 
-        ``until`` is a moment of the database behind which nothing counts as due, or None: now.
+        ``until`` is a moment by the database's clock after which nothing counts as due, or None: now.
         """
         behind, params = self.after(mark)
         if until is not None:
@@ -226,7 +226,7 @@ class Streaming(Words):
         )
 
     def park(self, *, token: int, session: int | None, lease: float, max_reads: int) -> Change:
-        """n → run, for a stream: as ``take``, but the lease is the claim's."""
+        """n → run, for a stream: like ``take``, but the lease is the claim's."""
         owner, owner_params = (self.session_id, ()) if self.session_id else ("%s", (session,))
         return Change(
             f"status = '{RUNNING}', conn_id = {owner}, worker_id = NULL, claim_token = %s, "
@@ -241,16 +241,16 @@ class Streaming(Words):
 
     @staticmethod
     def between(first: int, last: int) -> Among:
-        """All ids from the first to the last."""
+        """Return all ids from the first to the last."""
         return Among("id BETWEEN %s AND %s", (first, last))
 
     def named(self, ids: Sequence[int]) -> Among:
-        """These ids."""
+        """Return these ids."""
         return Among(f"id IN ({self.holes(len(ids))})", tuple(ids))
 
     @staticmethod
     def behind(among: Among, message: int) -> Among:
-        """Those with higher ids."""
+        """Return those with higher ids."""
         return Among(f"{among.sql} AND id > %s", (*among.params, message))
 
     def move_due(self, change: Change, among: Among) -> Statement:
@@ -270,15 +270,15 @@ class Streaming(Words):
         )
 
     def waiting(self, among: Among) -> Statement:
-        """The fence of rows that wait."""
+        """Return the fence of rows that wait."""
         return Statement(f"{among.sql} AND status = '{NEW}'", among.params)
 
     def held_in_claim(self, among: Among, token: int) -> Statement:
-        """The fence of what a claim still holds of these rows."""
+        """Return the fence of what a claim still holds of these rows."""
         return Statement(f"{among.sql} AND status = '{RUNNING}' AND claim_token = %s", (*among.params, token))
 
     def parked(self, among: Among, token: int) -> Statement:
-        """Read what a claim still holds of these rows, locked: id, reads, reads allowed."""
+        """Read and lock what a claim still holds of these rows: id, reads, reads allowed."""
         return Statement(
             f"SELECT id, read_count, max_reads FROM {self.message}{self.use_primary_key} WHERE {among.sql} "
             f"AND status = '{RUNNING}' AND claim_token = %s ORDER BY id{self.lock_row}",
@@ -286,7 +286,7 @@ class Streaming(Words):
         )
 
     def delivered(self, columns: str, among: Among, token: int) -> Statement:
-        """Read what a claim holds of these rows, or has acked of them, in the order of their ids."""
+        """Read what a claim holds of these rows, or has acked of them, in id order."""
         return Statement(
             f"SELECT {columns} FROM {self.message}{self.use_primary_key} WHERE {among.sql} AND claim_token = %s "
             f"AND {self._deliverable} ORDER BY id",

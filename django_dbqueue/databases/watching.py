@@ -1,4 +1,4 @@
-"""What a person who looks on wants to know, and what no row counts: the newest messages, and who holds which."""
+"""What an observer wants to know and no row counts: the newest messages, and who holds which."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from django_dbqueue.statuses import RUNNING
 
 
 class Watching(Words):
-    """Bounded by a number of rows, each."""
+    """Statements, each bounded by a number of rows."""
 
     def newest(self, seconds: float, limit: int) -> Statement:
-        """Sum up the newest messages by queue: queue, all, those of the last seconds, when the first was sent."""
+        """Summarise the newest messages by queue: queue, all, those of the last seconds, when the first was sent."""
         return Statement(
             f"SELECT queue, COUNT(*), SUM(CASE WHEN created_at >= {self.plus(self.now, '%s')} THEN 1 ELSE 0 END), "
             f"MIN(created_at) FROM (SELECT queue, created_at FROM {self.message}{self.use_primary_key} "
@@ -21,7 +21,7 @@ class Watching(Words):
         )
 
     def in_hands(self, ranges: Sequence[tuple[str, int]], limit: int) -> Statement:
-        """Read what workers hold in these ranges (queue, priority), so many rows of each: worker, id, queue, since."""
+        """Read what workers hold in these ranges (queue, priority), ``limit`` rows each: worker, id, queue, since."""
         each = (
             f"SELECT * FROM (SELECT worker_id, id, queue, claimed_at FROM {self.message}{self.use_claim_index} "
             f"WHERE queue = %s AND status = '{RUNNING}' AND priority = %s ORDER BY available_at, id LIMIT %s) AS few"

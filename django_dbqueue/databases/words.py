@@ -1,4 +1,4 @@
-"""Words of SQL that differ between servers, and what stands in the table, said once."""
+"""SQL terms that differ between servers, and the table's columns, defined in one place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CLAIMED_COLUMNS: Final = (
     "created_at",
     "error",
 )
-"""Columns that whoever takes a row must read; the others he asked for, or writes himself."""
+"""Columns that a claim must read; the others it asked for, or writes itself."""
 MOMENTS: Final = frozenset({"available_at", "due_at", "created_at", "claimed_at", "finished_at"})
 ARCHIVED_COLUMNS: Final = (
     "queue",
@@ -80,7 +80,7 @@ SPENT_BEFORE: Final = (
 LIVE_KEY: Final = "dbqueue_live_key"
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
 SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
-"""A lease of nothing, which only SQL can write, says none: the message would be over its lease before it has begun."""
+"""A lease of 0, which only SQL can write, means none: the lease would expire before the message starts."""
 
 
 @cache
@@ -96,32 +96,32 @@ class Statement(NamedTuple):
 
 
 class InOrder(Statement):
-    """The first rows of a range in the order of an index, to which ``Words.keep_order`` holds the server."""
+    """The first rows of a range in index order, an order to which ``Words.keep_order`` holds the server."""
 
 
 class Claim(NamedTuple):
-    """What a holder holds: a message, and the token it took it by."""
+    """What a holder holds: a message, and the token it was taken with."""
 
     id: int
     token: int | None
 
 
 class Event(NamedTuple):
-    """What a move leaves in the life of each message, besides where the message then stands."""
+    """What a move records in the life of each message, besides its new state."""
 
     kind: str
     text: str | None = None
     """The error, the evidence or the reason."""
     actor: str | None = None
-    """Which person did it, where one did."""
+    """The person who did it, if any."""
     may_die: bool = False
-    """Whether it is a death instead, where the reads are spent."""
+    """Whether it is a death instead, if the reads are spent."""
     failures: tuple[tuple[str, int], ...] = ()
     """By queue, the kind of failure that it is."""
 
 
 class Change(NamedTuple):
-    """The SET clause of a move, with its parameters; or the removal of the row; and the event that it is, if any."""
+    """The SET clause of a move, with its parameters, or the removal of the row; and the event that it is, if any."""
 
     sql: str
     params: tuple[Any, ...]
@@ -130,7 +130,7 @@ class Change(NamedTuple):
 
 
 class Words(ABC):
-    """The words that servers say differently, and the fragments that all statements are made of."""
+    """The terms in which servers differ, and the fragments that all statements are built from."""
 
     message = "django_dbqueue_message"
     archived = "django_dbqueue_archivedmessage"
@@ -142,64 +142,64 @@ class Words(ABC):
     """SQL for the id of the database session, or '' where the caller passes a number."""
     use_claim_index = ""
     use_primary_key = ""
-    """Keeps rows that are named by id from being found by a scan, which would wait for everybody's locks."""
+    """Keeps rows named by id from being found by a scan, which would wait for everybody's locks."""
     use_live_key = ""
-    """The same for rows that are named by key."""
+    """The same for rows named by key."""
     by_no_index = ""
-    """Before a column: it is compared, but not looked for in an index."""
+    """Placed before a column: it is compared, but not looked up in an index."""
     order_of_dead = "available_at, id"
-    """The claim index's order where ``available_at`` is NULL, as the planner wants to hear it."""
+    """The claim index's order where ``available_at`` is NULL, in the form the planner recognises."""
     keep_order = ""
-    """Says, for the transaction, that rows come in an index's order, however few the server believes there are."""
+    """Makes rows come in index order for the transaction, however few the server believes there are."""
     forget_order = ""
-    """Takes it back."""
+    """Undoes that."""
     skip_locked = " FOR UPDATE SKIP LOCKED"
     lock_row = " FOR UPDATE"
     updates_return_rows = True
-    """UPDATE … RETURNING exists, so that one statement claims or settles and tells which rows."""
+    """Whether UPDATE … RETURNING exists, so that one statement claims or settles and reports which rows."""
     ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
-    """Ends an INSERT so that a taken key writes nothing; '' where the error is caught instead."""
+    """Ends an INSERT so that a taken key writes nothing; '' if the error is caught instead."""
     keep_standing = " ON CONFLICT (key_hash, live) DO NOTHING"
-    """The same without an error anywhere, row by row: a row whose key is taken is left out, and not counted."""
+    """The same without any error, row by row: a row whose key is taken is left out, and not counted."""
     ignore_same_name = " ON CONFLICT (name) DO NOTHING"
     """The same for a mutex."""
     notifies = False
     sorted_beyond_null = False
-    """Knows that of entries whose third column IS NULL an index is sorted by the fourth; else both must be named."""
+    """Whether the server sorts entries whose third column IS NULL by the fourth; else both must be named."""
 
     def clock(self) -> Statement:
-        """Ask what the server's clock says."""
+        """Read the server's clock."""
         return Statement(f"SELECT {self.now}", ())
 
     @abstractmethod
     def plus(self, moment: str, seconds: str) -> str:
-        """SQL for a moment plus a number of seconds (both SQL)."""
+        """Return SQL for a moment plus a number of seconds (both SQL)."""
 
     def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
-        """SQL for 'due, and behind the mark' as a bounded range of the claim index."""
+        """Return SQL for 'due, and after the mark' as a bounded range of the claim index."""
         if mark is None:
             return f"available_at <= {self.now}", ()
         return f"(available_at, id) > (%s, %s) AND available_at <= {self.now}", mark
 
     def columns(self, names: Sequence[str], prefix: str = "") -> str:
-        """The names as quoted column list."""
+        """Return the names as a quoted column list."""
         return _listed(tuple(names), self.quote, prefix)
 
     def size_of(self, text: str) -> str:
-        """SQL for the bytes of a text, without reading it where the server can."""
+        """Return SQL for the bytes of a text, without reading it if the server can."""
         return f"OCTET_LENGTH({text})"
 
     @staticmethod
     def holes(count: int) -> str:
-        """That many placeholders."""
+        """Return that many placeholders."""
         return ", ".join(["%s"] * count)
 
     def id_in(self, ids: Sequence[int]) -> Statement:
-        """One of these ids."""
+        """Return the condition that a row has one of these ids."""
         return Statement(f"id IN ({self.holes(len(ids))})", tuple(ids))
 
     def due_from_now(self, delay: float, at: Any) -> tuple[str, tuple[Any, ...]]:
-        """SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
+        """Return SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
         if at is not None:
             return self.later_of("%s", self.now), (at,)
         if delay:
@@ -207,13 +207,13 @@ class Words(ABC):
         return self.now, ()
 
     def joined(self, *texts: str) -> str:
-        """SQL for texts one after the other."""
+        """Return SQL for the concatenation of texts."""
         return f"CONCAT({', '.join(texts)})"
 
     def as_text(self, moment: str) -> str:
-        """SQL for a moment as ISO 8601 text, where that is not how the driver gives it and its own way is dear."""
+        """Return SQL for a moment as ISO 8601 text, where the driver's own form is different and expensive."""
         return moment
 
     def later_of(self, one: str, other: str) -> str:
-        """SQL for the later of two moments."""
+        """Return SQL for the later of two moments."""
         return f"GREATEST({one}, {other})"

@@ -1,4 +1,4 @@
-"""What a check is, and how the words of a system check become findings."""
+"""What a check is, and how messages of system checks become findings."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from django_dbqueue.doctor.patient import Patient
 
 Look = Callable[[Patient], Iterable[Finding]]
 MYSQL: Final = "mysql"
-"""MariaDB as well: Django has one word for both."""
+"""MariaDB as well: Django uses one name for both."""
 POSTGRESQL: Final = "postgresql"
 SQLITE: Final = "sqlite"
 SERVERS: Final = (MYSQL, POSTGRESQL)
 ALL: Final = (*SERVERS, SQLITE)
 TO_WORK: Final = "GRANT SELECT, INSERT, UPDATE, DELETE ON django_dbqueue_message TO %(account)s"
 TO_SEE: Final = "GRANT PROCESS ON *.* TO %(account)s"
-"""What an account needs, in the words of MySQL and MariaDB."""
+"""What an account needs, in the syntax of MySQL and MariaDB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``grant``: what gives the account what it lacks where the server refuses to tell."""
+    """A check; ``grant`` gives the account what it lacks if the server refuses to answer."""
 
     name: str
     look: Look
@@ -38,13 +38,13 @@ class Check:
 def examines(
     name: str, *, on: tuple[str, ...] | str = ALL, needs_tables: bool = False, grant: str = ""
 ) -> Callable[[Look], Check]:
-    """Make a function a check; several of one name look at different servers."""
+    """Make a function a check; several with one name examine different servers."""
     vendors = (on,) if isinstance(on, str) else on
     return lambda look: Check(name, look, vendors, needs_tables, grant)
 
 
 def judged(messages: Iterable[checks.CheckMessage], *, otherwise: str) -> Iterator[Finding]:
-    """Give what system checks said as findings, or, where they said nothing, that all is well."""
+    """Yield the messages of system checks as findings or, if there are none, that all is well."""
     all_is_well = True
     for message in messages:
         all_is_well = False

@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are told."""
+"""All checks, in the order in which they are reported."""
 
 from __future__ import annotations
 

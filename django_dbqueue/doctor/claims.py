@@ -1,4 +1,4 @@
-"""The claim, as the server will run it: the very statement of the claim's builder, on the table as it is."""
+"""The claim, as the server will run it: the exact statement of the claim's builder, on the table as it is."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 200
-"""Plans that are asked for: one for each priority in use of each queue."""
+"""Plans that are requested: one for each priority in use of each queue."""
 PER_QUEUE: Final = 5
-"""Priorities of one queue, so that one with many leaves room for the others."""
+"""Priorities of one queue, so that a queue with many leaves room for the others."""
 SMALL: Final = 1024 * 1024
-"""Bytes of a table that a server may as well read whole."""
+"""Bytes of a table that a server may as well read in full."""
 AT_ONCE: Final = 10
 
 Range = tuple[str, int]

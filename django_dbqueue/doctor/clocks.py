@@ -1,4 +1,4 @@
-"""Whose clock says what: the database's counts, but a due time that is computed here goes by this machine's."""
+"""Whose clock decides what: the database's counts, but a due time computed here uses this machine's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django_dbqueue.models.fields import clock
 
 WORTH_KNOWING: Final = 1.0
 FAR_APART: Final = 60.0
-"""Seconds between the two clocks."""
+"""Seconds of difference between the two clocks."""
 
 
 @examines("clocks", on=SERVERS)
@@ -32,7 +32,7 @@ def clocks(patient: Patient) -> Iterable[Finding]:
 
 
 def compared(ahead: float, took: float) -> Finding:
-    """Judge by how many seconds the server's clock goes ahead of this one, known to half of what the answer took."""
+    """Judge by how many seconds the server's clock is ahead of this one, known to half the answer's duration."""
     apart = abs(ahead) - took / 2
     if apart <= WORTH_KNOWING:
         return fine(_("The server's clock and this machine's agree (%+.3f s).") % ahead)

@@ -1,4 +1,4 @@
-"""Every check in turn; what one can't see, or trips over, is a finding like any other."""
+"""Every check in turn; if one can't see something, or fails, that is a finding like any other."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.models import Message
 
 FIRST = ("settings", "consumers", "connection")
-"""What is looked at before the checks; where one of these is ill, the rest can't be asked."""
+"""Examined before the checks; if one of these fails, the rest can't be asked."""
 TABLES = "migrations"
-"""The check after whose problem nothing that needs tables is looked at."""
+"""The check after whose failure nothing that needs tables is examined."""
 
 
 def examine(alias: str | None = None, *, sets_back: bool = False) -> Iterator[Finding]:
-    """Look at a database (None: where the queue lives, or shall); give what is found as it is found.
+    """Examine a database (None: where the queue lives, or will live); yield findings as they are made.
 
-    ``sets_back``: let schedules that stand ahead of the server's clock go on from now, before they are looked at.
+    ``sets_back``: let schedules that are ahead of the server's clock continue from now, before they are checked.
     """
     looks: tuple[Callable[[], Iterable[Finding]], ...] = (_settings, _consumers, partial(_connection, alias))
     is_ill = False
@@ -69,14 +69,14 @@ def _examine(patient: Patient, *, sets_back: bool) -> Iterator[Finding]:
 
 
 def _looked(check: Check, patient: Patient) -> list[Finding]:
-    """Run a check to its end, so that nothing is told inside its transaction."""
+    """Run a check to its end, so that nothing is reported inside its transaction."""
     session = patient.connection.connection
     try:
         with patient.looked_at():
             return list(check.look(patient))
     except Error as error:
         if patient.connection.connection is not session or not patient.connection.is_usable():
-            raise  # Django drops a connection that can't be rolled back, and would make another unasked
+            raise  # Django drops a connection that can't be rolled back, and would open another unasked
         return [_unseen(check, patient, error)]
 
 
@@ -107,7 +107,7 @@ def _consumers() -> Iterable[Finding]:
         consumers.autodiscover()
         found = sorted(consumers.registered())
         consumers.plans()
-    except Exception as error:  # a module of the project may raise anything as it is imported
+    except Exception as error:  # a module of the project may raise anything when it is imported
         yield problem(
             _("The consumers can't be loaded: %(kind)s: %(error)s")
             % {"kind": type(error).__name__, "error": first_line(error)},

@@ -1,4 +1,4 @@
-"""What a look at one thing brought: what was found, whether it matters, and what to do about it."""
+"""The result of examining one thing: what was found, whether it matters, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ LEVELS: Final = (OK, NOTE, WARNING, PROBLEM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``found`` says what is, and what follows of it; ``do`` what to do, or is '' where nothing need be done."""
+    """``found`` says what is, and what follows from it; ``do`` says what to do, or is '' if nothing need be done."""
 
     check: str = ""
-    """The name of the check, which whoever runs it puts in."""
+    """The name of the check, which the runner fills in."""
     level: str
     found: str
     do: str = ""
 
     def is_at_least(self, level: str) -> bool:
-        """Whether it matters so much."""
+        """Return whether it matters at least this much."""
         return LEVELS.index(self.level) >= LEVELS.index(level)
 
 
 def fine(found: str) -> Finding:
-    """Say that all is well."""
+    """Report that all is well."""
     return Finding(level=OK, found=found)
 
 
 def note(found: str, do: str = "") -> Finding:
-    """Say what is worth knowing, and is nothing wrong."""
+    """Report what is worth knowing, but not wrong."""
     return Finding(level=NOTE, found=found, do=do)
 
 
 def warning(found: str, do: str) -> Finding:
-    """Say what weakens a promise, or will slow the queue down."""
+    """Report what weakens a promise, or will slow the queue down."""
     return Finding(level=WARNING, found=found, do=do)
 
 
 def problem(found: str, do: str) -> Finding:
-    """Say what breaks a promise, or stops the queue."""
+    """Report what breaks a promise, or stops the queue."""
     return Finding(level=PROBLEM, found=found, do=do)

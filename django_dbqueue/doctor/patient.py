@@ -1,4 +1,4 @@
-"""The database under examination: its connection, and what it says of itself, asked once."""
+"""The database under examination: its connection, and what it reports about itself, asked once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from django_dbqueue.lifecycle.statements import fetch, run, short_transaction
 NOBODYS: Final = ":nobody"
 """A queue's name that no queue can have."""
 WAITS: Final = 3
-"""Seconds that a check waits for a lock at most."""
+"""Maximum seconds that a check waits for a lock."""
 _MYSQL: Final = (
     "innodb_lock_wait_timeout",
     "innodb_read_only",
@@ -57,7 +57,10 @@ _WAITED_STATES: Final = ("55P03", "57014")
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """``said``: variables of MySQL and MariaDB, settings of PostgreSQL, pragmas of SQLite; names in lower case."""
+    """A database under examination.
+
+    ``said``: variables of MySQL and MariaDB, settings of PostgreSQL, pragmas of SQLite; names in lower case.
+    """
 
     connection: Any
     said: dict[str, str]
@@ -66,7 +69,7 @@ class Patient:
 
     @classmethod
     def at(cls, connection: Any) -> Patient:
-        """Ask a server what it says of itself."""
+        """Ask a server what it reports about itself."""
         return cls(connection, answers(connection, _question(connection.vendor)), _account(connection))
 
     @property
@@ -76,7 +79,7 @@ class Patient:
 
     @property
     def vendor(self) -> str:
-        """As Django says it."""
+        """As Django names it."""
         return str(self.connection.vendor)
 
     @property
@@ -94,13 +97,13 @@ class Patient:
         return fetch(self.alias, question)
 
     def number(self, name: str) -> int | None:
-        """Return what was said under this name, if it is a whole number."""
+        """Return the value reported under this name, if it is a whole number."""
         value = self.said.get(name, "")
         return int(value) if value.isdigit() else None
 
     @contextmanager
     def looked_at(self) -> Iterator[None]:
-        """Look without waiting long for anybody's locks; on servers in a transaction that is rolled back."""
+        """Examine without waiting long for anybody's locks; on servers, in a transaction that is rolled back."""
         is_sqlite = self.vendor == "sqlite"  # where a transaction would take the write lock
         with nullcontext() if is_sqlite else short_transaction(self.alias):
             run(self.alias, waits_briefly(self.vendor, WAITS))
@@ -108,36 +111,36 @@ class Patient:
                 yield
             finally:
                 if self.vendor != "postgresql":
-                    with suppress(Error):  # a session that is gone needs nothing put back
+                    with suppress(Error):  # a session that is gone needs nothing restored
                         run(self.alias, waits_as_before(self.vendor, self.said))
                 if not is_sqlite:
                     transaction.set_rollback(True, using=self.alias)
 
 
 def leases() -> dict[str, float]:
-    """Seconds by what says them: each consumer that is registered, each queue of the settings, and DEFAULTS."""
+    """Return seconds by source: each registered consumer, each queue of the settings, and DEFAULTS."""
     queues = {name: each.resolved().lease for name, each in consumers.registered().items()}
     named = {name: conf.queue_options(name).lease for name in conf.get("QUEUES")}
     return {"DEFAULTS": conf.queue_options("").lease} | named | queues
 
 
 def is_denied(error: Error) -> bool:
-    """Whether the account lacks a privilege."""
+    """Return whether the account lacks a privilege."""
     return _is(error, _DENIED, _DENIED_STATES)
 
 
 def has_waited(error: Error) -> bool:
-    """Whether somebody's lock was waited for in vain."""
+    """Return whether waiting for somebody's lock timed out."""
     return _is(error, _WAITED, _WAITED_STATES) or getattr(error.__cause__, "sqlite_errorcode", None) == SQLITE_BUSY
 
 
 def is_unshowable(error: BaseException) -> bool:
-    """Whether MySQL fails at a list (3854), as long as a statement that stands in it has a character of four bytes."""
+    """Return whether MySQL can't show a list (3854) because a statement in it has a four-byte character."""
     return isinstance(error, Error) and _is(error, _UNSHOWABLE, ())
 
 
 def first_line(error: BaseException) -> str:
-    """What a driver's error says, without the statement that some of them add."""
+    """Return a driver error's text, without the statement that some drivers add."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""How a server says that it will run a statement about messages, in one form for all."""
+"""How a server reports that it will run a statement about messages, in one form for all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _PRIMARY_NAMES: Final = ("PRIMARY", f"{Dialect.message}_pkey")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``indexes``: one for each access to the message table; ``conditions``: what bounds them, if that is said."""
+    """An execution plan.
+
+    ``indexes``: one for each access to the message table; ``conditions``: what bounds them, if reported.
+    """
 
     indexes: tuple[str, ...]
     conditions: str
@@ -28,7 +31,7 @@ class Plan:
 
 
 def plan_of(connection: Any, statement: Statement) -> Plan:
-    """Ask for the plan of a statement; it is not run."""
+    """Ask for the plan of a statement without running it."""
     read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
     question = explained(connection.vendor, statement)
     with connection.cursor() as cursor, held_to_order(connection, cursor, statement):
@@ -51,7 +54,7 @@ def _on_mysql(rows: list[dict[str, Any]]) -> Plan:
 def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
     said = rows[0]["query plan"]
     nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
-    # The index of a bitmap is a node of its own, and who knows the place of a row needs none
+    # The index of a bitmap is a node of its own, and finding a row by its place needs none
     by_none = {"ModifyTable", "Bitmap Heap Scan", "Tid Scan"}
     found = [
         node
@@ -68,7 +71,7 @@ def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
 
 
 def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give each node of PostgreSQL's plan, without those below it."""
+    """Yield each node of PostgreSQL's plan, without those below it."""
     yield {name: value for name, value in node.items() if name != "Plans"}
     for child in node.get("Plans", ()):
         yield from walk(child)

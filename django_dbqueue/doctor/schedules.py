@@ -15,12 +15,12 @@ from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import clock
 
 MOST_NAMED: Final = 20
-"""Schedules that are told of one by one."""
+"""Schedules that are reported one by one."""
 
 
 @examines("schedules", needs_tables=True)
 def schedules(patient: Patient) -> Iterable[Finding]:
-    """Ask which schedules stand ahead of the server's clock."""
+    """Check which schedules are ahead of the server's clock."""
     now = clock(patient.alias)
     rows = list(islice(Schedule.objects.using(patient.alias).ahead(), MOST_NAMED + 1))
     do = _("If the server's clock is right now, let them go on from now: manage.py queue_doctor --set-back-schedules")
@@ -40,7 +40,7 @@ def schedules(patient: Patient) -> Iterable[Finding]:
 
 
 def set_back(alias: str) -> Iterable[Finding]:
-    """Let schedules that stand ahead go on from now, and say which."""
+    """Let schedules that are ahead continue from now, and report which."""
     for row in Schedule.objects.using(alias).set_back():
         yield note(
             _("The schedule %(name)s was set back from %(time)s, and goes on from now.")

@@ -20,7 +20,7 @@ _ON = ("ON", "on", "1")
 
 @examines("durability", on=MYSQL)
 def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether commits outlive a crash of the machine, and are made at all (promise P1)."""
+    """Check whether commits outlive a crash of the machine, and are made at all (promise P1)."""
     said = patient.said
     logs = _("sync_binlog is %s") % said.get("sync_binlog") if said.get("log_bin") in _ON else _("no binary log")
     flush = said.get("innodb_flush_log_at_trx_commit")
@@ -33,7 +33,7 @@ def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
 
 @examines("durability", on=POSTGRESQL)
 def durability_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """The same; ``synchronous_commit`` may be said by the session."""
+    """Check the same; ``synchronous_commit`` may be set by the session."""
     fine_words = _("A commit is on disk when it is answered (synchronous_commit is %(commit)s, fsync is %(fsync)s).")
     return judged(
         postgresql.check_durability(patient.alias, patient.said),
@@ -43,7 +43,7 @@ def durability_on_postgresql(patient: Patient) -> Iterable[Finding]:
 
 @examines("durability", on=SQLITE)
 def durability_on_sqlite(patient: Patient) -> Iterable[Finding]:
-    """The same; a database in memory ends with its process."""
+    """Check the same; a database in memory ends with its process."""
     if patient.connection.is_in_memory_db():
         yield problem(
             _("The database is in memory: it ends with its process, and no worker can share it."),
@@ -59,7 +59,7 @@ def durability_on_sqlite(patient: Patient) -> Iterable[Finding]:
 
 @examines("journal-mode", on=SQLITE)
 def journal_mode(patient: Patient) -> Iterable[Finding]:
-    """Ask whether readers and the writer hold each other up."""
+    """Check whether readers and the writer hold each other up."""
     if patient.connection.is_in_memory_db():
         return ()
     return judged(
@@ -71,7 +71,7 @@ def journal_mode(patient: Patient) -> Iterable[Finding]:
 
 @examines("writable", on=MYSQL)
 def writable_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether this is the server that is written to."""
+    """Check whether this server is the one that is written to."""
     names = (
         "read_only",
         "super_read_only",
@@ -85,14 +85,14 @@ def writable_on_mysql(patient: Patient) -> Iterable[Finding]:
 
 @examines("writable", on=POSTGRESQL)
 def writable_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether this is the primary, and the session may write."""
+    """Check whether this is the primary, and the session may write."""
     names = ("in_hot_standby", "default_transaction_read_only")
     return _writable([name for name in names if patient.said.get(name) in _ON])
 
 
 @examines("writable", on=SQLITE)
 def writable_on_sqlite(patient: Patient) -> Iterable[Finding]:
-    """Ask whether this account may write the file, and its directory, where the journal goes."""
+    """Check whether this account may write the file, and its directory, where the journal goes."""
     if patient.connection.is_in_memory_db():
         return ()
     path = Path(patient.connection.settings_dict["NAME"]).absolute()
@@ -112,7 +112,7 @@ def _writable(forbids: list[str]) -> Iterator[Finding]:
 
 @examines("skip-locked", on=SERVERS, needs_tables=True, grant=TO_WORK)
 def skip_locked(patient: Patient) -> Iterable[Finding]:
-    """Ask for it by version, and try it: the claim's own lock, on a queue that can have no rows."""
+    """Check for it by version, and try it: the claim's own lock, on a queue that can have no rows."""
     if patient.vendor == MYSQL and (found := list(mysql.check_skip_locked(patient.connection))):
         yield from judged(found, otherwise="")
         return
@@ -122,7 +122,7 @@ def skip_locked(patient: Patient) -> Iterable[Finding]:
 
 @examines("skip-locked", on=SQLITE)
 def returning(patient: Patient) -> Iterable[Finding]:
-    """There is one writer, so nothing to skip; the queue needs RETURNING."""
+    """Check for RETURNING, which the queue needs; with one writer, there is nothing to skip."""
     return judged(
         sqlite.check_returning(patient.connection),
         otherwise=_("SQLite has one writer at a time, so that there is nothing to skip; it has RETURNING."),
@@ -131,7 +131,7 @@ def returning(patient: Patient) -> Iterable[Finding]:
 
 @examines("binary-log", on=MYSQL)
 def binary_log(patient: Patient) -> Iterable[Finding]:
-    """Ask whether replicas get rows, and InnoDB takes the queue's writes."""
+    """Check whether replicas get rows, and InnoDB accepts the queue's writes."""
     said = patient.said
     form = said.get("binlog_format", "ROW") if said.get("log_bin") in _ON else _("off")
     return judged(mysql.check_binary_log(patient.alias, said), otherwise=_("The binary log's format: %s.") % form)
@@ -139,7 +139,7 @@ def binary_log(patient: Patient) -> Iterable[Finding]:
 
 @examines("cluster", on=MYSQL)
 def cluster(patient: Patient) -> Iterable[Finding]:
-    """Ask whether row locks reach all writers."""
+    """Check whether row locks reach all writers."""
     return judged(
         mysql.check_writers(patient.alias, patient.said),
         otherwise=_("It is no node of a cluster with several writers (Galera, Group Replication)."),
@@ -148,7 +148,7 @@ def cluster(patient: Patient) -> Iterable[Finding]:
 
 @examines("packet-size", on=MYSQL)
 def packet_size(patient: Patient) -> Iterable[Finding]:
-    """Ask whether a payload of the largest size that is allowed gets through."""
+    """Check whether a payload of the largest allowed size gets through."""
     return judged(
         mysql.check_packet(patient.alias, patient.said),
         otherwise=_(
@@ -160,7 +160,7 @@ def packet_size(patient: Patient) -> Iterable[Finding]:
 
 @examines("characters", on=POSTGRESQL)
 def encoding(patient: Patient) -> Iterable[Finding]:
-    """Ask whether the database can hold every character."""
+    """Check whether the database can hold every character."""
     return judged(
         postgresql.check_characters(patient.alias, patient.said),
         otherwise=_("The database is encoded as %s.") % patient.said.get("server_encoding"),

@@ -1,4 +1,4 @@
-"""The connection: what its session does with values and transactions, how long it lives, and who stands in between."""
+"""The connection: what its session does with values and transactions, how long it lives, and what is in between."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORTEST_STATEMENT: Final = 30_000
 
 @examines("sql-mode", on=MYSQL)
 def sql_mode(patient: Patient) -> Iterable[Finding]:
-    """Ask whether values that don't fit are refused."""
+    """Check whether values that don't fit are refused."""
     return judged(
         mysql.check_strict(patient.alias, patient.said),
         otherwise=_("Sessions are strict: values that don't fit are refused, not cut."),
@@ -35,7 +35,7 @@ def sql_mode(patient: Patient) -> Iterable[Finding]:
 
 @examines("isolation", on=SERVERS)
 def isolation(patient: Patient) -> Iterable[Finding]:
-    """Ask how transactions of the project are isolated; the queue's own are READ COMMITTED in any case."""
+    """Check how the project's transactions are isolated; the queue's own are READ COMMITTED in any case."""
     if patient.vendor == POSTGRESQL:
         level = isolation_of(patient.connection, patient.said)
     else:
@@ -45,7 +45,7 @@ def isolation(patient: Patient) -> Iterable[Finding]:
 
 @examines("transaction-mode", on=SQLITE)
 def transaction_mode(patient: Patient) -> Iterable[Finding]:
-    """Ask whether transactions take the write lock as they begin, and how long they wait for it."""
+    """Check whether transactions take the write lock as they begin, and how long they wait for it."""
     yield from judged(
         sqlite.check_transaction_mode(patient.connection),
         otherwise=_("Transactions take the write lock as they begin."),
@@ -61,7 +61,7 @@ def transaction_mode(patient: Patient) -> Iterable[Finding]:
 
 @examines("read-timeout", on=MYSQL)
 def read_timeout_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether the client notices that a server is gone, and doesn't mistake a lock wait for that."""
+    """Check whether the client notices that a server is gone, and doesn't mistake a lock wait for that."""
     yield from judged(
         mysql.check_timeouts(patient.connection),
         otherwise=_("The client waits %s seconds for an answer (read_timeout).") % patient.options.get("read_timeout"),
@@ -80,7 +80,7 @@ def read_timeout_on_mysql(patient: Patient) -> Iterable[Finding]:
 
 @examines("read-timeout", on=POSTGRESQL)
 def read_timeout_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """The same; PostgreSQL's client has no such timeout, but the operating system has."""
+    """Check the same; PostgreSQL's client has no such timeout, but the operating system has."""
     if not patient.options.get("tcp_user_timeout"):
         yield note(
             _(
@@ -105,7 +105,7 @@ def read_timeout_on_postgresql(patient: Patient) -> Iterable[Finding]:
 
 @examines("idle-timeout", on=SERVERS)
 def idle_timeout(patient: Patient) -> Iterable[Finding]:
-    """Ask whether the server ends sessions that a holder of a long lease may still need."""
+    """Check whether the server ends sessions that the holder of a long lease may still need."""
     name, unit = ("wait_timeout", 1) if patient.vendor == MYSQL else ("idle_session_timeout", 1000)
     limit = patient.number(name)
     longest = max(leases().values())
@@ -128,7 +128,7 @@ def idle_timeout(patient: Patient) -> Iterable[Finding]:
 
 @examines("lock-wait", on=MYSQL)
 def lock_wait(patient: Patient) -> Iterable[Finding]:
-    """Ask whether a lease outlives one statement's wait for a row."""
+    """Check whether a lease outlives one statement's wait for a row."""
     wait = patient.number("innodb_lock_wait_timeout")
     if wait is None:
         return
@@ -151,7 +151,7 @@ def lock_wait(patient: Patient) -> Iterable[Finding]:
 
 @examines("characters", on=MYSQL)
 def characters(patient: Patient) -> Iterable[Finding]:
-    """Ask whether the session speaks every character; the tables' own are another check's."""
+    """Check whether the session supports every character; another check covers the tables."""
     return judged(
         mysql.check_characters(patient.alias, patient.said),
         otherwise=_("Sessions speak %s.") % patient.said.get("character_set_client"),
@@ -160,7 +160,7 @@ def characters(patient: Patient) -> Iterable[Finding]:
 
 @examines("pooler", on=SERVERS)
 def pooler(patient: Patient) -> Iterable[Finding]:
-    """Ask whether this session is the one that the server greeted: a pooler greets by itself."""
+    """Check whether this session is the one that the server greeted: a pooler sends its own greeting."""
     first, second = (patient.ask(_of_server(patient).me())[0] for _time in range(2))
     greeted = told_by_driver(patient.connection)
     works = int(first[0])
@@ -191,13 +191,13 @@ def pooler(patient: Patient) -> Iterable[Finding]:
 
 @examines("sight", on=SQLITE)
 def no_sight(patient: Patient) -> Iterable[Finding]:  # noqa: ARG001
-    """There are no sessions to be seen."""
+    """Report that there are no sessions to see."""
     yield note(_("SQLite has no sessions: what a dead worker held comes again at the end of its lease."))
 
 
 @examines("sight", on=SERVERS, needs_tables=True)
 def sight(patient: Patient) -> Iterator[Finding]:
-    """Ask whether a guardian on this connection could tell the dead from the living."""
+    """Check whether a guardian on this connection could tell the dead from the living."""
     dialect = _of_server(patient)
     hidden, unjudged = blind_to_sessions(patient.alias, dialect), blind_to_workers(patient.alias, dialect)
     for spot in hidden:
@@ -209,7 +209,7 @@ def sight(patient: Patient) -> Iterator[Finding]:
 
 
 def _of_server(patient: Patient) -> ServerDialect:
-    assert isinstance(patient.dialect, ServerDialect)  # what is examined on SERVERS
+    assert isinstance(patient.dialect, ServerDialect)  # this check runs on SERVERS
     return patient.dialect
 
 

@@ -1,4 +1,4 @@
-"""The queue's tables: whether they are all there, stored so that a commit counts, compared exactly, and indexed."""
+"""The queue's tables: whether all exist, stored so that a commit counts, compared exactly, and indexed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tables() -> list[str]:
 
 @examines("migrations", on=ALL, grant="GRANT SELECT ON django_migrations TO %(account)s")
 def migrations(patient: Patient) -> Iterable[Finding]:
-    """Ask whether the tables are those that this version of the package works on."""
+    """Check whether the tables are those that this version of the package needs."""
     executor = MigrationExecutor(patient.connection)
     leaves = [key for key in executor.loader.graph.leaf_nodes() if key[0] == APP]
     missing = [
@@ -55,7 +55,7 @@ def migrations(patient: Patient) -> Iterable[Finding]:
 
 @examines("rights", on=MYSQL, needs_tables=True)
 def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether this account may do what a worker does."""
+    """Check whether this account may do what a worker does."""
     lacks = []
     for privilege, statement in mysql_tries(Dialect.message).items():
         try:
@@ -69,7 +69,7 @@ def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
 
 @examines("rights", on=POSTGRESQL, needs_tables=True)
 def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """The same."""
+    """Check the same."""
     rows = patient.ask(postgresql_rights(Dialect.message))
     yield _may_work([privilege for privilege, has_it in rows if not has_it], patient)
 
@@ -86,7 +86,7 @@ def _may_work(lacks: list[str], patient: Patient) -> Finding:
 
 @examines("storage", on=MYSQL, needs_tables=True)
 def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether every table has transactions and row locks."""
+    """Check whether every table has transactions and row locks."""
     yield from judged(
         mysql.check_engines(patient.connection, tables()),
         otherwise=_("All tables are stored by InnoDB."),
@@ -95,7 +95,7 @@ def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
 
 @examines("storage", on=POSTGRESQL, needs_tables=True)
 def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """Ask whether a crash leaves the rows where they are, and dead ones are swept away."""
+    """Check whether rows survive a crash, and dead ones are vacuumed."""
     found = patient.ask(postgresql_tables(tables()))
     unlogged = sorted(name for name, persistence, _options in found if persistence == "u")
     unswept = sorted(name for name, _persistence, options in found if "autovacuum_enabled=false" in options)
@@ -119,7 +119,7 @@ def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
 
 @examines("collations", on=MYSQL, needs_tables=True)
 def collations(patient: Patient) -> Iterator[Finding]:
-    """Ask whether text is compared exactly, and can hold every character; somebody may have converted the tables."""
+    """Check whether text is compared exactly, and can hold every character; somebody may have converted the tables."""
     rows = patient.ask(mysql_collations(tables()))
     poor = [(table, column) for table, column, characters, _name in rows if characters not in ("utf8mb4", "ascii")]
     loose = [
@@ -150,7 +150,7 @@ def _listed(columns: list[tuple[Any, Any]]) -> str:
 
 @examines("indexes", on=ALL, needs_tables=True)
 def indexes(patient: Patient) -> Iterable[Finding]:
-    """Ask whether all indexes and unique constraints of the models are there, and may be used."""
+    """Check whether all indexes and unique constraints of the models exist, and may be used."""
     ill = False
     for model in apps.get_app_config(APP).get_models():
         for name, columns, unique in _wanted(model):
@@ -180,7 +180,7 @@ def indexes(patient: Patient) -> Iterable[Finding]:
 
 
 def _wanted(model: type[models.Model]) -> Iterator[tuple[str, tuple[str, ...], bool]]:
-    """Name, columns, and whether they are unique together, of each index beside the primary key."""
+    """Yield name, columns and uniqueness of each index except the primary key."""
     meta: Any = model._meta
     for index in meta.indexes:
         yield index.name, tuple(str(meta.get_field(name).column) for name in index.fields), False

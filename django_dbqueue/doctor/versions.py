@@ -1,4 +1,4 @@
-"""Old row versions, and who keeps the server from clearing them away: claims walk over them, and get slow."""
+"""Old row versions, and what keeps the server from purging them: claims walk over them, and get slow."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient, is_unshowable
 
 LONG_HISTORY: Final = 100_000
-"""Changes that InnoDB has not cleared away yet, and dead rows of a table in PostgreSQL."""
+"""Changes that InnoDB has not purged yet, and dead rows of a table in PostgreSQL."""
 DEAD_SHARE: Final = 0.2
-"""Dead rows of all, below which many of them are the way of a large table."""
+"""Share of dead rows below which many of them are normal for a large table."""
 LONG_TRANSACTION: Final = 300.0
 """Seconds."""
 LARGE_LOG: Final = 64 * 1024 * 1024
-"""Bytes of SQLite's write-ahead log, which begins anew where no reader holds on to it."""
+"""Bytes of SQLite's write-ahead log, which starts over once no reader holds on to it."""
 _LOOK_AT_OLDEST: Final = "oldest-transaction"
 
 
 @examines("history", on=MYSQL, grant=TO_SEE)
 def history(patient: Patient) -> Iterable[Finding]:
-    """Ask how long InnoDB's history list is."""
+    """Check how long InnoDB's history list is."""
     rows = patient.ask(mysql_history_status()) or patient.ask(mysql_history_metric())
     if not rows:
         yield note(_("The server doesn't tell the length of its history list."))
@@ -53,7 +53,7 @@ def history(patient: Patient) -> Iterable[Finding]:
 
 @examines("history", on=POSTGRESQL, needs_tables=True)
 def dead_rows(patient: Patient) -> Iterable[Finding]:
-    """Ask how many dead rows of the messages wait for the vacuum."""
+    """Check how many dead rows of the messages await the vacuum."""
     [(dead, live)] = patient.ask(postgresql_dead_rows(patient.dialect.message)) or [(0, 0)]
     few = dead < DEAD_SHARE * (dead + live)
     yield _much(
@@ -80,7 +80,7 @@ def _much(count: int, *, fine_words: str, ill_words: str, shown: int | None = No
 
 @examines("history", on=SQLITE)
 def write_ahead_log(patient: Patient) -> Iterable[Finding]:
-    """Ask how large the write-ahead log has grown."""
+    """Check how large the write-ahead log has grown."""
     if patient.connection.is_in_memory_db():
         return
     log = Path(f"{patient.connection.settings_dict['NAME']}-wal")
@@ -100,7 +100,7 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
 
 @examines("oldest-transaction", on=MYSQL, grant=TO_SEE)
 def oldest_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Ask who has had a transaction open for long."""
+    """Check for transactions that have been open for long."""
     try:
         answer = again(lambda: patient.ask(mysql_oldest_transactions()), passing=is_unshowable)
     except Error as error:
@@ -117,7 +117,7 @@ def oldest_on_mysql(patient: Patient) -> Iterable[Finding]:
 
 @examines("oldest-transaction", on=POSTGRESQL)
 def oldest_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """The same; a prepared transaction holds on to everything until somebody ends it, over restarts too."""
+    """Check the same; a prepared transaction holds on to everything until somebody ends it, even over restarts."""
     [(sees_all,)] = patient.ask(postgresql_sees_sessions())
     if not sees_all:
         yield note(

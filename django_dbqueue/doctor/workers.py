@@ -1,4 +1,4 @@
-"""Who works: workers whose beat is late, and queues with messages that nobody serves."""
+"""Who is working: workers whose beat is late, and queues with messages that nothing serves."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 1_000
-"""Rows of workers that are read."""
+"""Worker rows that are read."""
 MOST_NAMED: Final = 20
-"""Workers or queues that are told of one by one."""
+"""Workers or queues that are reported one by one."""
 MISSED: Final = 3
-"""Beats after which a worker is taken for gone, if its session is."""
+"""Missed beats after which a worker is considered gone, if its session is."""
 
 
 @examines("workers", needs_tables=True)
 def workers(patient: Patient) -> Iterable[Finding]:
-    """Ask whose beat is late."""
+    """Check whose beat is late."""
     now = clock(patient.alias)
     rows = list(Worker.objects.using(patient.alias).order_by("late_at", "id")[:MOST])
     gone = [worker for worker in rows if not _lives(worker, now)]
@@ -63,7 +63,7 @@ def workers(patient: Patient) -> Iterable[Finding]:
 
 @examines("unserved-queues", needs_tables=True)
 def unserved(patient: Patient) -> Iterable[Finding]:
-    """Ask which queues have messages, and neither a worker that lives nor a stream that runs."""
+    """Check which queues have messages, but neither a live worker nor a running stream."""
     now = clock(patient.alias)
     found = list(islice(_waiting(patient, _served(patient, now), _paused(patient), now), MOST_NAMED + 1))
     yield from found[:MOST_NAMED]
@@ -81,7 +81,7 @@ def _lives(worker: Worker, now: datetime) -> bool:
 
 
 def _served(patient: Patient, now: datetime) -> set[str]:
-    """Queues that somebody serves now, by their rows; who claims by SQL or a script has none."""
+    """Return queues that are served now, according to rows; claims by SQL or a script leave none."""
     rows = Worker.objects.using(patient.alias).order_by("-late_at")[:MOST]
     queues = {name for worker in rows if _lives(worker, now) for name in worker.queues.split(",")}
     streams: Any = Stream.objects.using(patient.alias).values_list("queue", "beat_at", "lease_seconds")[:MOST]

@@ -1,4 +1,4 @@
-"""What the ledger asks of a connection: Spark's own has it, and Django's behind ``lifecycle.streams``."""
+"""What the ledger needs of a connection: Spark's own provides it, and Django's through ``lifecycle.streams``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Asking(Protocol):
     def dialect(self) -> Dialect: ...
 
     def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """Run a statement that gives rows."""
+        """Run a statement that returns rows."""
         ...
 
     def run(self, statement: Statement) -> int:
@@ -32,12 +32,12 @@ class Asking(Protocol):
         ...
 
     def outermost(self, work: Callable[[], Result]) -> Result:
-        """Run work, again while errors pass."""
+        """Run ``work``, retrying while errors are transient."""
         ...
 
 
 def move_parked(connection: Asking, change: Change, among: Among, token: int) -> int:
-    """Move what a claim still holds of these rows, and record it where it is an event; return how many."""
+    """Move what a claim still holds of these rows, and record it if it is an event; return how many."""
     dialect = connection.dialect
     if change.event is not None:
         connection.run(dialect.record(change.event, dialect.held_in_claim(among, token)))

@@ -1,8 +1,8 @@
 """Claims of a stream, and their acks: the offsets of a query.
 
-A claim is filled by short transactions. Each locks the stream's row (the fence: only the present run goes on), locks
+A claim is filled by short transactions. Each locks the stream's row (the fence: only the current run continues), locks
 due messages in the claim's order, parks them under the claim's token, and writes their ids into the ledger, all in one
-commit: a message is never held by a claim that doesn't know it, and a claim that a killed runner left half filled is
+commit. So a message is never held by a claim that doesn't know it, and a claim that a killed runner left half filled is
 delivered as it is. The next claim is made when all before it are acked, unless a failing one was split.
 """
 
@@ -28,16 +28,16 @@ from django_dbqueue.statuses import NEW
 CHUNK: Final = 5_000
 """Messages that one transaction claims."""
 MOST_CHUNKS: Final = 20
-"""Transactions that fill a large claim, as each writes all its ids."""
+"""Transactions that fill a large claim, because each writes all its ids."""
 KEPT: Final = 1_000
-"""Ended claims that the ledger remembers of a stream."""
+"""Ended claims that the ledger keeps per stream."""
 
 logger = logging.getLogger("django_dbqueue")
 
 
 @dataclass(slots=True)
 class Claimer:
-    """Makes a stream's claims and acks them, for one run. Remembers where it stood in the index, as a worker does."""
+    """A maker and acker of a stream's claims, for one run. Like a worker, it remembers where it stood in the index."""
 
     spec: StreamSpec
     run: int
@@ -51,7 +51,7 @@ class Claimer:
     def claim(self, connection: Asking, limit: int, *, until: Any = None) -> int | None:
         """Claim up to ``limit`` messages that are due (at ``until`` at the latest); return the claim's number.
 
-        None where nothing is due, or where somebody paused the queue.
+        Return None if nothing is due, or if the queue is paused.
         """
         filling = _Filling(new_number())
         more = True
@@ -61,7 +61,7 @@ class Claimer:
         return filling.number
 
     def _fill(self, connection: Asking, filling: _Filling, chunk: int, until: Any) -> bool:
-        """Claim a chunk in one transaction; tell whether more may be due."""
+        """Claim a chunk in one transaction; return whether more may be due."""
         dialect = connection.dialect
         marks = self.low_water.begin(lambda: priorities_in_use(connection.fetch, dialect, self.spec.queue, NEW))
         taken, spent = list[int](), list[int]()
@@ -78,7 +78,7 @@ class Claimer:
         filling.number = number
         if spent:
             logger.warning("stream %s: messages %s had no read left and are dead", self.spec.name, spent[:20])
-        if left:  # rows may have come in below the marks, and "nothing is due" ends a query that takes what there is
+        if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
         return True
@@ -86,7 +86,7 @@ class Claimer:
     def _find(
         self, connection: Asking, chunk: int, until: Any, marks: Marks, taken: list[int], spent: list[int]
     ) -> int:
-        """Lock what is due behind the marks, which move on; return how many of the chunk are missing."""
+        """Lock what is due after the marks, which advance; return how many of the chunk are missing."""
         left = chunk
         for priority in self.low_water.priorities:
             rows = connection.fetch(
@@ -130,10 +130,10 @@ class Claimer:
         return number
 
     def ack(self, connection: Asking, upto: int) -> None:
-        """run → y for what the claims up to this number still hold; nothing where that was done already.
+        """run → y for what the claims up to this number still hold; does nothing if that was done already.
 
-        Rows are kept whatever ``on_ack`` says: only the settings of Django know it, and a batch that Spark asks for
-        again is read from them.
+        Rows are kept whatever ``on_ack`` is: only Django's settings know it, and a batch that Spark asks for again is
+        read from them.
         """
         last = connection.outermost(partial(self._check, connection, upto))
         for number, _state in connection.fetch(connection.dialect.open_claims(self.spec.name, upto=upto)):

@@ -1,10 +1,11 @@
 """What a claim delivers: its messages, and what becomes of a claim that keeps failing.
 
-Attempts are counted when a task really reads, not when Spark plans: a batch that the sink has already is planned again
-after a restart, and never read, and a claim that is not read is not changed. The first task of a run that reads a claim
-counts the attempt before it; its other tasks find that done. From the third attempt on a claim is cut into pieces: it
-keeps the first, and the others become claims of their own behind it, so that a poison message ends alone. Alone, it is
-charged a delivery for each attempt, and is dead when its reads are spent; its neighbours were charged once.
+Attempts are counted when a task actually reads, not when Spark plans. A batch that the sink already has is planned
+again after a restart but never read, and a claim that is not read is not changed. The first task of a run that reads a
+claim counts the attempt before it; its other tasks find that done. From the third attempt on, a claim is split: it
+keeps the first piece, and the others become claims of their own after it, so that a poison message ends up alone.
+Alone, it is charged a delivery for each attempt, and is dead when its reads are spent; its neighbours were charged
+once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from django_dbqueue.ledger.ids import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.ledger.owning import own, require_known
 
 SPLIT_AFTER: Final = 2
-"""Failed attempts after which a claim of several messages is cut."""
+"""Failed attempts after which a claim of several messages is split."""
 PIECES: Final = 16
 FAILED: Final = (
     "StreamFailed: the batches of stream {stream} that delivered this message alone failed, and its reads are spent."
@@ -54,8 +55,8 @@ class _Standing:
 def planned(connection: Asking, stream: str, run: int, *, above: int, upto: int) -> list[tuple[int, Ranges]]:
     """Return the claims of an interval of offsets with their ids; the run is checked, and nothing is changed.
 
-    An interval without claims is an empty batch. Spark plans one where a new checkpoint begins: nothing was claimed
-    yet. It plans it again after a kill, and by then the stream may begin behind it.
+    An interval without claims is an empty batch. Spark plans one at the start of a new checkpoint, when nothing was
+    claimed yet. After a kill it plans it again, and by then the stream may start after it.
     """
     with connection.transaction():
         last = own(connection, stream, run)
@@ -73,7 +74,7 @@ def planned(connection: Asking, stream: str, run: int, *, above: int, upto: int)
 
 
 def deliver(connection: Asking, stream: str, run: int, number: int, *, lease: float) -> Delivery:
-    """Return what a task of this run may read of a claim; nothing where it was given back meanwhile."""
+    """Return what a task of this run may read of a claim; nothing if it was released meanwhile."""
     return connection.outermost(lambda: _deliver(connection, stream, run, number, lease))
 
 
@@ -113,7 +114,7 @@ def _deliver(connection: Asking, stream: str, run: int, number: int, lease: floa
 
 
 def _charge(connection: Asking, stream: str, number: int, claim: _Standing) -> None:
-    """Charge the one message of a claim another delivery, or end it among the dead, where none is left."""
+    """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
     dialect = connection.dialect
     [(message, _)] = from_text(claim.ids)
     alone = dialect.named([message])

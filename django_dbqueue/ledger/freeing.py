@@ -1,7 +1,7 @@
-"""Giving back what a stream's claims hold: by hand, or because their lease is over and ``on_expired`` says requeue.
+"""Releasing what a stream's claims hold: by hand, or because their lease expired and ``on_expired`` is requeue.
 
-A claim is *freeing* first, which ends it for its stream at once, and *freed* when its messages are back; in between
-they go back a part at a time, and whoever comes next goes on where a killed one stopped.
+A claim is first *freeing*, which ends it for its stream at once, and *freed* when its messages are back. In between
+they are released a part at a time, and the next process continues where a killed one stopped.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from django_dbqueue.ledger.ids import from_text, steps
 from django_dbqueue.ledger.owning import is_running
 
 PART: Final = 500
-"""Messages that one transaction gives back."""
+"""Messages that one transaction releases."""
 AT_ONCE: Final = 100
-"""Claims in one look."""
+"""Claims per pass."""
 LEASE_OVER: Final = "LeaseOver: the lease of claim {number} of stream {stream} ended, and nobody had acked it."
 RELEASED: Final = "claim {number} of stream {stream} was released"
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Messages that went back: their queue, the claim, and of each its id, reads and reads allowed, as they stood."""
+    """Released messages: their queue, the claim, and the id, reads and reads allowed of each, as they were."""
 
     queue: str
     stream: str
@@ -37,10 +37,10 @@ class Given:
 
 
 def free_expired(connection: Asking, tell: Callable[[Given], None], *, limit: int) -> int:
-    """Give back, charged and as a crash, what claims beyond their lease hold; return how many, ``limit`` or few more.
+    """Release, charged and as a crash, what expired claims hold; return how many, ``limit`` or slightly more.
 
-    Only of streams with ``on_expired=requeue``, and of claims that somebody has begun to give back. What another one
-    is at work on is left to it.
+    This covers only streams with ``on_expired=requeue``, and claims whose release has begun. What another process is
+    working on is left to it.
     """
     freed = 0
     for stream, number, state in connection.fetch(connection.dialect.given_up(AT_ONCE)):
@@ -52,7 +52,7 @@ def free_expired(connection: Asking, tell: Callable[[Given], None], *, limit: in
 
 
 def _give_up(connection: Asking, stream: str, number: int) -> bool:
-    """End a claim for its stream, if its lease is still over, and nobody is at work on the stream this moment."""
+    """End a claim for its stream, if its lease is still expired and nobody is working on the stream right now."""
     dialect = connection.dialect
     with connection.transaction():
         if not connection.fetch(dialect.lock_stream(stream, wait=False)):
@@ -65,10 +65,10 @@ def _give_up(connection: Asking, stream: str, number: int) -> bool:
 
 
 def release_stream(connection: Asking, name: str, *, force: bool = False) -> int:
-    """Give back, uncharged, all that a stream's claims hold, and end its run; return how many messages.
+    """Release, uncharged, all that a stream's claims hold, and end its run; return how many messages.
 
-    StreamBusy while a query runs it, unless ``force`` says so: that query changes nothing from then on, and fails.
-    What its last batch may have written to its sink already is delivered again.
+    Raise StreamBusy while a query runs it, unless ``force`` is set: that query then changes nothing more, and fails.
+    What its last batch may already have written to its sink is delivered again.
     """
     dialect = connection.dialect
     if not connection.fetch(dialect.read_stream(name, 0, lock=False)):
@@ -95,7 +95,7 @@ def release_stream(connection: Asking, name: str, *, force: bool = False) -> int
 
 
 def forget_stream(connection: Asking, name: str) -> None:
-    """Delete what the ledger knows of a stream that holds nothing and that nobody runs, so that its checkpoint ends."""
+    """Delete what the ledger knows of a stream that is idle and holds nothing; its checkpoint is then unusable."""
     dialect = connection.dialect
     if is_running(connection, name):
         raise StreamBusy(f"A query runs the stream {name!r}: stop it first.")
@@ -116,7 +116,7 @@ def forget_stream(connection: Asking, name: str) -> None:
 def _free(
     connection: Asking, stream: str, number: int, change: Change, tell: Callable[[Given], None], limit: int
 ) -> int:
-    """Give back what a freeing claim holds, a part at a time; it is freed when none is left."""
+    """Release what a freeing claim holds, a part at a time; it is freed when nothing is left."""
     dialect = connection.dialect
     queue, token, state, text, *_ = connection.fetch(dialect.lock_claim(stream, number))[0]
     if state != FREEING:

@@ -1,7 +1,7 @@
-"""Ids of messages as ranges of consecutive ones, in memory and as the text that the ledger keeps.
+"""Message ids as ranges of consecutive ones, in memory and as the text that the ledger keeps.
 
-A claim of 20,000 messages that were enqueued together is a dozen characters; each range holds only ids of the claim,
-so that a statement over a range locks no other row.
+A claim of 20,000 messages that were enqueued together is a dozen characters. Each range holds only ids of the claim, so
+a statement over a range locks no other row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Ranges = tuple[tuple[int, int], ...]
 
 MAX_ID: Final = 2**63 - 1
 MOST_NAMED: Final = 900
-"""Ids in one statement: MariaDB turns lists of a thousand and more into a subquery."""
+"""Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
 WORTH_A_RANGE: Final = 50
-"""Consecutive ids that get a statement of their own; fewer are named one by one."""
+"""Consecutive ids that get a statement of their own; shorter runs are named one by one."""
 MOST_IN_RANGE: Final = 5_000
 
 
@@ -52,13 +52,13 @@ def size_of(ranges: Ranges) -> int:
 
 
 def holds(ranges: Ranges, number: int) -> bool:
-    """Tell whether an id is in one of the ranges."""
+    """Return whether an id is in one of the ranges."""
     place = bisect_right(ranges, (number, MAX_ID)) - 1
     return place >= 0 and number <= ranges[place][1]
 
 
 def cut(ranges: Ranges, parts: int) -> list[Ranges]:
-    """Cut into at most so many parts, in order, whose sizes differ by one at most; none is empty."""
+    """Split into at most ``parts`` parts, in order, whose sizes differ by at most one; none is empty."""
     total = size_of(ranges)
     parts = min(parts, total)
     sizes = [total // parts + (place < total % parts) for place in range(parts)] if parts else []
@@ -93,7 +93,7 @@ def common(one: Ranges, other: Ranges) -> Ranges:
 
 
 def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Iterator[tuple[Among, int]]:
-    """Cut ranges into what one statement takes: each with how many ids it means."""
+    """Split ranges into what one statement takes: each with how many ids it covers."""
     few: list[int] = []
     for first, last in ranges:
         if last - first + 1 < min(WORTH_A_RANGE, most):
@@ -110,5 +110,5 @@ def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Ite
 
 
 def run_over(connection: Any, ranges: Ranges, statement: Any) -> int:
-    """Run ``statement(among)`` over ranges; return how many rows all of them matched."""
+    """Run ``statement(among)`` over ranges; return how many rows they matched in total."""
     return sum(connection.run(statement(among)) for among, _ in steps(connection.dialect, ranges))

@@ -1,4 +1,4 @@
-"""What the ledger says about its streams, for people."""
+"""What the ledger reports about its streams, for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_dbqueue.ledger.owning import is_running
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A stream: what it consumes, who runs it, and what its unacked claims hold. ``beat_at`` as the driver gave it."""
+    """A stream: what it consumes, who runs it, what its unacked claims hold. ``beat_at`` is in the driver's form."""
 
     name: str
     queue: str
@@ -23,12 +23,12 @@ class Standing:
     claims: int
     messages: int
     overdue: int
-    """Claims whose lease is over: nobody keeps them alive."""
+    """Claims whose lease has expired: nothing keeps them alive."""
     is_running: bool
 
 
 def streams(connection: Asking) -> list[Standing]:
-    """Return every stream that ran once, by name."""
+    """Return every stream that has ever run, by name."""
     rows = connection.fetch(connection.dialect.all_streams())
     found: list[Standing] = []
     for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:

@@ -1,9 +1,9 @@
 """One query at a time runs a stream.
 
 On servers with sessions, a named lock of the runner's session keeps others out, and is free the moment the session
-ends, however it ended. SQLite has no sessions: there the row says whose process it is, and when it last beat. Either
-way, a run is a random number in the stream's row, which every later statement names: a runner whose lock was lost, and
-whose stream another one took over, changes nothing any more and is told so.
+ends, however it ends. SQLite has no sessions: there the row says which process it is, and when it last beat. Either
+way, a run is a random number in the stream's row, which every later statement names. So a runner that lost its lock,
+and its stream to another one, changes nothing any more and is told so.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from django_dbqueue.ledger.asking import Asking, new_number
 HOLD: Final = "hold"
 REQUEUE: Final = "requeue"
 ON_EXPIRED: Final = (HOLD, REQUEUE)
-"""What becomes of a claim whose lease is over: it waits for its stream, or its messages go to whoever asks."""
+"""What becomes of a claim with an expired lease: it waits for its stream, or its messages are up for claiming."""
 PATIENCE: Final = 10.0
 """Seconds that a new run waits for the one before it: a killed driver's runner is gone within five."""
 SILENCE: Final = 10.0
-"""Seconds without a beat after which a process that SQLite's row names counts as gone, or the lease if it is longer."""
+"""Seconds without a beat after which SQLite treats the row's process as gone, or the lease if it is longer."""
 _LOOK_EVERY: Final = 0.2
 
 
@@ -79,7 +79,7 @@ def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -
 
 
 def resume(connection: Asking, spec: StreamSpec, run: int, *, patience: float = PATIENCE) -> None:
-    """Go on with a run on a new connection; StreamLost where another query has taken the stream over meanwhile."""
+    """Continue a run on a new connection; StreamLost if another query has taken the stream over meanwhile."""
     end = time.monotonic() + patience
     while not _take_lock(connection, spec.name):
         with connection.transaction():
@@ -97,7 +97,7 @@ def resume(connection: Asking, spec: StreamSpec, run: int, *, patience: float = 
 
 
 def end(connection: Asking, name: str, run: int) -> None:
-    """End a run, if it still is the stream's. The session's lock ends with the session."""
+    """End a run, if it is still the stream's. The session's lock ends with the session."""
 
     def disown() -> None:
         with connection.transaction():
@@ -120,7 +120,7 @@ def own(connection: Asking, name: str, run: int) -> int:
 
 
 def require_known(name: str, upto: int, last: int) -> None:
-    """Raise InvalidPipeline where a checkpoint is at a claim that the stream hasn't made."""
+    """Raise InvalidPipeline if a checkpoint is at a claim that the stream hasn't made."""
     if upto > last:
         raise InvalidPipeline(
             f"The checkpoint is at claim {upto}, and the ledger of the stream {name!r} ends at {last}: they are not of "
@@ -130,7 +130,7 @@ def require_known(name: str, upto: int, last: int) -> None:
 
 
 def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
-    """Say that the run lives, and extend the leases of its claims; StreamLost for an old run."""
+    """Record that the run is alive, and extend the leases of its claims; StreamLost for an old run."""
 
     def say() -> None:
         with connection.transaction():
@@ -142,7 +142,7 @@ def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
 
 
 def is_running(connection: Asking, name: str) -> bool:
-    """Tell whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
+    """Return whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
     dialect = connection.dialect
     rows = connection.fetch(dialect.read_stream(name, SILENCE, lock=False))
     if not rows:
@@ -161,13 +161,13 @@ def _take_lock(connection: Asking, name: str) -> bool:
 
 
 def _lock_of(connection: Asking, name: str) -> int:
-    """Return the number of a stream's lock; names of locks are shared by all databases of a MySQL server."""
+    """Return the number of a stream's lock; lock names are shared by all databases of a MySQL server."""
     database = connection.fetch(connection.dialect.database_name())[0][0]
     return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
 
 
 def _is_alive(row: tuple[Any, ...]) -> bool:
-    """Tell whether the process that a row of SQLite names lives; one elsewhere is judged by its beat alone."""
+    """Return whether the process that a SQLite row names is alive; one elsewhere is judged by its beat alone."""
     _queue, run, runner, _session, _last, _begun, _beat, is_recent = row
     if run is None:
         return False

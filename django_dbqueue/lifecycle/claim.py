@@ -47,7 +47,7 @@ class Beside(Protocol):
     """What shares a claim's transaction, and therefore its commit."""
 
     def send(self) -> Ahead | None:
-        """Return what goes into that transaction, if anything; called again if that restarts. It may raise Short."""
+        """Return what goes into that transaction, if anything; called again on a restart. Its check may raise Short."""
 
     def committed(self) -> None:
         """Note that the transaction committed."""

@@ -40,7 +40,7 @@ NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
 
 
 def newest_first(using: str, queue: str | None, limit: int) -> list[int]:
-    """Return group ids, the most recently seen first; those first seen longest ago fall beyond the limit."""
+    """Return group ids, the most recently seen first; beyond the limit, those first seen long ago are left out."""
     dialect = dialect_of(connections[using])
     last = dict(fetch(using, dialect.failures_by_last_event(queue, limit)))
     if queue is None:

@@ -1,4 +1,4 @@
-"""What the commands of operators have in common: how they end, how they ask, and how they speak."""
+"""What the operators' commands have in common: how they end, ask and print."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from django_dbqueue.management.options import chosen_alias, unreadable, wrong_se
 from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1
-"""The database can't be read, or something is not as it was told or as it should be."""
+"""The database can't be read, or something is not as stated or as it should be."""
 EXIT_USAGE: Final = 2
 """Wrong options or input; nothing was changed."""
 EXIT_NOTHING: Final = 3
-"""There is nothing of what was asked for."""
+"""Nothing matches what was asked for."""
 EXIT_INTERRUPTED: Final = 130
 EXIT_PIPE: Final = 141
-"""Who read the output went away; what a shell says of a program that SIGPIPE ended."""
+"""The reader of the output went away; a shell reports this code for a program that SIGPIPE ended."""
 LONGEST_NAME: Final = 150
-"""Characters of who did it, as ``Queue.paused_by`` keeps it."""
+"""Characters of the operator's name, as ``Queue.paused_by`` keeps it."""
 
 
 class TerminalCommand(BaseCommand):
-    """Ends by a code where it is interrupted or its output goes nowhere: never by a traceback for what people do."""
+    """A command that exits with a code if interrupted or its output has no reader: never with a traceback."""
 
     requires_system_checks: list[str] = []
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Print what the terminal's encoding lacks as an escape."""
+        """Print characters that the terminal's encoding lacks as escapes."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
@@ -69,7 +69,7 @@ class TerminalCommand(BaseCommand):
 
 
 class ConsoleCommand(TerminalCommand, ABC):
-    """Takes --json and --database, and says in a sentence what went wrong."""
+    """A command with --json and --database that reports in a sentence what went wrong."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         self.add_options(parser)
@@ -78,11 +78,11 @@ class ConsoleCommand(TerminalCommand, ABC):
 
     @abstractmethod
     def add_options(self, parser: ArgumentParser) -> None:
-        """Add what only this command takes."""
+        """Add the options that only this command takes."""
 
     @abstractmethod
     def act(self, alias: str, said: dict[str, Any]) -> None:
-        """Do it. InvalidMessage, CommandError and errors of the database may pass through."""
+        """Do it. InvalidMessage, CommandError and database errors may pass through."""
 
     def handle(self, *_args: Any, **said: Any) -> None:
         alias = ""
@@ -101,7 +101,7 @@ class ConsoleCommand(TerminalCommand, ABC):
         self.stdout.write(json.dumps(document) if as_json else text)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask on a terminal, unless it was said already; CommandError where nobody can be asked, or says no."""
+        """Ask on a terminal, unless confirmed already; CommandError if nobody can be asked, or the answer is no."""
         if yes:
             return
         if sys.stdin is None or not sys.stdin.isatty():
@@ -117,13 +117,13 @@ class ConsoleCommand(TerminalCommand, ABC):
 
 
 def _write_no_more() -> None:
-    """Keep Python from flushing what is left once more at its end, and from complaining then."""
+    """Keep Python from flushing the remaining output at its end, and from complaining about it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def stop_signals() -> Iterator[StopSignals]:
-    """Count stop signals, so that the work can stop between two steps; in another thread than the first none come."""
+    """Count stop signals, so that the work can stop between two steps; outside the main thread there are none."""
     stop = StopSignals()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -133,25 +133,25 @@ def stop_signals() -> Iterator[StopSignals]:
 
 
 def add_by(parser: ArgumentParser) -> None:
-    """Add the option that says who does it."""
+    """Add the option that names the operator."""
     parser.add_argument("--by", metavar="NAME", help="who does it (default: the account and the host)")
 
 
 def operator(said: str | None = None) -> str:
-    """Return who is at the terminal: the name that was said, or the account (behind sudo, too) and the host."""
+    """Return who is at the terminal: the given name, or the account (behind sudo, too) and the host."""
     if said is not None:
         if not said.strip() or len(said) > LONGEST_NAME:
             raise InvalidMessage(_("--by takes a name of 1 to %(most)d characters.") % {"most": LONGEST_NAME})
         return said
     try:
         name = os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a container's account often has a number only
+    except (KeyError, OSError):  # a container's account often has only a number
         name = f"uid {os.getuid()}"
     return f"{name}@{socket.gethostname()}"[:LONGEST_NAME]
 
 
 def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
-    """Say by CommandError which of the names no queue has, and which one may have been meant."""
+    """Raise CommandError for names that no queue has, suggesting which one may have been meant."""
     there = set(known)
     for name in names:
         if name not in there:
@@ -160,14 +160,14 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def with_hint(text: str, name: str, known: Iterable[str]) -> str:
-    """Return the text, with the name of a queue that may have been meant, where no queue has this one."""
+    """Return the text, plus the queue that may have been meant if no queue has this name."""
     there = sorted(known)
     close = [] if name in there else get_close_matches(name, there, n=1)
     return text + (" " + _("Did you mean %(queue)r?") % {"queue": close[0]} if close else "")
 
 
 def plain(text: object) -> str:
-    """Return what others wrote as one line that can't steer the terminal."""
+    """Return what others wrote as one line that can't control the terminal."""
     return re.sub(r"[^ -~\u00a0-\U0010ffff]|[\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]", _escaped, str(text))
 
 
@@ -176,12 +176,12 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def iso(moment: datetime | None) -> str | None:
-    """Return a moment in UTC, as programs read it."""
+    """Return a moment in UTC, in the form programs read."""
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: Iterable[int] = (0,)) -> list[str]:
-    """Return lines of aligned columns; numbers stand right, but for the columns of ``left``."""
+    """Return lines of aligned columns; numbers are right-aligned, except in the columns of ``left``."""
     lines = [list(head), *(list(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     stand = set(left)

@@ -1,4 +1,4 @@
-"""Options that several commands take, read alike."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lease(text: str) -> float:
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """Return what reads a whole number within these bounds."""
+    """Return a reader of whole numbers within these bounds."""
 
     def read(text: str) -> int:
         if _WHOLE.match(text) is None or not low <= int(text) <= high:
@@ -67,7 +67,7 @@ def age(text: str) -> float:
 
 
 def chosen_alias(said: str | None) -> str:
-    """Return the alias that --database says, or where the queue lives; CommandError where it leads nowhere."""
+    """Return the alias from --database, or where the queue lives; CommandError if there is no such alias."""
     with wrong_settings_told():
         try:
             alias = said or db_alias(Message)
@@ -84,9 +84,9 @@ def chosen_alias(said: str | None) -> str:
 
 @contextmanager
 def wrong_settings_told() -> Iterator[None]:
-    """Say by CommandError what DBQUEUE should be, where something stumbles over what it is.
+    """Raise CommandError that says what DBQUEUE should be, if something fails because of what it is.
 
-    Commands run no system checks, so that an operator can work beside a mistake that is none of his.
+    Commands run no system checks, so that an operator can work around a mistake made by somebody else.
     """
     try:
         yield
@@ -98,7 +98,7 @@ def wrong_settings_told() -> Iterator[None]:
 
 
 def unreadable(alias: str, error: Error) -> CommandError:
-    """Return what a command ends with where it can't read the queue's tables."""
+    """Return the error a command ends with if it can't read the queue's tables."""
     return CommandError(
         _(
             "The queue's tables in database %(alias)r can't be read: %(error)s\n"
@@ -109,5 +109,5 @@ def unreadable(alias: str, error: Error) -> CommandError:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, without its line breaks."""
+    """Return an error's text, without its line breaks."""
     return " ".join(str(error).split())

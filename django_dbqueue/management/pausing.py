@@ -1,4 +1,4 @@
-"""What ``queue_pause`` and ``queue_resume`` have in common: names that are known, and who was first."""
+"""What ``queue_pause`` and ``queue_resume`` share: checking names, and reporting who was first."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from django_dbqueue.models.overview import known_queues
 from django_dbqueue.retry import outermost
 
 LONGEST_REASON: Final = 500
-"""Characters of why, as ``Queue.pause_reason`` keeps it."""
+"""Characters of the reason, as ``Queue.pause_reason`` keeps it."""
 
 
 class PausingCommand(ConsoleCommand):
-    """Switch queues, each in a transaction of its own; one that stands so already is left as it is, and told.
+    """Switch queues, each in a transaction of its own; one in that state already is left alone, and reported.
 
-    Exit codes: 0 each stands as it was told to; 1 the database can't be read; 2 wrong options; 3 there is no such
-    queue, and none was switched.
+    Exit codes: 0 each queue is in the requested state; 1 the database can't be read; 2 wrong options; 3 there is no
+    such queue, and none was switched.
     """
 
     verb: ClassVar[str]
@@ -46,15 +46,15 @@ class PausingCommand(ConsoleCommand):
         add_by(parser)
 
     def declared(self, said: dict[str, Any]) -> set[str]:  # noqa: ARG002 - queue_pause looks at it
-        """Return names that are good though the database doesn't know them."""
+        """Return names that are valid although the database doesn't know them."""
         return set()
 
     @abstractmethod
     def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:
-        """Do it to a queue that stands otherwise."""
+        """Apply it to a queue in the other state."""
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
-        by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may speak another code than UTF-8
+        by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may use an encoding other than UTF-8
         reason = storable(said.get("reason"), LONGEST_REASON) or ""
         names = [check_queue(name) for name in dict.fromkeys(said["queues"])]
         refuse_unknown(names, {*self.declared(said), *known_queues(alias)})
@@ -73,7 +73,7 @@ class PausingCommand(ConsoleCommand):
     def _switch(self, alias: str, name: str, *, by: str, reason: str) -> tuple[bool, Queue]:
         rows = Queue.objects.using(alias)
         if self.pauses:
-            rows.get_or_create(name=name)  # so that two who pause it first have a row to lock
+            rows.get_or_create(name=name)  # so that two first pauses at once have a row to lock
         with short_transaction(alias):
             row = rows.select_for_update().filter(pk=name).first()
             if row is None or row.is_paused == self.pauses:

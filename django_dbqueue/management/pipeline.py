@@ -1,4 +1,4 @@
-"""Django's database settings, as the code on Spark wants to be told them."""
+"""Django's database settings, in the form that the code on Spark expects."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _PASSED_ON = {
     "postgresql": ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "service", "passfile", "options"),
     "sqlite": (),
 }
-"""Of ``OPTIONS``, what says how to get to the server; the rest says how Django talks to it."""
+"""The part of ``OPTIONS`` about reaching the server; the rest is about how Django talks to it."""
 
 
 def credentials_of(using: str) -> Credentials:
-    """Return the credentials of one of Django's databases; UnsupportedDatabase where the queue can't be."""
+    """Return the credentials of one of Django's databases; UnsupportedDatabase if the queue can't live there."""
     connection: Any = connections[using]
     if connection.vendor not in _PASSED_ON:
         raise UnsupportedDatabase(f"the queue can't be on {connection.vendor!r}, which the database {using!r} is")
@@ -52,7 +52,7 @@ def credentials_of(using: str) -> Credentials:
 
 
 def told_by_settings(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a job that puts messages into a queue, with what DBQUEUE says where they say nothing."""
+    """Return the arguments of a job that enqueues messages, with the values of DBQUEUE where they set none."""
     told = dict(said)
     if "max_payload_bytes" in told and told["max_payload_bytes"] is None:
         told["max_payload_bytes"] = conf.get("MAX_PAYLOAD_BYTES")

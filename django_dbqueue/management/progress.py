@@ -1,4 +1,4 @@
-"""What a job on Spark is at, as a bar on a terminal with ``rich`` installed (extra ``progress``); else nothing."""
+"""The progress of a job on Spark, as a bar on a terminal with ``rich`` installed (extra ``progress``); else nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 INTERVAL: Final = 0.5
-"""Seconds between looks at Spark's tasks."""
+"""Seconds between checks of Spark's tasks."""
 
 
 class JobProgress:
-    """Takes what the job says, and between that how many of Spark's running tasks are done."""
+    """A display of what the job reports and, in between, how many of Spark's running tasks are done."""
 
     def __init__(self, bar: Progress | None) -> None:
         self._bar = bar
@@ -26,20 +26,20 @@ class JobProgress:
         self._thread: Thread | None = None
 
     def say(self, what: str, done: int, total: int | None) -> None:
-        """Show what the job is at."""
+        """Show what the job is doing."""
         if self._bar is None or self._task is None:
             return
         self._counted = total is not None
         self._bar.update(self._task, description=what, completed=done, total=total)
 
     def watch(self, spark: Any) -> None:
-        """Look at the tasks of a session until the end."""
+        """Watch the tasks of a session until the end."""
         if self._bar is not None:
             self._thread = Thread(target=self._look, args=(spark.sparkContext.statusTracker(),), daemon=True)
             self._thread.start()
 
     def end(self) -> None:
-        """Look no more; before the session is stopped it may be looking still, and finds that out by itself."""
+        """Stop watching; a check may still be running when the session is stopped, and finds out by itself."""
         self._end.set()
         if self._thread is not None:
             self._thread.join()
@@ -50,7 +50,7 @@ class JobProgress:
         while not self._end.wait(INTERVAL):
             try:
                 stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            except Exception:  # the session ended between two looks
+            except Exception:  # the session ended between two checks
                 return
             stages = [stage for stage in stages if stage is not None]
             if stages and not self._counted:

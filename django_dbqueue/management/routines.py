@@ -1,7 +1,7 @@
-"""Install, take away and print the stored routines.
+"""Install, uninstall and print the stored routines.
 
-MySQL and MariaDB commit each CREATE by itself, so an installation that fails there takes away what it has just made;
-PostgreSQL's is one transaction. What stands unchanged is left alone, and what isn't ours is never touched.
+MySQL and MariaDB commit each CREATE separately, so an installation that fails there drops what it has just created;
+PostgreSQL's is one transaction. What is unchanged is left alone, and what isn't ours is never touched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_PRIVILEGE: set[Any] = {1044, 1142, 1143, 1227, 1370, "42501"}
 
 
 class Installed(NamedTuple):
-    """What an installation made, what stood there unchanged, and what it dropped of an older version of ours."""
+    """What an installation created, what was there unchanged, and what it dropped of an older version of ours."""
 
     made: list[Routine]
     unchanged: list[Routine]
@@ -40,7 +40,7 @@ class Installed(NamedTuple):
 
 
 def install(using: str) -> Installed:
-    """Make what is missing or differs, and drop what an older version left."""
+    """Create what is missing or differs, and drop what an older version left."""
     with _alone(using):
         wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(using)}
         found = {(one.kind, one.signature): one for one in standing(using)}
@@ -52,14 +52,14 @@ def install(using: str) -> Installed:
             if missing:
                 _make(using, missing, [wanted[key] for key in wanted if key not in found])
             _drop(using, old)
-            refuse_foreign(using, standing(using))  # that somebody made meanwhile
+            refuse_foreign(using, standing(using))  # which somebody created meanwhile
         except Error as error:
             raise CommandError(_explain(using, error)) from error
     return Installed(missing, unchanged, old)
 
 
 def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, str], Standing]) -> list[Routine]:
-    """Return what stands as it should; what another account made does so only where ours would call nothing of it."""
+    """Return what is as it should be; another account's counts only if ours would call none of it."""
     as_wanted = [key for key, one in wanted.items() if key in found and found[key].comment == one.comment]
     if len({found[key].owner for key in as_wanted if wanted[key].kind != "VIEW"}) > 1 or len(as_wanted) < len(wanted):
         as_wanted = [key for key in as_wanted if found[key].is_trusted]
@@ -67,7 +67,7 @@ def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, st
 
 
 def uninstall(using: str) -> list[Standing]:
-    """Take ours away, and nothing else; return what was."""
+    """Drop ours, and nothing else; return what was dropped."""
     with _alone(using):
         ours = [one for one in standing(using) if one.is_ours]
         ours.sort(key=lambda one: NAMES.index(one.name) if one.name in NAMES else -1, reverse=True)
@@ -84,7 +84,7 @@ def _drop(using: str, ours: list[Standing]) -> None:
 
 
 def script(using: str) -> Iterator[str]:
-    """What ``install`` runs, for the mysql client or psql."""
+    """Return what ``install`` runs, for the mysql client or psql."""
     refuse_sqlite(using)
     made = wanted_routines(using)
     if connections[using].vendor == "postgresql":
@@ -100,7 +100,7 @@ def script(using: str) -> Iterator[str]:
 
 
 def wanted_routines(using: str) -> list[Routine]:
-    """Return the routines as this server and the settings want them."""
+    """Return the routines for this server and these settings."""
     connection = connections[using]
     dialect = dialect_of(connection)
     if dialect.message not in connection.introspection.table_names():
@@ -115,7 +115,7 @@ def wanted_routines(using: str) -> list[Routine]:
 
 
 def refuse_sqlite(using: str) -> None:
-    """Say by CommandError that SQLite can't have them."""
+    """Raise CommandError on SQLite, which can't have them."""
     if connections[using].vendor == "sqlite":
         raise CommandError(
             _(
@@ -162,7 +162,7 @@ def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
 
 @contextmanager
 def _alone(using: str) -> Iterator[None]:
-    """Keep others from installing at the same time, and the session as it was."""
+    """Keep others from installing at the same time, and restore the session afterwards."""
     refuse_sqlite(using)
     connection = connections[using]
     if connection.in_atomic_block and connection.vendor == "mysql":
@@ -189,7 +189,7 @@ def _alone(using: str) -> Iterator[None]:
 
 def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
     if connections[using].vendor == "postgresql":
-        # The view's operators are looked up as it is made
+        # The view's operators are resolved when it is created
         path = str(fetch(using, installed.path())[0][0])
         fetch(using, installed.set_path(installed.SAFE_PATH))
         for routine in missing:
@@ -236,7 +236,7 @@ def _run_all(using: str, routine: Routine) -> None:
 
 
 def _grants(using: str, routine: Routine) -> list[tuple[Any, ...]]:
-    """Return who may execute a routine that is about to be dropped; [] for who may not look (docs/routines.md)."""
+    """Return who may execute a routine about to be dropped; [] if we may not see that (docs/routines.md)."""
     if len(routine.statements) == 1:
         return []  # CREATE OR REPLACE keeps them
     try:

@@ -1,7 +1,7 @@
-"""What bears the names of our routines in a database already, and whether it may be taken for ours.
+"""Which database objects already have our routines' names, and whether they may be taken for ours.
 
-Our comment alone tells nothing: whoever may make a function can write it. A namesake of one of the helpers would run
-with the rights of whoever installs the routines that call it.
+Our comment alone proves nothing: any account that may create a function can write it. A namesake of one of the helpers
+would run with the rights of the account that installs the routines calling it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django_dbqueue.lifecycle.statements import fetch
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What bears one of our names. ``is_trusted``: its owner is who installs, or could do as he likes anyway."""
+    """An object with one of our names. ``is_trusted``: its owner is the installer, or could do anything anyway."""
 
     kind: str
     name: str
@@ -34,12 +34,12 @@ class Standing:
 
 
 def schema_of(using: str) -> str:
-    """The schema of the queue's tables on PostgreSQL, quoted for SQL."""
+    """Return the schema of the queue's tables on PostgreSQL, quoted for SQL."""
     return str(fetch(using, installed.schema_of_table())[0][0])
 
 
 def standing(using: str) -> list[Standing]:
-    """What bears one of our names, or our mark."""
+    """Return what has one of our names, or our mark."""
     if connections[using].vendor == "postgresql":
         statement = installed.standing_on_postgresql(NAMES, schema_of(using))
     else:
@@ -51,7 +51,7 @@ def standing(using: str) -> list[Standing]:
 
 
 def refuse_foreign(using: str, found: list[Standing]) -> None:
-    """CommandError where something isn't ours; on PostgreSQL, where replacing leaves the owner, also by its owner."""
+    """Raise CommandError if something isn't ours; on PostgreSQL, where replacing keeps the owner, also by owner."""
     keeps_owner = connections[using].vendor == "postgresql"
     foreign = [
         f"{one.kind} {one.signature} ({one.owner})"

@@ -1,4 +1,4 @@
-"""What ``queue_requeue`` and ``queue_drop`` have in common: which messages, how many, asked, in steps, stoppable."""
+"""What ``queue_requeue`` and ``queue_drop`` share: which messages, how many, confirmed, in steps, stoppable."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ TOLD: Final = 20
 
 @dataclass(slots=True)
 class Swept:
-    """What came of all steps so far."""
+    """The result of all steps so far."""
 
     moved: Counter[str] = field(default_factory=Counter)
     """How many, by queue."""
     refused: dict[int, str] = field(default_factory=dict)
-    """Named ones that were left alone: by id, why."""
+    """Named messages that were left alone: by id, why."""
     left_alone: int = 0
-    """How many others were."""
+    """How many others were left alone."""
 
     def add(self, step: sweep.Step) -> None:
         """Count a step."""
@@ -65,11 +65,11 @@ class Swept:
 
 
 class SweepCommand(ConsoleCommand):
-    """Do one verb to messages by their ids, or to those of a queue in a state.
+    """Apply one verb to messages by id, or to those of a queue in a state.
 
     Exit codes: 0 done, or with --dry-run there is something to do; 1 some were left alone, the answer was no, or the
     database can't be read; 2 wrong options, or nobody could be asked; 3 there is no such message; 130 stopped by SIGINT
-    or SIGTERM between two steps. Each step is a transaction: what is told as done is done.
+    or SIGTERM between two steps. Each step is a transaction: what is reported as done is done.
     """
 
     verb: ClassVar[Literal["requeue", "drop"]]
@@ -93,11 +93,11 @@ class SweepCommand(ConsoleCommand):
 
     @abstractmethod
     def question(self, count: str, where: str) -> str:
-        """Return what is asked before the first step."""
+        """Return the question asked before the first step."""
 
     @abstractmethod
     def done(self, count: int) -> str:
-        """Return what is said of those that were moved."""
+        """Return the report on those that were moved."""
 
     # -- doing --------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class SweepCommand(ConsoleCommand):
             check_queue(said["queue"])
 
     def _count(self, alias: str, said: dict[str, Any]) -> None:
-        """Tell how many it would be, page by page; nothing is locked."""
+        """Print how many it would be, page by page; nothing is locked."""
         with stop_signals() as stop:
             count = 0
             for found in self._standing(alias, said):

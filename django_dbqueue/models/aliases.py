@@ -1,4 +1,4 @@
-"""Where the queue lives, said once for every operation."""
+"""Where the queue lives, decided in one place for every operation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django_dbqueue.databases import dialect_of
 
 
 def db_alias(model: type[models.Model]) -> str:
-    """Return the alias to read and write: ``DBQUEUE["DATABASE"]`` where it is said, else the router's word for writes.
+    """Return the alias to read and write: ``DBQUEUE["DATABASE"]`` if it is set, else the router's choice for writes.
 
-    Reads go there too: a replica shows messages as they were. UnsupportedDatabase where the queue can't live there.
+    Reads go there too: a replica would show messages as they were. UnsupportedDatabase if the queue can't live there.
     """
     alias = conf.database() or router.db_for_write(model)
     dialect_of(connections[alias])

@@ -45,5 +45,5 @@ class ArchivedMessage(models.Model):
 
     @property
     def payload(self) -> Any:
-        """The body, decoded on each access; UndecodableMessage where that fails."""
+        """The body, decoded on each access; UndecodableMessage if that fails."""
         return codecs.decode(self.body or "", self.content_type)

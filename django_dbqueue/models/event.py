@@ -1,4 +1,4 @@
-"""What happened to messages beside the ordinary: failures, rescues, and what operators did, each a row."""
+"""What happened to messages out of the ordinary: failures, rescues and operator actions, one row each."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Failure(models.Model):
         indexes = (models.Index(fields=("queue", "id"), name="dbqueue_failure_newest"),)
 
     def __str__(self) -> str:
-        """Name the class, or, where somebody's words stand for it, which may tell of payloads, the number."""
+        """Return the class, or the number if free text stands in for the class: that text may quote payloads."""
         known = names_class(self.exception, self.place, "exception")
         return f"{self.exception if known else f'#{self.pk}'} in {self.queue}"
 
 
 class MessageEvent(models.Model):
-    """One happening in the life of a message, written by the transaction that made it so.
+    """One event in the life of a message, written by the transaction that caused it.
 
-    The ordinary (sent, claimed, done) costs no row: the message's own columns tell it.
+    The ordinary (sent, claimed, done) costs no row: the message's own columns show it.
     """
 
     id = models.BigAutoField(primary_key=True)

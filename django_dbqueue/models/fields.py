@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Characters = models.CharField[Any, Any]
     Text = models.TextField[Any, Any]
     Moment = models.DateTimeField[Any, Any]
-else:  # Django's fields are generic in their stubs only
+else:  # only the stubs of Django's fields are generic
     Characters, Text, Moment = models.CharField, models.TextField, models.DateTimeField
 
 
@@ -66,7 +66,7 @@ class KeyField(Characters):
 
 
 class ExactTextField(Text):
-    """Text as it is, of any Unicode character and up to the packet's size, whatever the database's default charset."""
+    """Text as it is, of any Unicode character and up to the packet size, whatever the database's default charset."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         if connection.vendor == "mysql":
@@ -75,10 +75,10 @@ class ExactTextField(Text):
 
 
 class StatusField(Characters):
-    """The three letters: a native ENUM where there is one.
+    """The three statuses: a native ENUM where one exists.
 
-    It sorts by the place in the list. A claim reads on behind the last row that waits until it meets an entry that
-    lives, so the rows that wait stand last, before the next queue's done ones (docs/decisions/0019).
+    It sorts by position in the list. A claim reads on after the last waiting row until it meets a live index entry, so
+    the waiting rows sort last, before the next queue's done ones (docs/decisions/0019).
     """
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
@@ -89,10 +89,10 @@ class StatusField(Characters):
 
 
 class UTCDateTimeField(Moment):
-    """A moment stored in UTC and given back aware, whatever USE_TZ and the connection's TIME_ZONE say.
+    """A moment stored in UTC and returned aware, whatever USE_TZ and the connection's TIME_ZONE are.
 
-    Django's own field follows both settings on MySQL and SQLite, whose columns know no zone; the queue's
-    statements compare these columns with the server's UTC clock, so nothing else may stand in them.
+    Django's own field follows both settings on MySQL and SQLite, whose columns know no time zone. The queue's
+    statements compare these columns with the server's UTC clock, so they must hold nothing else.
     """
 
     def from_db_value(self, value: Any, _expression: Any, connection: BaseDatabaseWrapper) -> datetime | None:
@@ -112,15 +112,15 @@ class UTCDateTimeField(Moment):
 
 
 def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
-    """Return what a cursor or the ORM gave for a moment as an aware datetime in UTC."""
-    if isinstance(value, str) and len(value) == _AS_WRITTEN:  # so our own statements ask for it
+    """Return a moment from a cursor or the ORM as an aware datetime in UTC."""
+    if isinstance(value, str) and len(value) == _AS_WRITTEN:  # the form in which our own statements ask for it
         return datetime.fromisoformat(value + "+00:00")  # an eighth of what replace() costs
     moment: datetime | None = parse_datetime(value) if isinstance(value, str) else value  # SQLite's may be any text
     if moment is None or moment.tzinfo is UTC:
         return moment
     if connection.vendor != "postgresql":
         return moment.replace(tzinfo=UTC)  # Django labels it with the connection's zone; the column says UTC
-    if moment.tzinfo is None:  # USE_TZ = False: psycopg gives the session's local time
+    if moment.tzinfo is None:  # USE_TZ = False: psycopg returns the session's local time
         moment = moment.replace(tzinfo=ZoneInfo(connection.timezone_name))
     return moment.astimezone(UTC)
 

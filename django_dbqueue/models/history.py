@@ -1,4 +1,4 @@
-"""Who reads the history by its ids, how far, and what of it was exported: nothing is purged past the slowest."""
+"""Who reads the history by its ids, how far, and which part was exported: nothing past the slowest reader is purged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 
 
 class HistoryReader(models.Model):
-    """A reader of the history under its name; ``position`` is the last archive id that it is done with."""
+    """A named reader of the history; ``position`` is the last archive id that it is done with."""
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
     position = models.BigIntegerField(_("position"))
@@ -28,8 +28,8 @@ class HistoryReader(models.Model):
 class ExportBatch(models.Model):
     """A range of archive ids on its way into a lake: planned, then verified, then (unless kept) purged here.
 
-    One that was planned and came to no manifest is dropped, and the next takes its ids. ``first_id`` is the one behind
-    the last id before it, whether there is such a row or not.
+    A batch that was planned but never got a manifest is dropped, and the next takes its ids. ``first_id`` is one more
+    than the last id before it, whether such a row exists or not.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -35,10 +35,10 @@ Outcome = Literal["created", "updated", "ignored"]
 
 
 class Message(models.Model):
-    """A message and where it stands.
+    """A message and its state.
 
-    *delayed*: n, due later · *ready*: n, due · *running*: run, deadline ahead · *stuck*: run, deadline passed ·
-    *done*: y · *dead*: n without ``available_at``.
+    *delayed*: n, due later · *ready*: n, due · *running*: run, deadline ahead · *stuck*: run, deadline passed · *done*:
+    y · *dead*: n without ``available_at``.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -68,18 +68,21 @@ class Message(models.Model):
     objects: ClassVar[MessageManager] = MessageManager()
 
     outcome: Outcome | None = None
-    """Of ``enqueue``: created, updated or ignored (then this is the live one that stood there)."""
+    """Set by ``enqueue``: created, updated or ignored (then this is the live message that already existed)."""
     lease_lost: bool = False
-    """Whether the worker found that this claim is no longer the message's; what it writes by the fence is refused."""
+    """Whether the worker found that this claim no longer holds the message; its fenced writes are refused."""
     settled: bool = False
     """Whether a settlement by this object was committed."""
     stream_claim: StreamClaim | None = None
-    """The claim of a consuming stream that holds it, where ``StreamClaim.objects.join`` has looked for it."""
+    """The claim of a consuming stream that holds it, if ``StreamClaim.objects.join`` has looked it up."""
     held_token: int | None = None
-    """The token that this object was claimed by; a later refresh_from_db() must not pick up another holder's."""
+    """The token that this object was claimed with; a later refresh_from_db() must not pick up another holder's."""
     release_pause: float = 0.0
-    """Seconds for which a release keeps it from coming again. A worker says so of what its handlers run: one that
-    releases its own message would get it back at once, uncharged, again and again."""
+    """Seconds for which a release delays the next delivery.
+
+    A worker sets it for what its handlers run: a handler that releases its own message would otherwise get it back at
+    once, uncharged, again and again.
+    """
 
     class Meta:
         verbose_name = pgettext_lazy("queue", "message")
@@ -116,19 +119,19 @@ class Message(models.Model):
 
     @property
     def payload(self) -> Any:
-        """The body, decoded on each access; UndecodableMessage where that fails."""
+        """The body, decoded on each access; UndecodableMessage if that fails."""
         ahead = self.__dict__.pop("_ahead", None)
         if ahead is not None and ahead[0] is self.body and ahead[1] is self.content_type:
             return ahead[2]
         return codecs.decode(self.body or "", self.content_type)
 
     def decode_ahead(self) -> None:
-        """Raise UndecodableMessage now where the payload or the headers would; the next look at the payload is free."""
+        """Raise UndecodableMessage now if the payload or the headers would; the next access to the payload is free."""
         self._ahead = (self.body, self.content_type, codecs.decode(self.body or "", self.content_type))
         _ = self.headers
 
     def forget_payload(self, *, body: bool) -> None:
-        """Let go what was decoded ahead, and the body too, which the next look then reads anew."""
+        """Drop what was decoded ahead, and optionally the body, which the next access then reads again."""
         self.__dict__.pop("_ahead", None)
         if body:
             self.__dict__.pop("body", None)
@@ -151,7 +154,7 @@ class Message(models.Model):
 
     @property
     def lease_until(self) -> datetime | None:
-        """When the lease of a running message ends: of one that a stream holds, its claim's, where that was joined."""
+        """When the lease of a running message ends; if a stream holds it, its claim's lease, once joined."""
         until: datetime | None = self.available_at if self.stream_claim is None else self.stream_claim.lease_until
         return until
 
@@ -160,15 +163,15 @@ class Message(models.Model):
         return self._state.db or db_alias(type(self))
 
     def ack(self) -> None:
-        """Say that it is done; LeaseLost if this claim no longer holds it.
+        """Mark it done; LeaseLost if this claim no longer holds it.
 
-        Like every settlement by the holder, it runs on the caller's connection and joins the caller's
-        transaction, so that ``with atomic(): work(); message.ack()`` is one commit.
+        Like every settlement by the holder, it runs on the caller's connection and joins the caller's transaction, so
+        that ``with atomic(): work(); message.ack()`` is one commit.
         """
         settle.ack_one(self, self._alias)
 
     def nack(self, *, delay: float | timedelta | None = None, error: str | BaseException | None = None) -> None:
-        """Give it back, charged: due after ``delay`` seconds, without one where it stood; dead when reads are spent."""
+        """Return it, charged: due after ``delay`` seconds, without one at its old place; dead when reads are spent."""
         settle.nack_one(self, self._alias, delay=delay, error=error)
 
     def reject(self, reason: str = "") -> None:
@@ -176,19 +179,19 @@ class Message(models.Model):
         settle.reject_one(self, self._alias, reason=reason)
 
     def release(self) -> None:
-        """Give it back uncharged, where it stood; from a worker's handler, not before a second is over."""
+        """Return it, uncharged, to its old place; from a worker's handler, no sooner than after a second."""
         settle.release_one(self, self._alias)
 
     def extend(self, seconds: float | timedelta | None = None) -> None:
-        """Let the lease end that many seconds from now (without an argument: by its own length)."""
+        """Set the lease to end that many seconds from now (without an argument: its own length)."""
         settle.extend_one(self, self._alias, seconds=seconds)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make what the block writes in this database, and the ack, one commit: exactly once (promise P15).
 
-        The fenced ack is the last statement; LeaseLost from it rolls everything back, and so does TransactionBroken,
-        where the transaction didn't last until then. A block that settles the message itself is not acked again.
+        The fenced ack is the last statement. LeaseLost from it rolls everything back, and so does TransactionBroken, if
+        the transaction didn't last until then. If the block settles the message itself, it is not acked again.
         """
         with acked_with_its_rows(self, self._alias):
             yield
@@ -199,10 +202,10 @@ class Message(models.Model):
         return sum(hook[1] == self._remember_settled for hook in connections[self._alias].run_on_commit)
 
     def forget(self, *, settled: bool, removed: bool = False) -> None:
-        """Drop what a move changed, so that the next look reads it anew; the token of the claim stays.
+        """Drop what a move changed, so that the next access reads it again; the claim's token stays.
 
-        Of a row that was removed nothing can be read anew: there the object keeps what it knew. ``settled`` becomes
-        true with the commit, and not at all when the caller's transaction is rolled back.
+        A removed row can't be read again, so in that case the object keeps what it knew. ``settled`` becomes true with
+        the commit, and stays false if the caller's transaction is rolled back.
         """
         for name in () if removed else MOVED_FIELDS:
             self.__dict__.pop(name, None)

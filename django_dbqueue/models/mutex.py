@@ -1,4 +1,4 @@
-"""What only one may do at a time: a row each, locked for the length of a transaction."""
+"""What only one may do at a time: one row each, locked for the length of a transaction."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from django_dbqueue.models.fields import AsciiField
 
 
 class Mutex(models.Model):
-    """A name to lock ``FOR UPDATE``. Rows come by themselves and say nothing; the lock ends with its transaction.
+    """A name to lock ``FOR UPDATE``. Rows appear as needed and hold no data; the lock ends with its transaction.
 
-    A row lock, since it works behind every pooler, is given up by the very commit that it protects, and is the same
-    on every server.
+    It is a row lock because that works behind every pooler, is released by the very commit that it protects, and is the
+    same on every server.
     """
 
     name = AsciiField(max_length=32, primary_key=True)

@@ -1,8 +1,8 @@
 """What an operator does to all messages that match, in steps in the background.
 
-Each step is a message of the queue that ``DBQUEUE["OPERATIONS_QUEUE"]`` names, and one transaction: what it moves, how
-far the operation has come, the next step's message and the ack of its own. So a step that is delivered again, or that
-two workers have, is done once.
+Each step is a message of the queue that ``DBQUEUE["OPERATIONS_QUEUE"]`` names, and one transaction: what it moves, the
+operation's progress, the next step's message and the ack of its own. So a step that is delivered again, or held by two
+workers, is done once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUNNING: Final = "running"
 DONE: Final = "done"
 STOPPED: Final = "stopped"
 REFUSED: Final = "refused"
-"""Ended because who ordered it may not do it any more."""
+"""Ended because the person who ordered it is no longer allowed to do it."""
 FAILED: Final = "failed"
 
 
@@ -42,10 +42,10 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
         ticket: str,
         using: str | None = None,
     ) -> BulkOperation | None:
-        """Write an operation down together with the message of its first step; the caller has asked for permission.
+        """Store an operation together with the message of its first step; the caller has checked permissions.
 
-        ``expected`` is how many messages matched, and one more than ``bulk.COUNTED`` where they were not counted.
-        None, and nothing was written, where an operation has this ticket already.
+        ``expected`` is how many messages matched, or ``bulk.COUNTED`` plus one if they were not counted. Return None,
+        with nothing written, if an operation with this ticket exists already.
         """
         alias = using or self._db or db_alias(self.model)
 
@@ -74,21 +74,21 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
             raise
 
     def locked(self, pk: Any, *, using: str) -> BulkOperation | None:
-        """Return an operation that nobody else moves on before this transaction ends; None where there is none."""
+        """Return an operation, locked against others until this transaction ends; None if there is none."""
         return self.using(using).select_for_update().filter(pk=pk).first()
 
 
 class BulkOperation(models.Model):
-    """One verb for all messages of a selection that were there when it was ordered, and how far it has come."""
+    """One verb for all messages of a selection that existed when it was ordered, and its progress."""
 
     id = models.BigAutoField(primary_key=True)
     ticket = AsciiField(max_length=32, unique=True, editable=False)
-    """What the page that it was ordered from carried: a page orders once."""
+    """Carried by the page that it was ordered from: a page orders only once."""
     verb = AsciiField(_("verb"), max_length=16)
     selection = ExactTextField(_("selection"))
-    """JSON: what ``bulk.Selection`` reads."""
+    """JSON, as ``bulk.Selection`` reads it."""
     last_id = models.BigIntegerField(_("last message"))
-    """The highest id of a message when it was ordered: later ones are not touched."""
+    """The highest message id when it was ordered: later ones are not touched."""
     expected = models.BigIntegerField(_("expected"))
     cursor = ExactTextField(_("cursor"), default="")
     steps = models.BigIntegerField(_("steps"), default=0, db_default=0)
@@ -116,11 +116,11 @@ class BulkOperation(models.Model):
 
     @property
     def chosen(self) -> bulk.Selection:
-        """Which messages it is for."""
+        """Return which messages it is for."""
         return bulk.Selection.parse(self.selection)
 
     def take_step(self) -> None:
-        """Move the next messages; send the next step, or end. In the transaction of a caller who has locked the row."""
+        """Move the next messages; send the next step, or end. Requires a transaction that has locked the row."""
         using = self._state.db or ""
         step = bulk.step(Message, using, self.verb, self.chosen, self.cursor, reason=self.reason, actor=self.ordered_by)
         self.moved += step.moved
@@ -134,7 +134,7 @@ class BulkOperation(models.Model):
         self.save(using=using, update_fields=["moved", "left_alone", "steps", "cursor", "message_id"])
 
     def end(self, state: str, *, error: str | None = None) -> None:
-        """End it: no step follows. In the transaction of a caller who has locked the row."""
+        """End it: no step follows. Requires a transaction that has locked the row."""
         self.state, self.error, self.message_id = state, error, None
         self.ended_at = DbNow()
         self.save(update_fields=["state", "error", "message_id", "ended_at", "moved", "left_alone", "steps"])

@@ -1,4 +1,4 @@
-"""What an operator wants to know of every queue at a glance: how deep it is, whether it is open, who serves it."""
+"""What an operator wants to know of every queue at a glance: how deep it is, whether it is open, and who serves it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class QueueOverview:
     """One queue at one moment of the database's clock."""
 
     queue: Queue
-    """Its row, or one that was never saved: open."""
+    """Its row, or an unsaved one: open."""
     counts: dict[str, Capped]
     """By state, each up to the cap."""
     oldest_ready: datetime | None
-    """Since when its oldest ready message is due."""
+    """When its oldest ready message became due."""
     workers: int
-    """Processes that beat, and serve it."""
+    """Processes that beat and serve it."""
     threads: int
 
     @property
@@ -46,7 +46,7 @@ class QueueOverview:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Every queue that has messages, or workers, or that somebody said something about, by name."""
+    """Every queue that has messages, workers, or a row of its own, by name."""
 
     at: datetime
     queues: list[QueueOverview]
@@ -59,7 +59,7 @@ def known_queues(using: str) -> set[str]:
 
 
 def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
-    """Look at these queues (None: at all that are known). Nothing is locked, and each count is of its own moment."""
+    """Look at these queues (None: at all that are known). Nothing is locked, and each count has its own moment."""
     rows = Queue.objects.using(using).in_bulk()
     now = clock(using)
     serving = _serving(using, now)
@@ -81,7 +81,7 @@ def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) 
 
 
 def _serving(using: str, now: datetime) -> dict[str, list[int]]:
-    """Return, by queue, the threads of each worker that beats and serves it."""
+    """Return, by queue, the thread counts of the beating workers that serve it."""
     found: dict[str, list[int]] = {}
     beating = Worker.objects.using(using).filter(beat_at__gte=now - ALIVE_WITHIN)
     for queues, threads in beating.values_list("queues", "threads"):
@@ -91,7 +91,7 @@ def _serving(using: str, now: datetime) -> dict[str, list[int]]:
 
 
 def span(length: timedelta) -> str:
-    """Return a length of time in its two largest units."""
+    """Return a duration in its two largest units."""
     seconds = max(0, int(length.total_seconds()))
     parts: list[str] = []
     for size, unit in _UNITS:

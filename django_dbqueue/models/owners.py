@@ -1,4 +1,4 @@
-"""Who holds a message and who serves a queue, and by which signs they live."""
+"""Who holds a message and who serves a queue, and the signs that they are alive."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from django_dbqueue.models.stream import Stream
 from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
 
 LOOKED_AT: Final = 1_000
-"""Workers that are looked at for one queue."""
+"""Workers that are checked per queue."""
 NAMED: Final = 5
 
 
 class Answer(Enum):
-    """What the signs say of a holder."""
+    """What the signs say about a holder."""
 
     LIVES = "lives"
     SILENT = "silent"
@@ -45,7 +45,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Who serves a queue, a line of words for each."""
+    """The workers and streams that serve a queue, one line of text each."""
 
     alive: tuple[str, ...]
     silent: tuple[str, ...]

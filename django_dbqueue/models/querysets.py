@@ -1,4 +1,4 @@
-"""The one way in: everything that changes a message goes through here. Adjectives select, verbs change."""
+"""The single entry point: everything that changes a message goes through here. Adjectives select, verbs change."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 """States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
 SENT_AGAIN_FROM = "dbqueue.sent_again_from"
-"""Header of a message that was sent again: the id of the one that it repeats."""
+"""Header of a message that was sent again: the id of the one it repeats."""
 
 
 class MessageQuerySet(Verbs, models.QuerySet["Message"]):
-    """Messages by what people say of them, and what an operator may do to them."""
+    """Messages selected by state, and what an operator may do to them."""
 
     _db: str | None
     _hints: dict[str, Any]
@@ -49,27 +49,28 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     # -- adjectives ---------------------------------------------------------------------------------------
 
     def in_queue(self, queue: str | None) -> Self:
-        """Of this queue; of all for None."""
+        """Select those of this queue; of all for None."""
         return self if queue is None else self.filter(queue=check_queue(queue))
 
     def ready(self, queue: str | None = None) -> Self:
-        """Not taken, and due."""
+        """Select those that are not taken, and due."""
         return self.in_queue(queue).filter(status=NEW, available_at__lte=DbNow())
 
     def delayed(self, queue: str | None = None) -> Self:
-        """Not taken, and due later."""
+        """Select those that are not taken, and due later."""
         return self.in_queue(queue).filter(status=NEW, available_at__gt=DbNow())
 
     def running(self, queue: str | None = None) -> Self:
-        """Taken, the lease not over. Which leases of streams are over is asked when this is called."""
+        """Select taken ones whose lease has not expired. This call determines which stream leases have."""
         rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
         overdue = streams.overdue_tokens(self.db)
         return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
 
     def stuck(self, queue: str | None = None) -> Self:
-        """Taken, and the lease is over: waiting for a rescue, or, if a stream holds it, for its query or a release.
+        """Select taken ones with an expired lease.
 
-        Which leases of streams are over is asked when this is called.
+        They wait for a rescue or, if a stream holds them, for its query or a release. This call determines which stream
+        leases have expired.
         """
         is_over = models.Q(available_at__lte=DbNow())
         if overdue := streams.overdue_tokens(self.db):
@@ -77,15 +78,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         return self.in_queue(queue).filter(is_over, status=RUNNING)
 
     def done(self, queue: str | None = None) -> Self:
-        """Finished."""
+        """Select finished ones."""
         return self.in_queue(queue).filter(status=DONE)
 
     def dead(self, queue: str | None = None) -> Self:
-        """Out of reads, rejected or undecodable: visible, and can be requeued."""
+        """Select those out of reads, rejected or undecodable: visible, and can be requeued."""
         return self.in_queue(queue).filter(status=NEW, available_at__isnull=True)
 
     def with_key(self, queue: str, key: str) -> Self:
-        """Of this queue and key, compared byte by byte, finished ones too."""
+        """Select those of this queue and key, compared byte by byte, including finished ones."""
         return self.filter(key_hash=hash_of_key(queue, key))
 
     def get_by_key(self, queue: str, key: str) -> Message | None:
@@ -93,9 +94,9 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         return next(iter(self.with_key(queue, key).filter(live=1)), None)
 
     def peek(self, queue: str, *, state: str = "ready", limit: int = 10) -> list[Message]:
-        """Return the next messages of a queue in this state, and claim none: what a claim would give, in its order.
+        """Return the next messages of a queue in this state without claiming them, in the order of a claim.
 
-        The dead and the done come latest first in each priority. Only so many rows are read as are returned.
+        Dead and done ones come latest first within each priority. No more rows are read than are returned.
         """
         if state not in PEEKS:
             raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
@@ -118,7 +119,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         return self._alias_for(None)
 
     def _each(self) -> Iterable[Message]:
-        """The messages, read page by page: no cursor stays open while rows change beneath it."""
+        """Yield the messages, read page by page: no cursor stays open while rows change underneath it."""
         last = 0
         base = self.using(self._write_alias).order_by("id")
         while page := list(base.filter(id__gt=last)[:500]):
@@ -126,7 +127,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             last = page[-1].pk
 
     def requeue(self, *, by: str | None = None) -> Changed:
-        """Make running and dead ones as if new; return how many, with ``conflicts`` where the key was taken.
+        """Reset running and dead ones to new; return how many, with ``conflicts`` where the key was taken.
 
         ``by``, here and below, is the person who does it, for the life line.
         """
@@ -143,8 +144,8 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
 
-        Where a live message has the key already, or the row can't be decoded, none is sent; ``conflicts`` says so,
-        and the others go on.
+        If a live message has the key already, or the row can't be decoded, none is sent; ``conflicts`` reports it, and
+        the others proceed.
         """
         sent = 0
         conflicts: list[DBQueueError] = []
@@ -196,7 +197,7 @@ class MessageManager(_MessageManager["Message"]):
     _hints: dict[str, Any]
 
     def get_queryset(self) -> MessageQuerySet:
-        """Messages where they are written."""
+        """Return messages from the database they are written to."""
         return MessageQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
 
 
@@ -204,7 +205,7 @@ class QueueQuerySet(models.QuerySet[Any]):
     """``Queue.objects``: pause and resume."""
 
     def pause(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Let nobody claim from this queue; what runs may finish."""
+        """Stop all claims from this queue; what runs may finish."""
         self.update_or_create(
             name=check_queue(name),
             defaults={
@@ -223,7 +224,7 @@ class QueueQuerySet(models.QuerySet[Any]):
         )
 
     def _fitting(self, field: str, text: str) -> str:
-        """Return the text without what some databases refuse, and no longer than the column: it is for people."""
+        """Return the text, which is for people, cut to the column and without what some databases refuse."""
         return storable(text and str(text), self.model._meta.get_field(field).max_length) or ""
 
     def paused_names(self) -> set[str]:
@@ -240,5 +241,5 @@ class QueueManager(_QueueManager[Any]):
     _hints: dict[str, Any]
 
     def get_queryset(self) -> QueueQuerySet:
-        """Queues where their messages are."""
+        """Return queues from the database of their messages."""
         return QueueQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)

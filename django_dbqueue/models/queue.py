@@ -1,4 +1,4 @@
-"""What operators say about a queue: paused or not, by whom, why. A queue without a row is open."""
+"""What operators set for a queue: paused or not, by whom, why. A queue without a row is open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_dbqueue.models.querysets import QueueManager
 
 
 class Queue(models.Model):
-    """A queue that somebody said something about; rows come by themselves when the admin lists queues."""
+    """A queue with a row of its own; rows also appear by themselves when the admin lists queues."""
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
     is_paused = models.BooleanField(_("paused"), default=False, db_default=False)

@@ -1,7 +1,8 @@
-"""Where each schedule stands: once per due time, however many workers look at it and however fast they are.
+"""Where each schedule stands: it fires once per due time, however many workers check it and however fast they are.
 
-A due time is dealt with by whoever moves ``last_due`` from where he read it (compare and set), and the messages are
-inserted in the same transaction: both or none. Never by a message's key, which is free again once its message is done.
+A due time belongs to the worker that moves ``last_due`` on from the value it read (compare and set), and the messages
+are inserted in the same transaction: both or neither. A message's key could not ensure this: it is free again once its
+message is done.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from django_dbqueue.retry import outermost
 from django_dbqueue.schedules import Plan
 
 SEEN_EVERY: Final = timedelta(seconds=60)
-"""How often the workers that declare a schedule say so in its row."""
+"""How often the workers that declare a schedule record that in its row."""
 FORSAKEN_AFTER: Final = timedelta(seconds=180)
-"""A declaration that nobody has repeated for so long binds nobody."""
+"""A declaration that nobody has repeated for this long is no longer binding."""
 AHEAD: Final = timedelta(seconds=60)
-"""A row that is ahead of the server's clock by more was written before or while that clock was wrong."""
+"""A row further ahead of the server's clock than this was written before or while that clock was wrong."""
 KEPT: Final = timedelta(days=30)
-"""How long the row of a schedule stays that nobody declares any more."""
+"""How long the row of a schedule is kept after its last declaration."""
 
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
-    """The verbs of the workers that look after schedules."""
+    """The verbs of the workers that run schedules."""
 
     def standing(self, plans: list[Plan]) -> dict[str, Any]:
         """Return the rows of these schedules by name, each with the database's clock in ``db_now``."""
@@ -39,7 +40,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return {row.name: row for row in rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()))}
 
     def begin(self, plan: Plan, *, declared_at: datetime) -> None:
-        """Add a schedule, which begins now; nothing if another worker was faster."""
+        """Add a schedule that begins now; do nothing if another worker was faster."""
         row = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan))
 
         def add() -> None:
@@ -53,12 +54,12 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                 raise
 
     def redeclare(self, plan: Plan, standing: Any, *, declared_at: datetime) -> bool:
-        """Let a changed schedule begin anew, now; False if another worker is at it."""
+        """Restart a changed schedule from now; return False if another worker has the row."""
         changes = {"queue": plan.queue, "declared_at": declared_at, "last_due": DbNow(), **_definition(plan)}
         return self._move(standing, changes)
 
     def confirm(self, plan: Plan, standing: Any, *, declared_at: datetime) -> None:
-        """Say, once a minute among all workers, that somebody still declares it."""
+        """Record, once a minute among all workers, that it is still declared."""
         standing_since = standing.declared_at if standing.declared_at - standing.db_now <= AHEAD else declared_at
         if standing.declared_at != max(standing_since, declared_at) or standing.was_seen_long_ago(SEEN_EVERY):
             self._move(standing, {"queue": plan.queue, "declared_at": max(standing_since, declared_at)})
@@ -77,9 +78,9 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return self._move(standing, {"queue": plan.queue, "last_due": upto}, and_then=send)
 
     def _move(self, standing: Any, changes: dict[str, Any], *, and_then: Callable[[], None] | None = None) -> bool:
-        """Change a row that stands as it was read; False if it doesn't, or somebody is at it.
+        """Change a row that is as it was read; return False if it isn't, or somebody has it locked.
 
-        Nobody waits for the row: a worker that hangs in the middle must not hang the others with it.
+        Nothing waits for the row: a worker that hangs midway must not hang the others with it.
         """
         read = {name: getattr(standing, name) for name in ("cron", "timezone", "last_due", "declared_at", "seen_at")}
         as_read = self.filter(pk=standing.pk, **read)
@@ -96,13 +97,13 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return outermost(connections[self.db], move)
 
     def ahead(self) -> models.QuerySet[Schedule]:
-        """Schedules that fire nothing before a time far ahead: the server's clock was wrong when they last did."""
+        """Select schedules that fire nothing before a time far ahead: the server's clock was wrong when they did."""
         return self.filter(last_due__gt=DbNow() + AHEAD).order_by("pk")
 
     def set_back(self) -> list[Schedule]:
-        """Let those go on from now, and return them as they stood.
+        """Let those schedules continue from now, and return them as they were.
 
-        What they enqueued ahead of its time comes again at its time.
+        What they enqueued ahead of its time will be enqueued again at its time.
         """
         return [
             row
@@ -114,7 +115,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         """Delete the rows of schedules that nobody has declared for a month."""
         forsaken = self.filter(seen_at__lt=DbNow() - KEPT)
         if names := list(forsaken.values_list("pk", flat=True)):
-            forsaken.filter(pk__in=names).delete()  # by name: who scans for what to delete waits for every row
+            forsaken.filter(pk__in=names).delete()  # by name: a DELETE that scans waits for every row
 
 
 def _definition(plan: Plan) -> dict[str, str]:
@@ -130,12 +131,12 @@ class ScheduleManager(_ScheduleManager["Schedule"]):
     _hints: dict[str, Any]
 
     def get_queryset(self) -> ScheduleQuerySet:
-        """Schedules where their messages are."""
+        """Return schedules from the database of their messages."""
         return ScheduleQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
 
 
 class Schedule(models.Model):
-    """How far a schedule of the settings or of a consumer has come. A row by itself fires nothing."""
+    """The progress of a schedule from the settings or a consumer. A row by itself fires nothing."""
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
     queue = AsciiField(_("queue"), max_length=64)
@@ -157,7 +158,7 @@ class Schedule(models.Model):
         return str(self.name)
 
     def was_seen_long_ago(self, age: timedelta) -> bool:
-        """Whether no worker has declared it for so long, by ``db_now``; a time far ahead is nobody's word either."""
+        """Return whether no worker has declared it for ``age``, by ``db_now``; a time far ahead counts as none."""
         seen: datetime = self.seen_at
         now: datetime = self.db_now  # type: ignore[attr-defined]  # as ``standing()`` reads it
         return not -AHEAD < now - seen < age

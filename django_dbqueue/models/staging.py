@@ -1,4 +1,4 @@
-"""What a job on Spark has written and not yet published, and the names of the jobs that are published."""
+"""What a Spark job has written but not yet published, and the names of published jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyF
 
 
 class StagedMessage(models.Model):
-    """A message that nobody sees until its job is published.
+    """A message that is invisible until its job is published.
 
     ``run`` is drawn by each run of a job, ``attempt`` by each try of a task, and ``place`` counts that try's rows. The
     primary key is all three: a second index would cost a tenth of each write.
@@ -41,7 +41,7 @@ class StagedMessage(models.Model):
 
 
 class PublishedJob(models.Model):
-    """A job whose messages are in the queue, by which of its runs; its name adds nothing a second time."""
+    """A job whose messages are in the queue, and the run that put them there; its name adds nothing twice."""
 
     name = AsciiField(_("job"), max_length=200, primary_key=True)
     run = models.BigIntegerField(_("run"))

@@ -1,4 +1,4 @@
-"""Roll-ups per queue, by the hour and by the minute, which charts read."""
+"""Roll-ups per queue, by the hour and by the minute, for charts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 
 ALL_QUEUES = ""
-"""Stands where the queue's name stands, in rows that are of all queues together."""
+"""Takes the place of the queue's name in rows that cover all queues together."""
 
 
 class QueueStatistic(models.Model):
     """What ended in one queue, or in all (``ALL_QUEUES``), within one hour (UTC).
 
-    Times are in seconds; NULL where nothing was measured.
+    Times are in seconds; NULL if nothing was measured.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -46,8 +46,8 @@ class QueueStatistic(models.Model):
 class QueueMinute(models.Model):
     """What ended in one queue, or in all (``ALL_QUEUES``), within one minute (UTC).
 
-    Counts, and histograms that add up to any longer time. Rows that are not ``shown`` are of a minute that is just
-    being counted for good; they replace the shown ones when it is through.
+    It holds counts, and histograms that add up over any longer time. Rows that are not ``shown`` are of a minute whose
+    final count is in progress; they replace the shown ones when it is complete.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -77,9 +77,9 @@ class StatisticProgress(models.Model):
 
     id = models.SmallIntegerField(primary_key=True)
     fresh_to = UTCDateTimeField()
-    """Until when what ended was counted at once; what was committed late is missing."""
+    """Up to when the first, quick count has come; what was committed late is missing."""
     settled_to = UTCDateTimeField()
-    """Until when it was counted for good."""
+    """Up to when the final count has come."""
 
     class Meta:
         default_permissions = ()

@@ -18,7 +18,7 @@ UNFINISHED = (OPEN, FREEING)
 
 
 class Stream(models.Model):
-    """A name under which one query at a time consumes a queue, and who runs it."""
+    """A name under which one query at a time consumes a queue, and what runs it."""
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
     queue = AsciiField(_("queue"), max_length=64)
@@ -44,20 +44,20 @@ class StreamClaimQuerySet(models.QuerySet[Any]):
     """``StreamClaim.objects``."""
 
     def join(self, messages: Iterable[Any]) -> None:
-        """Give each message that a stream holds its ``stream_claim``: one statement for all."""
+        """Set the ``stream_claim`` of each message that a stream holds, with one statement for all."""
         parked = [message for message in messages if message.status == RUNNING and message.available_at == PARKED]
         if not parked:
             return
         claims = self.filter(claim_token__in={message.claim_token for message in parked}, state__in=UNFINISHED)
         held = [(claim, from_text(claim.ids)) for claim in claims]
         for message in parked:
-            for claim, ranges in held:  # several have its token where a claim was split
+            for claim, ranges in held:  # several have the same token if a claim was split
                 if claim.claim_token == message.claim_token and holds(ranges, message.pk):
                     message.stream_claim = claim
 
 
 class StreamClaim(models.Model):
-    """One numbered claim of a stream: its token is on the messages, its ids are here, to be read again alike."""
+    """One numbered claim of a stream: messages carry its token; it keeps their ids, so that a replay is the same."""
 
     id = models.BigAutoField(primary_key=True)
     stream = AsciiField(_("stream"), max_length=64)

@@ -1,7 +1,7 @@
 """The verbs of senders and holders: enqueue, claim, settle, rescue, archive; on the manager and on querysets.
 
-Each takes ``using``, the alias of a database; without it the manager's or queryset's own goes, then
-``DBQUEUE["DATABASE"]``, then the router's word.
+Each takes ``using``, the alias of a database; without it, the manager's or queryset's own applies, then
+``DBQUEUE["DATABASE"]``, then the router's choice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_ARCHIVED = 10**12
 
 
 class Verbs:
-    """What is done to messages by those who send and hold them."""
+    """What senders and holders do to messages."""
 
     model: Any
     _db: str | None
@@ -57,9 +57,9 @@ class Verbs:
     ) -> Message:
         """Store a message in the caller's transaction and return it, with its ``outcome``.
 
-        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 is no limit. Where a live message has the key,
-        ``on_conflict`` decides: "ignore" returns it as it stands, "update" gives it this content (and ends its
-        running claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
+        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 means no limit. If a live message has the key,
+        ``on_conflict`` decides: "ignore" returns it as it stands, "update" gives it this content (and ends its running
+        claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
         """
         envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
         message: Message = enqueue.enqueue_one(
@@ -77,8 +77,8 @@ class Verbs:
     ) -> EnqueueReport:
         """Store payloads or ``Envelope``s, from any iterable, in one transaction: all or nothing.
 
-        Memory stays bounded. A deadlock is retried for lists and tuples; an iterator can't be read twice, so there
-        it is raised, with nothing written.
+        Memory stays bounded. A deadlock is retried for lists and tuples. An iterator can't be read twice, so in that
+        case the error is raised, with nothing written.
         """
         alias = self._alias_for(using)
         limit = 60 if connections[alias].vendor == "sqlite" else enqueue_many.CHUNK_ROWS
@@ -87,11 +87,11 @@ class Verbs:
         )
 
     async def aenqueue(self, payload: Any, **options: Any) -> Message:
-        """``enqueue`` for async code."""
+        """Run ``enqueue`` from async code."""
         return await sync_to_async(self.enqueue)(payload, **options)
 
     async def aenqueue_many(self, items: Iterable[Any], **options: Any) -> EnqueueReport:
-        """``enqueue_many`` for async code; ``items`` is a plain iterable."""
+        """Run ``enqueue_many`` from async code; ``items`` is a plain iterable."""
         return await sync_to_async(self.enqueue_many)(items, **options)
 
     def claim(
@@ -104,9 +104,9 @@ class Verbs:
     ) -> list[Message]:
         """Take up to ``limit`` due messages, highest priority first, each for ``lease`` seconds.
 
-        It is a transaction of its own and refuses to run inside atomic(). A message's own lease goes before the
-        argument, that before the settings. Leases that are over are rescued when the claim comes back short. A
-        paused queue gives nothing. A message whose reads were spent already goes to the dead instead.
+        The claim is a transaction of its own and refuses to run inside atomic(). A message's own lease overrides the
+        argument, which overrides the settings. Expired leases are rescued when the claim comes back short. A paused
+        queue returns nothing. A message whose reads were already spent is sent to the dead letters instead.
         """
         alias = self._alias_for(using)
         refuse_inside_atomic(alias, "claim()")
@@ -125,7 +125,7 @@ class Verbs:
         return messages
 
     def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
-        """Say that these are done, in one statement for all queues that keep acked rows, and one for those that don't.
+        """Mark these done, in one statement for all queues that keep acked rows, and one for those that don't.
 
         Return the ones whose claim was lost.
         """
@@ -139,7 +139,7 @@ class Verbs:
         error: str | BaseException | None = None,
         using: str | None = None,
     ) -> list[Message]:
-        """Give these back, charged; return the ones whose claim was lost."""
+        """Return these to the queue, charged; return the ones whose claim was lost."""
         return settle.nack_many(messages, self._alias_for(using), delay=delay, error=error)
 
     def reject(self, messages: Iterable[Message], reason: str = "", *, using: str | None = None) -> list[Message]:
@@ -147,7 +147,7 @@ class Verbs:
         return settle.reject_many(messages, self._alias_for(using), reason=reason)
 
     def release(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
-        """Give these back uncharged; return the ones whose claim was lost."""
+        """Return these to the queue, uncharged; return the ones whose claim was lost."""
         return settle.release_many(messages, self._alias_for(using))
 
     def extend(
@@ -157,7 +157,7 @@ class Verbs:
         *,
         using: str | None = None,
     ) -> list[Message]:
-        """Let these leases end that many seconds from now; return the ones whose claim was lost."""
+        """Set these leases to end that many seconds from now; return the ones whose claim was lost."""
         return settle.extend_many(messages, self._alias_for(using), seconds=seconds)
 
     def drop(self, queue: str, key: str, *, reason: str = "dropped by its key", using: str | None = None) -> bool:
@@ -168,9 +168,9 @@ class Verbs:
         return requeue.drop_by_key(self.model, self._alias_for(using), hash_of_key(queue, key), reason=reason)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
-        """Give back, charged, what is running past its lease (in all queues for None); return how many.
+        """Return what is running past its lease to its queue, charged (all queues for None); return how many.
 
-        For all queues, also what consuming streams with ``on_expired=requeue`` let expire.
+        For all queues, this includes what consuming streams with ``on_expired=requeue`` let expire.
         """
         alias = self._alias_for(using)
         if queue is not None:
@@ -187,9 +187,9 @@ class Verbs:
     ) -> int:
         """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history.
 
-        And dead ones that died longer ago than its ``dead_retention``, if it says one. One archiver works at a time;
-        this one waits for its turn, and inside your transaction it keeps its turn until that ends. Return how many
-        were moved.
+        Also move dead ones that died longer ago than its ``dead_retention``, if one is set. One archiver works at a
+        time; this one waits for its turn, and inside your transaction it keeps its turn until that ends. Return how
+        many were moved.
         """
         alias, moved = self._alias_for(using), 0
         if limit is not None:

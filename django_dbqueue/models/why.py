@@ -1,6 +1,6 @@
-"""Why is it stuck? What keeps a message where it stands, in words, with the evidence and with what can be done.
+"""Why is it stuck? What keeps a message in its state, in words, with the evidence and with what can be done.
 
-The pages of the admin and ``queue_peek --why`` say the same, because they ask here. It reads by primary keys, by
+The pages of the admin and ``queue_peek --why`` give the same answer, because both ask here. It reads by primary keys,
 bounded ranges of the claim index, and small tables; it changes nothing and locks nothing.
 """
 
@@ -26,7 +26,7 @@ from django_dbqueue.models.stream import StreamClaim
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 AHEAD: Final = 1_000
-"""How far the messages before one are counted."""
+"""Where counting of the messages ahead of one stops."""
 UNDECODABLE: Final = "UndecodableMessage"
 
 
@@ -38,17 +38,17 @@ class Why:
     text: str
     evidence: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
-    """What may be done about it, as the admin's verbs are named, the first thing first; ``resume`` is the queue's."""
+    """What may be done about it, named as the admin's verbs, the best first; ``resume`` is the queue's."""
     advice: str = ""
     """What else can be done."""
     error: str | None = None
-    """The last error as it is stored: it may quote the payload, so whoever shows it asks ``redaction``."""
+    """The last error as stored: it may quote the payload, so check ``redaction`` before showing it."""
 
 
 def why(message: Message, *, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:
     """Say why this message is where it is, at that moment of the database's clock.
 
-    ``has_consumer`` tells whether the project has a consumer for a queue, or None where that isn't known.
+    ``has_consumer`` returns whether the project has a consumer for a queue, or None if that isn't known.
     """
     if message.status == DONE:
         return _done(message)
@@ -176,7 +176,7 @@ def _nobody(message: Message, silent: tuple[str, ...], has_consumer: bool | None
 
 
 def _ahead(message: Message, using: str) -> int:
-    """Count the ready messages that a claim takes before this one, as far as the cap and one more."""
+    """Count the ready messages that a claim takes before this one, up to one more than the cap."""
     ready, count = Message.objects.using(using).ready(message.queue), 0
     due = message.available_at
     for priority in priorities_in_use(using, message.queue, NEW):

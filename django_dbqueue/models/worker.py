@@ -1,4 +1,4 @@
-"""The processes that run consumers, by their own word: a row each, beaten while alive."""
+"""The processes that run consumers, as they report themselves: one row each, beaten while alive."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 
 ALIVE_WITHIN: Final = timedelta(seconds=30)
-"""A worker beats every second while it holds messages and every ten seconds when idle; three missed are silence."""
+"""A worker beats every second while it holds messages, every ten seconds when idle; three missed are silence."""
 
 
 class Worker(models.Model):
-    """One child process of a worker; its random number stands in the rows that it claims."""
+    """One child process of a worker; its random number is in the rows that it claims."""
 
     id = models.BigIntegerField(primary_key=True)
     host = models.CharField(_("host"), max_length=255)
@@ -24,14 +24,14 @@ class Worker(models.Model):
     queues = models.TextField(_("queues"))
     threads = models.PositiveIntegerField(_("threads"))
     session_lock = models.BigIntegerField(_("named lock of the session"), null=True)
-    """The number of the lock that the session was seen to hold; NULL where it holds none."""
+    """The number of the lock that the session was seen to hold; NULL if it holds none."""
     server = models.CharField(_("server of the session"), max_length=200, default="", db_default="")
-    """Where the session was proven to be this worker's own; '' where it was not, so that nobody judges by it."""
+    """Where the session was proven to be this worker's own; '' if it was not, so that nobody judges by it."""
     held = models.PositiveIntegerField(_("messages held"), default=0, db_default=0)
     started_at = UTCDateTimeField(_("started at"), db_default=DbNow())
     beat_at = UTCDateTimeField(_("last beat"), db_default=DbNow())
     beat_every = models.PositiveSmallIntegerField(_("seconds between beats"), default=10, db_default=10)
-    """How soon the next beat was promised: more often while it holds messages."""
+    """The promised interval to the next beat: shorter while it holds messages."""
     late_at = UTCDateTimeField(_("next beat is late from"), db_default=DbNow())
 
     class Meta:

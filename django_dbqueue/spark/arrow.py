@@ -1,8 +1,8 @@
 """From a database's rows to Arrow's columns, as fast as Python can: text as the server sent it, converted in C++.
 
-Measured on a million messages: mysqlclient's own converters, and tuples turned into Arrow, take four to five times
-as long. A page is read to its end before any of it is handed on, so that its statement, and the read view that it
-holds, never wait for whoever takes the batches.
+Measured on a million messages, mysqlclient's own converters, and tuples turned into Arrow, take four to five times as
+long. A page is read to its end before any of it is passed on, so its statement, and the read view that it holds, never
+wait for the consumer of the batches.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from django_dbqueue.spark.outage import Patience
 from django_dbqueue.spark.schemas import WIDE
 
 STEP: Final = 1_000
-"""Rows between two looks at how many bytes there are."""
+"""Rows between two checks of how many bytes there are."""
 BATCH_BYTES: Final = 8 << 20
-"""A batch ends when its long texts take as much, whatever its rows."""
+"""A batch ends when its long texts take this much, however many rows it has."""
 HELD_BYTES: Final = 64 << 20
-"""What a page may take in memory before its first batches are handed on while it is still being read."""
+"""Memory that a page may take before its first batches are passed on while it is still being read."""
 _HEADER: Final = b"-\n"
-"""A line to skip: pyarrow takes U+FEFF at the beginning of a text for a mark, and a value may begin with it."""
+"""A line to skip: pyarrow takes U+FEFF at the start of a text for a byte order mark, and a value may start with it."""
 
 
 class Pages:
-    """A connection whose SELECTs answer in Arrow batches of one schema. Close it; not shared between threads."""
+    """A connection whose SELECTs return Arrow batches of one schema. Close it; not shared between threads."""
 
     def __init__(self, credentials: Credentials, schema: pa.Schema, *, fetch_rows: int, outage: float) -> None:
         self.schema = schema
@@ -53,22 +53,22 @@ class Pages:
             except Exception as error:
                 self.patience.wait(error)
         if connection.vendor == "mysql":
-            connection.raw.converter = {}  # bytes as they came; parameters have their own encoders
+            connection.raw.converter = {}  # bytes as received; parameters have their own encoders
         return connection
 
     def recover(self, error: Exception) -> None:
-        """Connect anew after a session that ended; raise what no waiting mends.
+        """Reconnect after a session that ended; raise what waiting can't fix.
 
-        Whoever reads goes on behind the last row that was handed on.
+        The reader continues after the last row that was passed on.
         """
         self.patience.wait(error)
         self.connection.discard()
         self.connection = self._connected()
 
     def read(self, statement: Statement) -> Iterator[pa.RecordBatch]:
-        """Run a SELECT of the schema's columns; nothing of it is open any more when its first batch is handed on.
+        """Run a SELECT of the schema's columns; it is complete before its first batch is passed on.
 
-        A page that takes more than HELD_BYTES is the exception: it is handed on as it comes.
+        A page that takes more than HELD_BYTES is the exception: it is passed on as it arrives.
         """
         with closing(self._batches(statement)) as batches:
             held, size = [], 0
@@ -104,7 +104,7 @@ class Pages:
         while rows := fetch():
             for column, values in zip(columns, zip(*rows, strict=True), strict=True):
                 column.extend(values)
-            # A column of NULLs alone has no length, and is told by the quickest question
+            # A column with only NULLs has no length, which the fastest test detects
             size += sum(
                 sum(map(len, filter(None, each)))
                 for each in (columns[place][-len(rows) :] for place in self.wide)
@@ -140,11 +140,11 @@ class Pages:
         text = _HEADER + b"".join(lines)
         table = csv.read_csv(
             pa.BufferReader(text),
-            # A block that holds all, so that no row goes over an edge
+            # A block that holds everything, so that no row crosses a block boundary
             csv.ReadOptions(column_names=self.schema.names, skip_rows=1, block_size=len(text) + 1, use_threads=False),
             # An empty line is a row: the NULL of a single column
             csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            # NULL stands there as nothing, and an empty text as ""
+            # NULL is written as nothing, and an empty text as ""
             csv.ConvertOptions(
                 column_types=self.schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
             ),
@@ -168,14 +168,14 @@ class Pages:
 
 
 def _converted(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    first = next(filter(None, values), None)  # the quickest question: most columns answer it at once
-    if first is None:  # as many columns are, batch for batch; or zeros and empty texts alone
+    first = next(filter(None, values), None)  # the fastest test: most columns are decided by it
+    if first is None:  # as in many columns, batch after batch; or only zeros and empty texts
         first = next((value for value in values if value is not None), None)
     if first is None:
         return pa.nulls(len(values), kind)
     if isinstance(first, int | float):
         return pa.array(values, type=kind)  # SQLite's numbers
-    # Text is gathered as bytes, in half the time, and looked through for UTF-8 at once, where it isn't parsed anyway
+    # Text is gathered as bytes, in half the time, and checked for UTF-8 all at once, if it isn't parsed anyway
     raw = pa.array(values, type=pa.binary())
     if kind == pa.string():
         return raw.cast(kind)
@@ -187,7 +187,7 @@ def _converted(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the collector from walking through hundreds of thousands of new tuples that hold no cycle."""
+    """Keep the garbage collector from walking through hundreds of thousands of new tuples that hold no cycle."""
     was_on = gc.isenabled()
     gc.disable()
     try:

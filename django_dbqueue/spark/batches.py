@@ -1,4 +1,4 @@
-"""What the database knows of a lake: the batches that are in it, the one that is on its way, and the purge."""
+"""What the database knows of a lake: the batches that are in it, the one in progress, and the purge."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.manifest import Manifest, name_of
 
 PURGE_ROWS: Final = 5_000
-"""Rows of one DELETE."""
+"""Rows per DELETE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The ids from the first to the last, both included, and how many rows there are."""
+    """The ids from the first to the last, both included, and the number of rows."""
 
     number: int
     first_id: int
@@ -29,7 +29,7 @@ class Batch:
 
     @property
     def purged(self) -> int:
-        """The last id that is known to be purged, or the one before the batch."""
+        """Return the last id known to be purged, or the one before the batch."""
         return self.first_id - 1 if self.purged_to is None else self.purged_to
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Register:
         return start
 
     def batches(self) -> list[Batch]:
-        """Return all of them by their ids, those that were given up among them."""
+        """Return all of them by id, including those that were given up."""
         return [Batch(*row) for row in self.connection.fetch(self.connection.dialect.batches(self.lake))]
 
     def exported(self) -> list[Batch]:
@@ -63,7 +63,7 @@ class Register:
         return [batch for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
 
     def compare(self, names: list[str], position: int) -> str | None:
-        """Return the name of a manifest that the database has not noted yet; LakeDamaged for any other difference."""
+        """Return the name of a manifest that the database has not recorded; LakeDamaged for any other difference."""
         known = {name_of(batch.first_id): batch for batch in self.exported()}
         if missing := sorted(set(known) - set(names)):
             raise LakeDamaged(
@@ -79,7 +79,7 @@ class Register:
         )
 
     def plan(self, after: int, limit: int, cutoff: Any) -> Batch | None:
-        """Plan the first rows behind an id that were archived up to the cutoff; None where there are none."""
+        """Plan the first rows after an id that were archived up to the cutoff; None if there are none."""
         connection, dialect = self.connection, self.connection.dialect
 
         def work() -> Batch | None:
@@ -97,11 +97,11 @@ class Register:
         return connection.outermost(work)
 
     def given_up(self, first_id: int) -> list[int]:
-        """Return the numbers of the tries that came to no manifest, of the batch that begins here."""
+        """Return the numbers of the tries, for the batch that starts here, that never got a manifest."""
         return [batch.number for batch in self.batches() if batch.first_id == first_id and batch.state == DROPPED]
 
     def adopt(self, manifest: Manifest) -> Batch:
-        """Return the batch that a manifest is of, which a killed run had planned; LakeDamaged if none had."""
+        """Return a manifest's batch, which a killed run had planned; LakeDamaged if none had."""
         for batch in self.batches():
             said = (batch.number, batch.first_id, batch.last_id, batch.rows)
             if said == (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows):
@@ -112,7 +112,7 @@ class Register:
         )
 
     def verified(self, batch: Batch) -> None:
-        """Note that a batch is in the lake, which is then done with its rows."""
+        """Record that a batch is in the lake, which is then done with its rows."""
         connection = self.connection
 
         def work() -> None:
@@ -123,7 +123,7 @@ class Register:
         connection.outermost(work)
 
     def bound(self, batch: Batch) -> int:
-        """Return up to which id of a batch all other readers are."""
+        """Return the id within a batch up to which all other readers have come."""
         others = [each for each in readers.readers(self.connection) if each.name != self.lake]
         return min([batch.last_id, *(each.position for each in others)])
 
@@ -159,7 +159,7 @@ class Register:
         return int(self.connection.fetch(statement)[0][1])
 
     def cutoff(self, seconds: float) -> Any:
-        """Return the moment that many seconds ago, as the columns have it."""
+        """Return the moment ``seconds`` ago, in the form of the columns."""
         return self.connection.fetch(self.connection.dialect.moment_before(seconds))[0][0]
 
     def now(self) -> str:

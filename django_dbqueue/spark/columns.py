@@ -1,7 +1,7 @@
-"""Which columns a frame may have that goes into the queue, and how their values become Python's; refused on the driver.
+"""Which columns a frame for the queue may have, and how their values become Python's; refused on the driver.
 
-Inside of a struct, a map or an array, and as a payload by themselves, decimals become strings of their digits, dates
-and moments become ISO 8601 (moments of an instant in UTC, with their offset), since JSON has none of them.
+Inside a struct, a map or an array, and as a payload by themselves, decimals become strings of their digits, and dates
+and timestamps become ISO 8601 (those with a time zone in UTC, with their offset), since JSON has none of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django_dbqueue.exceptions import InvalidPipeline
 Convert = Callable[[Any], Any]
 
 BODIES: Final = ("payload", "json", "body")
-"""Columns of which a frame has one: any value, the text of a JSON document, or a body as it stands in the queue."""
+"""Columns of which a frame has one: any value, the text of a JSON document, or a body as it is stored in the queue."""
 _TEXT: Final = (spark.StringType, spark.CharType, spark.VarcharType)
 _WHOLE: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
 _SECONDS: Final = (*_WHOLE, spark.FloatType, spark.DoubleType, spark.DecimalType, spark.DayTimeIntervalType)
@@ -41,7 +41,7 @@ COLUMNS: Final = ("payload", *_SAID_BY)
 
 
 def check_columns(schema: spark.StructType, *, queue: str | None) -> None:
-    """Refuse, by InvalidPipeline, a frame that can't go into the queue whatever its rows say."""
+    """Raise InvalidPipeline for a frame that can't go into the queue whatever its rows hold."""
     names = schema.fieldNames()
     for name in names:
         if name not in COLUMNS:
@@ -81,7 +81,7 @@ def _check_type(field: spark.StructField) -> None:
 
 
 def value_of(field: spark.StructField) -> Convert | None:
-    """Return how a column's values become what an envelope takes; None where they do as they are."""
+    """Return the conversion of a column's values for an envelope; None if they need none."""
     if field.name in ("payload", "headers"):
         return None if isinstance(field.dataType, spark.BinaryType) else converter(field.dataType, where=field.name)
     if field.name in ("delay", "lease") and isinstance(field.dataType, spark.DecimalType):
@@ -90,7 +90,7 @@ def value_of(field: spark.StructField) -> Convert | None:
 
 
 def converter(kind: spark.DataType, *, where: str) -> Convert | None:
-    """Return how a value from Arrow becomes one of JSON; None where it is one. InvalidPipeline: it never can."""
+    """Return the conversion of a value from Arrow to JSON; None if it needs none. InvalidPipeline if there is none."""
     if isinstance(kind, (*_TEXT, *_WHOLE, spark.FloatType, spark.DoubleType, spark.BooleanType, spark.NullType)):
         return None
     if isinstance(kind, spark.DecimalType):

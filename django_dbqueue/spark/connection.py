@@ -1,6 +1,6 @@
 """A plain connection to the queue's database, without Django: statements, transactions, retries.
 
-Every session speaks UTC, READ COMMITTED and strict SQL, whatever the server's defaults are.
+Every session uses UTC, READ COMMITTED and strict SQL, whatever the server's defaults are.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Result = TypeVar("Result")
 
 CONNECT_SECONDS: Final = 10
 SQLITE_SECONDS: Final = 20.0
-"""How long a writer waits for the other one."""
+"""How long one writer waits for another."""
 _MYSQL_SESSION: Final = (
-    # sets autocommit by SQL: a MySQL that begins without it greets as if it were on, and the driver believes it
+    # sets autocommit in SQL: a MySQL that starts without it greets as if it were on, and the driver believes it
     "SET SESSION autocommit = 1, completion_type = NO_CHAIN",
     "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -41,13 +41,13 @@ _POSTGRESQL_REFUSALS: Final = re.compile(
     "authentication failed|does not exist|pg_hba|not permitted|permission denied|not currently accepting|invalid |"
     "no password supplied|certificate|does not support SSL"
 )
-"""Of a server that is there, and will say the same again. libpq tells a refused session's reason as text alone."""
+"""Refusals by a running server, which would answer the same again. libpq gives such a reason only as text."""
 
 
 class Connection:
-    """One database session. Not shared between threads, and not pickled: make one where it is used.
+    """One database session. Not shared between threads, and not pickled: create one where it is used.
 
-    DatabaseAway says which database can't be reached now, and InvalidPipeline which never will be like this.
+    DatabaseAway says which database can't be reached now, and InvalidPipeline which one never will be like this.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -68,7 +68,7 @@ class Connection:
             )
 
     def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """Run a statement that gives rows; where they come in order, under the dialect's words for it."""
+        """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
         held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.keep_order
         if held:
             self.run(Statement(self.dialect.keep_order, ()))
@@ -91,7 +91,7 @@ class Connection:
 
     def _execute(self, statement: Statement) -> Any:
         cursor = self.raw.cursor()
-        if self.vendor == "sqlite":  # its placeholder is ?, and %% stands for one %
+        if self.vendor == "sqlite":  # its placeholder is ?, and %% means one %
             cursor.execute(statement.sql % (("?",) * len(statement.params)), statement.params)
         elif self.vendor == "mysql":
             cursor.execute(statement.sql.encode() % tuple(map(self._literal, statement.params)))
@@ -100,7 +100,7 @@ class Connection:
         return cursor
 
     def _literal(self, value: Any) -> Any:
-        """Return a parameter as mysqlclient writes it; its own way there takes thrice as long for a text."""
+        """Return a parameter as mysqlclient writes it; its own way takes three times as long for a text."""
         return self.raw.string_literal(value) if type(value) is str else self.raw.literal(value)
 
     @contextmanager
@@ -118,11 +118,11 @@ class Connection:
         self.raw.commit()
 
     def outermost(self, work: Callable[[], Result]) -> Result:
-        """Run ``work``, again with jitter while errors pass; once only inside a transaction."""
+        """Run ``work``, retrying with jitter on transient errors; only once inside a transaction."""
         return work() if self.in_transaction else again(work, self.is_passing)
 
     def is_passing(self, error: Exception) -> bool:
-        """Tell whether the same transaction, begun anew, is likely to succeed at once."""
+        """Return whether the same transaction, started again, is likely to succeed at once."""
         if self.vendor == "mysql":
             return bool(error.args) and error.args[0] in MYSQL_PASSING
         if self.vendor == "postgresql":
@@ -130,7 +130,7 @@ class Connection:
         return any(words in str(error) for words in SQLITE_PASSING)
 
     def clock(self) -> datetime:
-        """Return what the database's clock says now, in UTC."""
+        """Return the database's clock, in UTC."""
         return to_utc(self.fetch(self.dialect.clock())[0][0])
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Connection:
         self.raw.close()
 
     def discard(self) -> None:
-        """End the session, of which nothing is wanted any more, broken or not."""
+        """End a session that is no longer needed, broken or not."""
         with suppress(Exception):
             self.close()
 
@@ -150,9 +150,9 @@ class Connection:
 
 
 def is_away(error: BaseException) -> bool:
-    """Tell whether the session ended, or could not begin, for a reason that passes.
+    """Return whether the session ended, or could not begin, for a transient reason.
 
-    Nobody knows then whether its last commit arrived.
+    It is then unknown whether its last commit arrived.
     """
     if isinstance(error, DatabaseAway):
         return True
@@ -161,14 +161,14 @@ def is_away(error: BaseException) -> bool:
         return bool(error.args) and error.args[0] in MYSQL_LOST | MYSQL_FULL
     if driver == "psycopg":
         state = getattr(error, "sqlstate", "")
-        if state is None:  # there was no session that could say one
+        if state is None:  # there was no session that could report one
             return type(error).__name__ == "OperationalError" and not _POSTGRESQL_REFUSALS.search(str(error))
         return (state or "").startswith(SQLSTATE_LOST) or state in SQLSTATE_FULL
     return False
 
 
 def to_utc(value: Any) -> datetime:
-    """Return a moment as a cursor gave it as an aware datetime in UTC."""
+    """Return a moment from a cursor as an aware datetime in UTC."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     assert isinstance(moment, datetime)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -182,7 +182,7 @@ def to_column(moment: datetime, vendor: str) -> Any:
 
 
 def _place(credentials: Credentials) -> str:
-    """Say where it is, and as whom it is asked, without the password."""
+    """Say where it is, and which account is used, without the password."""
     if credentials.vendor == "sqlite":
         return "a file"
     host = credentials.host or credentials.options.get("unix_socket") or "the driver's default host"
@@ -233,5 +233,5 @@ def _postgresql(credentials: Credentials) -> Any:
 def _sqlite(credentials: Credentials) -> Any:
     import sqlite3
 
-    where = f"file:{quote(credentials.name)}?mode=rw"  # never makes a file: an empty one would have no tables
+    where = f"file:{quote(credentials.name)}?mode=rw"  # never creates a file: an empty one would have no tables
     return sqlite3.connect(where, uri=True, isolation_level=None, timeout=SQLITE_SECONDS)

@@ -1,8 +1,8 @@
-"""The consuming stream: each message of a queue to one stream, whose claims are the offsets of its query.
+"""The consuming stream: each message of a queue goes to one stream, whose claims are the offsets of its query.
 
-Spark asks for an offset, and a claim is made; it writes the offset down, and later asks for the next one: then, and
-not before, the batch of the claim is known to be committed, and its messages are acked. A query that was killed
-anywhere in between gets the same claim with the same messages from its checkpoint again.
+Spark asks for an offset, and a claim is made. It writes the offset down, and later asks for the next one: only then is
+the claim's batch known to be committed, and its messages are acked. A query killed anywhere in between gets the same
+claim with the same messages from its checkpoint again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SHORTEST_LEASE: Final = 3
 MAX_READS: Final = 5
 PARTITIONS: Final = 4
 WORTH_A_TASK: Final = 10_000
-"""Messages that make one task more worth its start, where ``numPartitions`` wasn't said."""
+"""Messages that justify one more task, if ``numPartitions`` is not set."""
 FETCH_ROWS: Final = 10_000
 
 
@@ -56,12 +56,12 @@ class Slice(InputPartition):
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """Return what reads a queue as a stream; InvalidPipeline for options that can't be."""
+    """Return a reader of a queue as a stream; InvalidPipeline for invalid options."""
     return ClaimStreamReader(options, schema)
 
 
 class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the runner, and as copies in the planner and in tasks: only the first ever has a ``Runner``."""
+    """A reader in the runner, with copies in the planner and in tasks; only the first ever has a ``Runner``."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
@@ -79,7 +79,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def runner(self) -> Runner:
-        """The run of this process, which begins with the first question."""
+        """Return this process's run, which begins with the first question."""
         if self._runner is None:
             from django_dbqueue.spark.running import Runner
 
@@ -117,7 +117,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"claim": self.runner.advance(int(start["claim"]), limit.max_rows)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Deal the messages of the claims behind ``start`` out to tasks."""
+        """Distribute the messages of the claims after ``start`` over tasks."""
         runner = self.runner
         slices = [
             Slice(runner.run, number, piece)
@@ -140,7 +140,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- what a task does ---------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the slice's messages in the order of their ids, as far as its claim still holds them."""
+        """Read the slice's messages in id order, as far as its claim still holds them."""
         from django_dbqueue.spark.arrow import Pages
 
         assert isinstance(partition, Slice)
@@ -164,7 +164,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._refuse_gap(pages, number, among, delivery.token, rows)
 
     def _read(self, pages: Pages, among: Among, token: int) -> Iterator[pa.RecordBatch]:
-        """Read some messages of a claim, behind the last one again where the session ends under it."""
+        """Read some messages of a claim, continuing after the last one if the session ends meanwhile."""
         names = [name.lower() for name in pages.schema.names]
         columns, place, rest = pages.dialect.columns(names), names.index("id"), among
         while True:
@@ -178,7 +178,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return
 
     def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
-        """Fail the batch, which acks nothing, where the claim still holds more than was read: no operator moved it."""
+        """Fail the batch, which acks nothing, if the claim holds more than was read: no operator moved it."""
         held = int(pages.connection.fetch(pages.dialect.count_delivered(among, token))[0][0])
         if held > rows:
             raise DBQueueError(

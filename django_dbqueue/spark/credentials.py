@@ -1,7 +1,7 @@
-"""Where the database is and who asks: read from a file or the environment, never from an option.
+"""Where the database is and which account is used: read from a file or the environment, never from an option.
 
-Options travel in plans, pickles and notebooks, and another version of Spark may print them; so they only name the
-place where the credentials stand.
+Options travel in plans, pickles and notebooks, and another version of Spark may print them; so they only name the place
+where the credentials are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django_dbqueue.exceptions import InvalidPipeline
 FILE_OPTION: Final = "credentials_file"
 ENVIRONMENT_OPTION: Final = "credentials_env"
 REFUSED: Final = ("password", "passwd", "user", "username", "url", "dburl", "host", "database", "dbname")
-"""Options by which other sources take credentials."""
+"""Options in which other sources take credentials."""
 _VENDORS: Final = {
     "mysql": "mysql",
     "mariadb": "mysql",
@@ -37,7 +37,7 @@ _UNPRINTED: Final = re.compile(r"[\x00-\x20\x7f]")
 class Credentials:
     """A database and an account on it. ``vendor`` is mysql (MariaDB too), postgresql or sqlite; ``name`` its database.
 
-    ``options`` go to the driver as they are (MySQLdb, psycopg): certificates, time-outs, a socket.
+    ``options`` go to the driver as they are (MySQLdb, psycopg): certificates, timeouts, a socket.
     """
 
     vendor: str
@@ -50,7 +50,7 @@ class Credentials:
 
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:
-        """Read what the options name; InvalidPipeline where they name nothing, or say a secret themselves."""
+        """Read what the options name; InvalidPipeline if they name nothing, or contain a secret themselves."""
         said = {name.lower(): value for name, value in options.items()}
         if told := sorted(set(said) & set(REFUSED)):
             raise InvalidPipeline(
@@ -106,7 +106,7 @@ class Credentials:
         return cls(**said)
 
     def misplaced(self) -> str | None:
-        """Return the name of a field that seems to hold a password too, and that errors would repeat."""
+        """Return the name of a field that seems to contain a password too, and that errors would repeat."""
         if self.vendor == "sqlite":
             return "host" if self.host else None
         if ":" in self.name or "@" in self.name:
@@ -116,7 +116,7 @@ class Credentials:
         return "user" if ":" in self.user else None
 
     def hidden_in(self, text: str) -> str:
-        """Return a text, such as a driver's error, without what is secret."""
+        """Return a text, such as a driver's error, with the secrets removed."""
         kept = [value for name, value in self.options.items() if _SECRET.search(name) and isinstance(value, str)]
         for secret in sorted({self.password, *kept} - {""}, key=len, reverse=True):
             text = text.replace(secret, "***")
@@ -135,7 +135,7 @@ def _from_url(text: str) -> Credentials | None:
 
 
 def _parts_of(text: str) -> Credentials:
-    """Read a URL; ValueError where it isn't one, or where a character that should be escaped may stand in a secret."""
+    """Read a URL; ValueError if it isn't one, or if a secret may contain a character that should be escaped."""
     scheme, marks, _ = text.partition("://")
     vendor = _VENDORS.get(scheme.lower())
     parts = urlsplit(text)
@@ -187,7 +187,7 @@ def _sentence(where: str) -> str:
 
 
 def _text_of(file: str) -> str:
-    """Read an absolute path, or a file that ``--files`` has shipped, by its name."""
+    """Read an absolute path or, by its name, a file that ``--files`` has shipped."""
     path = Path(file)
     if not path.is_absolute():
         shipped = [each / file for each in _shipped_roots() if (each / file).exists()]
@@ -205,14 +205,14 @@ def _text_of(file: str) -> str:
 
 
 def _shipped_roots() -> list[Path]:
-    """Return where Spark puts files that were shipped; nowhere in a process that has nothing of Spark's."""
+    """Return where Spark puts shipped files; nowhere in a process that has nothing of Spark's."""
     try:
         from pyspark import SparkFiles
-    except ImportError:  # what needs no Spark reads credentials too
+    except ImportError:  # credentials are also read without Spark
         return []
     try:
         root = Path(SparkFiles.getRootDirectory())
-    except AssertionError:  # a driver that has no session
+    except AssertionError:  # a driver without a session
         return []
-    # A stream's runner is given the directory of its session's own files, which lies in that of all files
+    # A stream's runner gets the directory of its session's own files, which is inside that of all files
     return [root, root.parent]

@@ -32,11 +32,12 @@ def enqueue_dataframe(
     notify: bool | None = None,
     outage: float | None = None,
 ) -> Published:
-    """Write a frame into the queue, exactly once for each ``job_id``, and return what came of it.
+    """Write a frame into the queue, exactly once for each ``job_id``, and return the result.
 
-    ``outage``: seconds for which a database that goes away is waited for (60).
+    ``outage``: seconds to wait for a database that goes away (60).
 
-    Without a ``job_id`` one is drawn: then retried tasks and speculation still double nothing, and a second call does.
+    Without a ``job_id`` one is drawn: then retried tasks and speculation still duplicate nothing, but a second call
+    does.
     """
     job, run = job_id or f"write-{secrets.token_hex(8)}", random.randint(1, _LARGEST)
     if job_id == "":

@@ -1,4 +1,4 @@
-"""One export at a time on a database: a lock that ends with the session, or the process, that has it."""
+"""One export at a time per database: a lock that ends with its session or process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOST = "This export has lost its lock, so that another one may be at work. Noth
 def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[None]:
     """Hold the lock of this database's exporters; ExportBusy says who has it.
 
-    On SQLite it is a lock on a file beside the database, since nothing in that could be held so long.
+    On SQLite it is a lock on a file next to the database, since nothing inside it could be held that long.
     """
     dialect = connection.dialect
     if not isinstance(dialect, ServerDialect):
@@ -38,12 +38,12 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
     try:
         yield
     finally:
-        with suppress(Exception):  # a session that was lost has freed it: as its end does, whatever happens to us
+        with suppress(Exception):  # a lost session has released it, as the end of the session does in any case
             connection.fetch(dialect.free_export_lock())
 
 
 def require_lock(connection: Connection) -> None:
-    """Raise ExportStopped if the lock went with its session, so that another export may be at work."""
+    """Raise ExportStopped if the lock was lost with its session, so that another export may be running."""
     dialect = connection.dialect
     if not isinstance(dialect, ServerDialect):
         return

@@ -1,4 +1,4 @@
-"""The file system below a lake, any that Hadoop knows: list, read, delete, publish a file at once or not at all."""
+"""The file system below a lake, any that Hadoop supports: list, read, delete, publish a file atomically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GLOB: Final = frozenset("*?[]{}\\")
 
 
 class Files:
-    """A directory, and what is below it by relative paths. Driver only: it speaks through the session's JVM."""
+    """A directory, and relative paths below it. Driver only: it uses the session's JVM."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         if not root or _GLOB & set(root):
@@ -43,25 +43,25 @@ class Files:
         return f"{self.root}/{relative}"
 
     def names(self, folder: str = "") -> list[str]:
-        """List what stands in a folder; nothing where there is no folder."""
+        """List the names in a folder; nothing if the folder doesn't exist."""
         if not self._fs.exists(self._path(folder)):
             return []
         return sorted(each.getPath().getName() for each in self._fs.listStatus(self._path(folder)))
 
     def find(self, pattern: str) -> dict[str, int]:
-        """Return the files that a pattern below the root matches, and their lengths."""
+        """Return the files below the root that match a pattern, and their lengths."""
         found = self._fs.globStatus(self._path(pattern)) or []
         start = len(self._path().toUri().getPath().rstrip("/")) + 1
         return {each.getPath().toUri().getPath()[start:]: each.getLen() for each in found if each.isFile()}
 
     def folders(self, pattern: str) -> list[str]:
-        """Return the folders that a pattern below the root matches."""
+        """Return the folders below the root that match a pattern."""
         found = self._fs.globStatus(self._path(pattern)) or []
         start = len(self._path().toUri().getPath().rstrip("/")) + 1
         return [each.getPath().toUri().getPath()[start:] for each in found if each.isDirectory()]
 
     def length(self, relative: str) -> int | None:
-        """Return a file's length, or None where it isn't there."""
+        """Return a file's length, or None if it doesn't exist."""
         path = self._path(relative)
         return int(self._fs.getFileStatus(path).getLen()) if self._fs.exists(path) else None
 
@@ -78,7 +78,7 @@ class Files:
         self._fs.delete(self._path(relative), True)
 
     def publish(self, relative: str, text: str) -> bool:
-        """Make a file appear with its whole text; False, and nothing is changed, where there is one already."""
+        """Make a file appear with its whole text; False, with nothing changed, if there is one already."""
         folder, _, name = relative.rpartition("/")
         self._fs.mkdirs(self._path(folder))
         draft = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp".lstrip("/")
@@ -96,7 +96,7 @@ class Files:
         return False
 
     def sync(self, names: Iterable[str]) -> None:
-        """Have these files and their folders on the disk, where the disk is this machine's."""
+        """Flush these files and their folders to the disk, if the disk is this machine's."""
         if self._local is None:
             return
         files = [self._local / name for name in names]
@@ -106,7 +106,7 @@ class Files:
 
     @staticmethod
     def _publish_here(draft: Path, file: Path, text: str) -> bool:
-        # Hadoop's local rename replaces, and its streams don't reach the disk; a hard link does neither
+        # Hadoop's local rename overwrites, and its streams aren't flushed to the disk; a hard link avoids both
         try:
             draft.write_text(text, encoding="utf-8")
             _sync(draft)

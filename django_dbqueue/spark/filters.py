@@ -1,8 +1,9 @@
-"""What of Spark's filters the database can answer, and what of that Spark must look at again.
+"""Which of Spark's filters the database can answer, and which of those Spark must check again.
 
-A filter that isn't given back is not evaluated again, so only what means exactly the same in SQL is kept. MySQL and
-MariaDB take 'a' and 'a ' for equal even in binary collations: equality of text narrows there what is read, and goes
-back to Spark too. Texts, and the enum above all, are never compared by < or >: an enum is ordered by its index.
+A filter that isn't returned to Spark is not evaluated again, so only filters that mean exactly the same in SQL are
+kept. MySQL and MariaDB take 'a' and 'a ' for equal even in binary collations: there, equality of text narrows what is
+read, and is returned to Spark too. Texts, and above all the enum, are never compared by < or >: an enum is ordered by
+its index.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from django_dbqueue.spark.schemas import Source
 from django_dbqueue.statuses import STATUSES
 
 MOST_VALUES: Final = 1_000
-"""What an IN may list; more is left to Spark."""
+"""How many values an IN may list; longer lists are left to Spark."""
 _OPERATORS: Final[dict[type[Filter], str]] = {
     EqualTo: "=",
     EqualNullSafe: "=",
@@ -46,20 +47,20 @@ _OPERATORS: Final[dict[type[Filter], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a row must fulfil, the column it speaks of, and whether that is all that the filter says."""
+    """What a row must fulfil, the column that this is about, and whether it is all that the filter says."""
 
     column: str
     statement: Statement
     exact: bool
     finds: bool = False
-    """Whether the column is equal to a value, so that an index leads to the rows."""
+    """Whether the column is equal to a value, so that an index can find the rows."""
     low: int | None = None
     high: int | None = None
-    """Of ``id``: the bounds that it sets."""
+    """For ``id``: the bounds that it sets."""
 
 
 def condition_of(asked: Filter, source: Source, dialect: Dialect, vendor: str) -> Condition | None:
-    """Return a filter as a condition; None where only Spark can answer it."""
+    """Return a filter as a condition; None if only Spark can answer it."""
     if isinstance(asked, Not):
         return _negated(condition_of(asked.child, source, dialect, vendor), asked.child, dialect)
     path: tuple[str, ...] = getattr(asked, "attribute", ())
@@ -87,7 +88,7 @@ def condition_of(asked: Filter, source: Source, dialect: Dialect, vendor: str) -
 
 
 def _negated(condition: Condition | None, asked: Filter, dialect: Dialect) -> Condition | None:
-    """Turn a condition round: only an exact one, and none that speaks of NULL as of a value."""
+    """Negate a condition: only an exact one, and none that treats NULL as a value."""
     if condition is None or not condition.exact or isinstance(asked, EqualNullSafe):
         return None
     if isinstance(asked, In) and None in asked.value:
@@ -96,7 +97,7 @@ def _negated(condition: Condition | None, asked: Filter, dialect: Dialect) -> Co
 
 
 def _fits(value: Any, column: str, kind: DataType) -> bool:
-    """Tell whether a column of this type can be compared with the value by every server without a conversion."""
+    """Return whether every server can compare a column of this type with the value without conversion."""
     if isinstance(kind, StringType):
         if column == "status":
             return value in STATUSES
@@ -124,7 +125,7 @@ def _bounds(operator: str, value: Any) -> tuple[int | None, int | None]:
 
 
 def narrowed(conditions: list[Condition], first: int, last: int) -> tuple[int, int]:
-    """Return the ids that every condition on them allows."""
+    """Return the ids that all conditions on them allow."""
     lows = [first, *_said(condition.low for condition in conditions)]
     highs = [last, *_said(condition.high for condition in conditions)]
     return max(lows), min(highs)

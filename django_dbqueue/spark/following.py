@@ -1,9 +1,9 @@
 """The history as a stream: any number of readers follow the archive by its ids, each from its own checkpoint.
 
-An offset is ``{"id": n}``, the last archive id of what was read. Ids grow in the order of the commits, so what is
-behind an offset is all that will ever be between the offset and what is there now; and rows never change, so a batch
-that is read again is the same. A reader is registered under its name, which keeps export from purging what it has not
-passed; a task that finds that rows went all the same fails, and never passes over them.
+An offset is ``{"id": n}``, the last archive id that was read. Ids grow in commit order, so no row will ever be added
+between an offset and the newest row; and rows never change, so a batch that is read again is the same. A reader is
+registered under its name, which keeps export from purging what it has not passed. If rows are purged all the same, a
+task that finds them missing fails, and never skips them.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _EVERY_ID: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Piece(InputPartition):
-    """What one task reads of the rows behind ``after``."""
+    """What one task reads of the rows after ``after``."""
 
     after: int
     ranges: InputPartition
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """Return what follows the history; InvalidPipeline for options that it can't have."""
+    """Return a reader that follows the history; InvalidPipeline for options that it doesn't support."""
     return HistoryStreamReader(options, schema)
 
 
 class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches in the driver's runner, on one connection; pickled to the tasks, without it."""
+    """A planner of batches in the driver's runner, on one connection; pickled to the tasks without it."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         allowed = [name for name in OPTIONS if name not in {"firstId", "lastId"}]
@@ -66,7 +66,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = {name: value for name, value in options.items() if name.lower() not in own}
         self.schema = schema
         self.outage = outage_of(said)
-        self.reader_between(0, 0)  # says what is wrong with the other options, before anything runs
+        self.reader_between(0, 0)  # reports errors in the other options before anything runs
         self._forget_state()
 
     def _forget_state(self) -> None:
@@ -94,27 +94,27 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = self._ask(readers.newest_id)
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Register the reader where it is to start; asked again, say the same."""
+        """Register the reader where it is to start; return the same if asked again."""
         if self._begun_at is None:
             self._begun_at = self._ask(lambda connection: readers.begin(connection, self.name, self.starting))
         return {"id": self._begun_at}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """Move the reader on to what Spark has committed, and look how far the next batch goes."""
+        """Advance the reader to what Spark has committed, and find how far the next batch goes."""
         after = int(start["id"])
         self._move(after)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.max_rows
         assert isinstance(limit, ReadMaxRows | ReadAllAvailable)
         [(last, _)] = self._ask(lambda each: each.fetch(each.dialect.following(after, self._until, most)))
         if last is None:
-            time.sleep(self._idle)  # Spark asks at once again, and would do nothing else
+            time.sleep(self._idle)  # otherwise Spark would ask again at once, and do nothing else
             self._idle = min(MOST_IDLE_SECONDS, 0.01 + 2 * self._idle)
             return start
         self._idle = 0.0
         return {"id": int(last)}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Deal the rows of a batch out to tasks; of one that is read again too."""
+        """Distribute the rows of a batch over tasks, also when it is read again."""
         after = int(start["id"])
         if self._held is None:
             self._register(after)
@@ -129,7 +129,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             session.close()
 
     def _move(self, position: int) -> None:
-        """Say that all up to here is done with; now and then also that the reader is there."""
+        """Record that all rows up to here are done; now and then also that the reader is alive."""
         known = self._held
         if known is None:
             self._register(position)
@@ -142,7 +142,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held = position
 
     def _ask(self, work: Callable[[Connection], Result]) -> Result:
-        """Run what may run twice."""
+        """Run work that may run twice."""
         if self._session is None:
             self._session = Lasting(Credentials.load(self.options), outage=self.outage)
         return self._session.ask(work)
@@ -150,7 +150,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- in the tasks -------------------------------------------------------------------------------------
 
     def reader_between(self, after: int, last: int) -> TableReader:
-        """Return the batch reader of the rows behind one id up to another."""
+        """Return a batch reader of the rows after one id up to another."""
         return TableReader({**self.options, "firstId": str(after + 1), "lastId": str(last)}, self.schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

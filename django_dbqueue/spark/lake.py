@@ -1,7 +1,7 @@
-"""A lake: finished messages as Parquet files below one root, of which only those count that manifests name.
+"""A lake: finished messages as Parquet files below one root, of which only those named by manifests count.
 
 ``root/queue=Q/day=YYYY-MM-DD/batch=N/*.parquet`` holds the rows, ``root/_manifests/`` a manifest for each batch, and
-``root/_lake.json`` the lake's name, by which the database knows it wherever its root is moved to.
+``root/_lake.json`` the lake's name, by which the database knows it wherever its root is moved.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLUMNS: Final = (
     ("archived_at", "timestamp"),
     ("day", "date"),
 )
-"""What each row of a lake says: the history's columns, and the day (UTC) on which the message was finished."""
+"""The columns of each row of a lake: the history's, and the day (UTC) on which the message was finished."""
 PARTITIONED_BY: Final = ("queue", "day", "batch")
 PREFIX: Final = "lake:"
 IDENTITY: Final = "_lake.json"
@@ -51,14 +51,14 @@ IDENTITY: Final = "_lake.json"
 def read_lake(spark: SparkSession, root: str) -> DataFrame:
     """Return the rows of all batches whose manifests are whole: the columns of ``COLUMNS``, and ``batch``.
 
-    A lake that nothing was exported to is empty. LakeDamaged where a manifest is no longer what was written.
+    A lake that nothing was exported to is empty. Raises LakeDamaged if a manifest is no longer what was written.
     """
     files = Files(spark, root)
     return _frame(spark, files, [each.path for manifest in manifests(files) for each in manifest.files])
 
 
 def manifests(files: Files) -> list[Manifest]:
-    """Return the manifests by their ids; LakeDamaged where one can't be what export has written."""
+    """Return the manifests by id; LakeDamaged if one can't be what export has written."""
     return [read_manifest(files, name) for name in manifest_names(files)]
 
 
@@ -68,7 +68,7 @@ def manifest_names(files: Files) -> list[str]:
 
 
 def read_manifest(files: Files, name: str) -> Manifest:
-    """Read one; its name must be the one that its content has."""
+    """Read one; its name must match its content."""
     relative = f"{FOLDER}/{name}"
     try:
         text = files.read(relative)
@@ -81,7 +81,7 @@ def read_manifest(files: Files, name: str) -> Manifest:
 
 
 def verify(spark: SparkSession, files: Files, manifest: Manifest) -> None:
-    """Read the files of a batch back; LakeDamaged unless they are there and hold what the manifest says."""
+    """Read the files of a batch back; LakeDamaged unless they exist and hold what the manifest says."""
     for each in manifest.files:
         length = files.length(each.path)
         if length != each.bytes:
@@ -116,12 +116,12 @@ def summing(columns: Iterable[tuple[str, str]] = COLUMNS) -> tuple[Column, Colum
 
 
 def hexadecimal(checksum: int | None) -> str:
-    """Write a checksum as manifests do; no row at all adds up to zero."""
+    """Return a checksum in the form of manifests; no rows at all add up to zero."""
     return f"{(checksum or 0) % 2**64:016x}"
 
 
 def identity(files: Files, *, make: bool) -> str | None:
-    """Return the lake's name; where it has none, make one, or return None."""
+    """Return the lake's name; if it has none, create one, or return None."""
     if files.length(IDENTITY) is None:
         if manifest_names(files):
             raise LakeDamaged(
@@ -149,7 +149,7 @@ def written_files(files: Files, batch: int) -> tuple[LakeFile, ...]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of Spark or Java says, without its stack."""
+    """Return the text of a Spark or Java error, without its stack trace."""
     java: Any = getattr(error, "java_exception", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()

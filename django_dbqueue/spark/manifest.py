@@ -1,7 +1,7 @@
-"""A batch of a lake as its manifest tells it: which files, how many rows, which ids, and what they add up to.
+"""A batch of a lake as its manifest describes it: which files, how many rows, which ids, and their checksum.
 
-The manifest is what makes a batch part of the lake: a file that no manifest names is a leftover of a killed run. It
-is named by its batch's first id, so that of two runs that export the same ids only one can publish.
+The manifest is what makes a batch part of the lake: a file that no manifest names is a leftover of a killed run. It is
+named after its batch's first id, so of two runs that export the same ids only one can publish.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER: Final = "_manifests"
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A Parquet file, by its path below the lake's root, and its length."""
+    """A Parquet file: its path below the lake's root, and its length."""
 
     path: str
     bytes: int
@@ -55,7 +55,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, text: str, *, where: str) -> Manifest:
-        """Read what ``to_json`` has written; LakeDamaged where it is anything else."""
+        """Read what ``to_json`` has written; LakeDamaged if it is anything else."""
         try:
             said: dict[str, Any] = json.loads(text)
             seal, written_as = said.pop("seal"), said.get("format")
@@ -78,7 +78,7 @@ _ADVICE: Final = "Restore it from a backup of the lake; what it should say is to
 
 
 def name_of(first_id: int) -> str:
-    """Return the name of the manifest of the batch that begins with this id; names sort as ids do."""
+    """Return the name of the manifest of the batch that starts at this id; names sort like ids."""
     return f"{first_id:019d}.json"
 
 

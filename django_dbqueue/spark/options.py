@@ -1,4 +1,4 @@
-"""What a read or a write is told by options: text under names in any case, read by the rules of whoever asked."""
+"""The options of a read or a write: text under names in any case, read by the caller's rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, RE
 
 _EVERYWHERE: Final = (FILE_OPTION, ENVIRONMENT_OPTION, "source")
 _OF_SPARK: Final = ("checkpointLocation", "queryName")
-"""What Spark hands to a sink of a stream as well."""
+"""What Spark also passes to the sink of a stream."""
 _YES_AND_NO: Final = {"true": True, "false": False}
 
 
@@ -25,9 +25,9 @@ class Options:
 
     @classmethod
     def of(cls, options: Mapping[str, str], known: Iterable[str]) -> Self:
-        """Take the options where all are known; those that name the database and the source always are.
+        """Take the options if all are known; those that name the database and the source always are.
 
-        A secret is left for ``Credentials.load`` to refuse, which says more about it.
+        A secret is left for ``Credentials.load`` to refuse, which explains it better.
         """
         said = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in (*known, *_EVERYWHERE)}
@@ -38,21 +38,21 @@ class Options:
         return cls(said)
 
     def text(self, name: str) -> str | None:
-        """Return the text, or None where the option was not said; it can't be empty."""
+        """Return the text, or None if the option is not set; it can't be empty."""
         value = self.said.get(name.lower())
         if value is not None and not value.strip():
             raise InvalidPipeline(f"The option {name!r} is empty: give it a value, or leave it out.")
         return value
 
     def required(self, name: str, why: str) -> str:
-        """Return the text of an option that must be said; ``why`` ends the sentence for those who left it out."""
+        """Return the text of a required option; ``why`` ends the sentence for those who left it out."""
         value = self.text(name)
         if value is None:
             raise InvalidPipeline(f"The option {name!r} is missing: {why}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return what a comma separates, each once; () where the option was not said."""
+        """Return comma-separated values, each once; () if the option is not set."""
         each = tuple(dict.fromkeys(part.strip() for part in (self.text(name) or "").split(",")))
         if each == ("",):
             return ()
@@ -67,7 +67,7 @@ class Options:
     def whole(self, name: str, default: None = None, *, least: int = ..., most: int = ...) -> int | None: ...
 
     def whole(self, name: str, default: int | None = None, *, least: int = 1, most: int = 2**63 - 1) -> int | None:
-        """Return a whole number, or the default where the option was not said."""
+        """Return a whole number, or the default if the option is not set."""
         value = self.text(name)
         if value is None:
             return default
@@ -95,7 +95,7 @@ class Options:
         return _YES_AND_NO[self.choice(name, _YES_AND_NO, str(default).lower())]
 
     def moment(self, name: str) -> datetime | None:
-        """Return a moment in UTC, said in ISO 8601 with its offset; None where the option was not said."""
+        """Return a moment in UTC, given in ISO 8601 with its offset; None if the option is not set."""
         value = self.text(name)
         if value is None:
             return None

@@ -1,7 +1,7 @@
-"""A database that is away for a while: restarting, failing over, cut off, or without a session left for us.
+"""A database that is away for a while: restarting, failing over, cut off, or without a free session.
 
-What may run twice is tried on, with jittered pauses that double up to five seconds, as a worker does. The option
-``outage`` says for how many seconds since the database last answered; 0 is not at all.
+Work that may run twice is retried, with jittered pauses that double up to five seconds, as a worker does. The option
+``outage`` sets for how many seconds since the database last answered; 0 means not at all.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ logger = logging.getLogger("django_dbqueue.spark")
 
 
 def outage_of(said: Options) -> float:
-    """Return the seconds for which a database that is away is waited for."""
+    """Return for how many seconds to wait for a database that is away."""
     return float(said.whole(OPTION, SECONDS, least=0, most=MOST_SECONDS))
 
 
 class Patience:
-    """Counts the seconds since a database went away; ``answered`` begins anew."""
+    """A timer of the seconds since a database went away; ``answered`` resets it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.answered()
 
     def answered(self) -> None:
-        """Note that the database is there."""
+        """Note that the database is back."""
         self._end: float | None = None
         self._pause = _FIRST_PAUSE
 
     def wait(self, error: Exception) -> None:
-        """Sleep until the next try; raise the error where it is of another kind, DatabaseAway where time is over."""
+        """Sleep until the next try; raise the error if it is of another kind, DatabaseAway if time is up."""
         if not is_away(error) or (isinstance(error, DatabaseAway) and error.given_up):
             raise error
         now = time.monotonic()
@@ -78,9 +78,10 @@ def tried_on(work: Callable[[], Result], *, seconds: float) -> Result:
 
 
 class Lasting:
-    """A session that outlives its end: it is made anew, and what was under way is done again.
+    """A session that outlives its end: it is opened again, and the work in progress is repeated.
 
-    Not shared between threads, and not pickled. Closing it loses nothing, and so says nothing of a session that ended.
+    Not shared between threads, and not pickled. Closing it loses nothing, and so reports nothing about a session that
+    ended.
     """
 
     def __init__(self, credentials: Credentials, *, outage: float) -> None:
@@ -94,7 +95,7 @@ class Lasting:
         return self.credentials.vendor
 
     def ask(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work``, which may run twice: a commit whose reply was lost has arrived or not."""
+        """Run ``work``, which may run twice: a commit whose reply was lost may or may not have arrived."""
         while True:
             try:
                 if self._connection is None:
@@ -109,7 +110,7 @@ class Lasting:
                 return result
 
     def close(self) -> None:
-        """End the session; the next question makes another."""
+        """End the session; the next question opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.discard()

@@ -1,10 +1,10 @@
-"""Ranges of ids with about as many rows each, found by a few probes of the primary key, however the ids lie.
+"""Ranges of ids with about equally many rows each, found by a few probes of the primary key, however the ids lie.
 
-Ids have gaps of any size, and live messages often stand at both ends of a history that is gone. Cutting the numbers
-between the lowest and the highest id into equal parts would give one task nearly everything. So ranges are halved
-where most rows may still be, and shrunk each time to the ids that are there: an empty half is gone after one probe.
-How many rows a range has is estimated from how closely the first and the last hundred ids stand. At last the ranges
-are dealt out, the largest first, each to the task that has least.
+Ids have gaps of any size, and live messages are often at both ends of a history that is gone. Splitting the numbers
+between the lowest and the highest id into equal parts would give one task nearly everything. So ranges are halved where
+most rows may still be, and shrunk each time to the ids that exist: an empty half is gone after one probe. The number of
+rows in a range is estimated from how close together its first and last hundred ids are. Finally the ranges are dealt
+out, the largest first, each to the task that has least.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from django_dbqueue.databases.scanning import Span
 
 SAMPLED: Final = 100
 PIECES: Final = 4
-"""How many ranges there are for each task, at least: the more, the less it matters where an estimate was wrong."""
+"""Minimum ranges per task: the more there are, the less a wrong estimate matters."""
 PROBES: Final = 200
-"""How often a range is halved, at most, besides the pieces: what a table with gaps everywhere costs to plan."""
+"""Maximum times a range is halved, besides the pieces: what a table with gaps everywhere costs to plan."""
 
 Sample = Callable[[Span, int, bool], tuple[int | None, int | None, int]]
 """Reads the lowest id, the highest and the count of the first (or backwards: the last) rows of a span."""
@@ -29,7 +29,7 @@ Sample = Callable[[Span, int, bool], tuple[int | None, int | None, int]]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Ids that are there at both ends, and about how many rows they have; ``most`` is what they may have."""
+    """Ids that exist at both ends, and their approximate number of rows; ``most`` is the maximum."""
 
     span: Span
     rows: int
@@ -37,14 +37,14 @@ class Piece:
 
 
 def measured(span: Span, sample: Sample) -> Piece | None:
-    """Shrink a span to the ids that are there, and estimate its rows; None where there are none."""
+    """Shrink a span to the ids that exist, and estimate its rows; None if there are none."""
     low, high, rows = sample(span, SAMPLED, False)
     if low is None or high is None:
         return None
     if rows < SAMPLED:
         return Piece(Span(low, high), rows, rows)
     last_low, last, _ = sample(span, SAMPLED, True)
-    if last_low is None or last is None or last <= high:  # rows went away between the two probes
+    if last_low is None or last is None or last <= high:  # rows disappeared between the two probes
         return Piece(Span(low, high), rows, rows)
     width = last - low + 1
     densities = [SAMPLED / (high - low + 1), SAMPLED / (last - last_low + 1)]
@@ -52,9 +52,9 @@ def measured(span: Span, sample: Sample) -> Piece | None:
 
 
 def dealt(whole: Span, sample: Sample, *, parts: int, least: int, pieces: int = PIECES) -> list[list[Piece]]:
-    """Return at most that many parts, each a list of pieces by id; a part has ``least`` rows or more, if it can.
+    """Return at most ``parts`` parts, each a list of pieces by id, with ``least`` rows or more if possible.
 
-    The parts together hold every row of the span that was there at the time.
+    The parts together hold every row of the span that existed at the time.
     """
     first = measured(whole, sample)
     if first is None:
@@ -70,7 +70,7 @@ def dealt(whole: Span, sample: Sample, *, parts: int, least: int, pieces: int = 
         for half in (Span(largest.span.first, middle), Span(middle + 1, largest.span.last)):
             if (piece := measured(half, sample)) is not None:
                 heapq.heappush(found, (-piece.most, next(number), piece))
-        if not found:  # every row went away meanwhile
+        if not found:  # every row disappeared meanwhile
             return []
     every = [piece for _, _, piece in found]
     wanted = max(1, min(parts, sum(piece.rows for piece in every) // max(1, least), len(every)))

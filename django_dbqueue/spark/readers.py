@@ -1,7 +1,7 @@
-"""Who follows the history, and how far: nothing is purged past the slowest of them.
+"""Who follows the history, and how far: nothing past the slowest reader is purged.
 
-A reader's position is the last archive id that it is done with. It is registered, set back and purged past under one
-mutex; so a reader that begins at an id holds all rows behind it, or is told that they are gone.
+A reader's position is the last archive id that it is done with. Registering, setting back and purging all take one
+mutex; so a reader that starts at an id holds all rows after it, or is told that they are gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A reader as it stands; ``behind`` is how many ids it is from the newest row."""
+    """A reader's current state; ``behind`` is how many ids it is from the newest row."""
 
     name: str
     position: int
@@ -57,14 +57,14 @@ def readers(connection: Connection) -> list[Reader]:
 
 
 def forget(connection: Connection, name: str) -> bool:
-    """Forget a reader that will not come back; False where there is none of this name."""
+    """Forget a reader that will not come back; False if there is none with this name."""
     return under_mutex(connection, lambda: connection.run(connection.dialect.delete_reader(name)) > 0)
 
 
 def begin(connection: Connection, name: str, at: str) -> int:
-    """Register a reader at the first row that is there, or behind the last one; return the position.
+    """Register a reader at the first existing row, or after the last one; return the position.
 
-    One that is registered at an earlier row holds the rows from there on until it moves.
+    A reader registered at an earlier row holds the rows from there on until it advances.
     """
 
     def work() -> int:
@@ -78,7 +78,7 @@ def begin(connection: Connection, name: str, at: str) -> int:
 
 
 def resume(connection: Connection, name: str, position: int) -> None:
-    """Register a reader that goes on behind a row; HistoryGone if rows behind it were purged meanwhile."""
+    """Register a reader that continues after a row; HistoryGone if rows after it were purged meanwhile."""
 
     def work() -> None:
         require_kept(connection, name, position)
@@ -88,7 +88,7 @@ def resume(connection: Connection, name: str, position: int) -> None:
 
 
 def advance(connection: Connection, name: str, position: int) -> None:
-    """Say that a reader is done with all rows up to this one; InvalidPipeline if it was forgotten."""
+    """Record that a reader is done with all rows up to this one; InvalidPipeline if it was forgotten."""
     moved = connection.run(connection.dialect.advance_reader(name, position))
     if not moved and not connection.fetch(connection.dialect.reader_position(name)):
         raise InvalidPipeline(
@@ -98,7 +98,7 @@ def advance(connection: Connection, name: str, position: int) -> None:
 
 
 def require_kept(connection: Connection, name: str, position: int) -> None:
-    """Raise HistoryGone if rows behind this one were purged."""
+    """Raise HistoryGone if rows after this one were purged."""
     gone = purged_to(connection)
     if gone > position:
         raise HistoryGone(
@@ -114,13 +114,13 @@ def purged_to(connection: Connection) -> int:
 
 
 def newest_id(connection: Connection) -> int:
-    """Return the id behind which the next rows will be."""
+    """Return the id after which the next rows will be."""
     [(_, highest)] = connection.fetch(connection.dialect.ends(connection.dialect.archived))
     return int(highest) if highest is not None else purged_to(connection)
 
 
 def under_mutex(connection: Connection, work: Callable[[], Result]) -> Result:
-    """Run a transaction that no other reader's beginning and no purge runs beside; again while errors pass."""
+    """Run a transaction while no other reader begins and no purge runs; retry while errors are transient."""
     return connection.outermost(lambda: _alone(connection, work))
 
 

@@ -1,7 +1,7 @@
-"""Batch read of the live messages and of the history: each page its own short SELECT, all on one connection a task.
+"""Batch read of the live messages and of the history: each page its own short SELECT, on one connection per task.
 
-What a task reads is not one snapshot: each page shows the rows as they were when its statement ran. A row that is
-there the whole time is read exactly once, since pages go by id, and no row's id ever changes.
+What a task reads is not one snapshot: each page shows the rows as they were when its statement ran. A row that exists
+the whole time is read exactly once, since pages go by id, and no row's id ever changes.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ OPTIONS: Final = (
 PAGE_ROWS: Final = 50_000
 FETCH_ROWS: Final = 10_000
 FIRST_PAGE_ROWS: Final = 5_000
-"""Of the first page of a task, which shows how long rows are."""
+"""Rows of a task's first page, which shows how long rows are."""
 PAGE_BYTES: Final = 32 << 20
 PARTITION_ROWS: Final = 50_000
-"""What makes one task more worth its start, where ``numPartitions`` wasn't said."""
+"""Rows that justify one more task, if ``numPartitions`` is not set."""
 MOST_PARTITIONS: Final = 10_000
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """The program in which Spark plans a read whose filters it may push."""
@@ -61,24 +61,24 @@ _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 @dataclass(frozen=True)
 class IdRanges(InputPartition):
-    """What one task reads: spans of ids, each with about how many rows it has; or the few rows of some queues."""
+    """What one task reads: spans of ids, each with its approximate number of rows; or the few rows of some queues."""
 
     spans: tuple[tuple[Span, int], ...]
     few: bool = False
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """Return all columns of the source that the options name; the reader looks at the other options, stream or not."""
+    """Return all columns of the source that the options name; the reader checks the other options, stream or not."""
     return source_of(Options({name.lower(): value for name, value in options.items()})).schema
 
 
 def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Return what reads the schema's columns; one that pushes filters only where that was asked for and is allowed.
+    """Return a reader of the schema's columns; one that pushes filters only if that is requested and allowed.
 
-    It has to be asked for, because Spark 4.3 keeps what it planned with the filters of one query in the data frame,
-    and answers other uses of the same frame from it: ``frame.count()`` after ``frame.where(…).count()`` counts too
-    few, and so does a union of two selections. Spark refuses a reader that can push when its session doesn't allow
-    it, and asks for filters in another program than the one that plans a read without any.
+    It has to be requested, because Spark 4.3 keeps what it planned with the filters of one query in the data frame, and
+    answers other uses of the same frame from it: ``frame.count()`` after ``frame.where(…).count()`` counts too few, and
+    so does a union of two selections. Spark refuses a reader that can push if its session doesn't allow it, and asks
+    for filters in a program other than the one that plans a read without any.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     allowed = _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
@@ -87,7 +87,7 @@ def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceReade
 
 
 class TableReader(DataSourceReader):
-    """Reads a source by ranges of ids. Pickled to the tasks, and so knows where the credentials are, not what."""
+    """A reader of a source by ranges of ids; pickled to the tasks, so it holds only where the credentials are."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
@@ -105,7 +105,7 @@ class TableReader(DataSourceReader):
         self.conditions = list(_conditions(said, self.source, credentials))
 
     def partitions(self) -> list[InputPartition]:
-        """Deal the ids out to tasks."""
+        """Distribute the ids over tasks."""
         with Lasting(Credentials.load(self.options), outage=self.outage) as session:
             return session.ask(self._planned)
 
@@ -126,7 +126,7 @@ class TableReader(DataSourceReader):
         return [IdRanges(tuple((piece.span, piece.rows) for piece in part)) for part in every] or [IdRanges(())]
 
     def _ends(self, connection: Connection) -> Span | None:
-        """Return the ids that there are and that were asked for."""
+        """Return the ids that exist and were asked for."""
         [(lowest, highest)] = connection.fetch(connection.dialect.ends(self.source.table))
         if lowest is None:
             return None
@@ -134,7 +134,7 @@ class TableReader(DataSourceReader):
         return Span(first, last) if first <= last else None
 
     def _few(self, connection: Connection) -> int | None:
-        """Return how many messages the queues that were asked for have, if a page could hold them all.
+        """Return how many messages the requested queues have, if a page could hold them all.
 
         Then the claim index finds them, whatever else is in the table.
         """
@@ -148,7 +148,7 @@ class TableReader(DataSourceReader):
         return rows if rows <= self.page_rows else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the partition's rows by pages, in the order of their ids within each span."""
+        """Read the partition's rows by pages, in id order within each span."""
         from django_dbqueue.spark.arrow import Pages
 
         assert isinstance(partition, IdRanges)
@@ -187,7 +187,7 @@ class TableReader(DataSourceReader):
         return pages.dialect.page(self.source.table, columns, span, limit, condition=condition, few=few)
 
     def _windows(self, partition: IdRanges) -> Iterator[Span]:
-        """Cut spans so that no statement goes over many more rows than a page has, however few fulfil a condition."""
+        """Split spans so that no statement scans many more rows than a page has, however few match a condition."""
         for span, rows in partition.spans:
             if not self.conditions or partition.few or self.vendor == "sqlite":
                 yield span
@@ -199,10 +199,10 @@ class TableReader(DataSourceReader):
 
 
 class PushingReader(TableReader):
-    """Lets the database answer the filters that it can: for a frame that is used once."""
+    """A reader that lets the database answer the filters that it can: for a frame that is used once."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Keep what the database answers exactly; give back what Spark must look at, again or at all."""
+        """Keep what the database answers exactly; return what Spark must check, again or at all."""
         dialect = dialect_of(self)
         for asked in filters:
             condition = condition_of(asked, self.source, dialect, self.vendor)
@@ -213,7 +213,7 @@ class PushingReader(TableReader):
 
 
 def _conditions(said: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
-    """Read what the options say of the rows."""
+    """Yield the conditions that the options set on rows."""
     dialect, vendor = dialect_of(credentials), credentials.vendor
     if queues := said.texts("queue"):
         yield Condition("queue", dialect.one_of("queue", [_queue(name) for name in queues]), exact=True, finds=True)

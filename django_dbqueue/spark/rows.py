@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _SHOWN: Final = 120
 """Characters of a bad row's payload in its error."""
 _UNREADABLE: Final = (ValueError, OverflowError)
-"""Arrow's values that Python has not: strings of Spark that are no UTF-8, days before the year 1 or after 9999."""
+"""For Arrow values that Python can't hold: Spark strings that aren't UTF-8, days before year 1 or after 9999."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """What all rows of a frame share: its columns, and what holds for a message that doesn't say it."""
+    """What all rows of a frame share: its columns, and the defaults of a message."""
 
     schema: StructType
     queue: str | None
@@ -46,7 +46,7 @@ class Sealing:
     max_bytes: int
 
     def check(self) -> None:
-        """Refuse, by InvalidPipeline, what no row could make good."""
+        """Raise InvalidPipeline for what no row could make valid."""
         check_columns(self.schema, queue=self.queue)
 
     def sealed(self, batches: Iterable[RecordBatch], *, partition: int) -> Iterator[Sealed]:
@@ -69,7 +69,7 @@ class Sealing:
                 raise _refusal(error, number + 1, partition, content, key=key) from None
 
     def _sealed(self, how: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[Sealed]:
-        """Check, column by column, what ``seal`` checks; no row before the one in front of it is taken."""
+        """Check, column by column, what ``seal`` checks; rows are taken in order."""
 
         def said(name: str, check: Callable[[Any], Any], unsaid: Any = None) -> Iterable[Any]:
             if name not in columns:
@@ -103,7 +103,7 @@ class Sealing:
         return map(self._standing, columns[how], columns["content_type"])
 
     def _standing(self, body: str | None, kind: str | None) -> tuple[str, str]:
-        """Take a body as it stands, of the size that any text may have."""
+        """Take a body as it is, up to the size that any text may have."""
         if body is None:
             raise InvalidMessage("The column 'body' is NULL: only a body that stood in the queue can go there again.")
         if "\0" in body:
@@ -128,7 +128,7 @@ def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
 def _unreadable(
     batch: RecordBatch, fields: Mapping[str, tuple[int, StructField]], before: int, partition: int
 ) -> InvalidMessage:
-    """Return what names the first row of a batch whose values Python can't have."""
+    """Return an error that names the first row of a batch whose values Python can't hold."""
     for row in range(batch.num_rows):
         for name, field in fields.items():
             try:
@@ -144,7 +144,7 @@ def _unreadable(
 def _moments(column: Array) -> list[Any]:
     import pyarrow as pa
 
-    return list(column.cast(pa.timestamp("us", "UTC")).to_pylist())  # no zone but UTC to look up, row by row
+    return list(column.cast(pa.timestamp("us", "UTC")).to_pylist())  # only UTC, no other zone to look up row by row
 
 
 def _payload(text: str | None) -> Any:
@@ -159,7 +159,7 @@ def _headers(said: Any) -> str | None:
 
 
 def _content_type(kind: str | None) -> str:
-    """Return the content type of a body that is taken as it stands: it isn't decoded, and so needn't be readable."""
+    """Return the content type of a body that is taken as it is: it isn't decoded, and needn't be readable."""
     if kind is None or not (kind.isascii() and kind.isprintable() and len(kind) <= 16):
         raise InvalidMessage(f"{kind!r} is no content type: it must be 1 to 16 ASCII characters, such as json.")
     return kind

@@ -1,7 +1,7 @@
 """The runner of a consuming stream: the one process that claims and acks, and its heartbeat.
 
-It outlives a lost session: it connects anew, takes the stream's lock again, and does again what was under way, all of
-which changes nothing a second time. It doesn't outlive another query that has taken the stream over.
+It survives a lost session: it reconnects, takes the stream's lock again, and repeats the work in progress, none of
+which changes anything a second time. It doesn't survive another query that has taken the stream over.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Result = TypeVar("Result")
 
 BEATS_A_LEASE: Final = 3
 LOOK_AGAIN: Final = 0.5
-"""Seconds after which a heartbeat that failed is tried again."""
+"""Seconds after which a failed heartbeat is tried again."""
 SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
-"""Seconds after which an empty queue is looked at again, doubling from the one to the other."""
+"""Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -63,7 +63,7 @@ class Runner:
         self._until = self._do(lambda connection: connection.fetch(connection.dialect.clock())[0][0])
 
     def advance(self, start: int, limit: int) -> int:
-        """Ack what Spark has committed, and return the next claim's number; ``start`` where nothing is due."""
+        """Ack what Spark has committed, and return the next claim's number; ``start`` if nothing is due."""
         if start > self._acked:
             self.ack(start)
         is_idle = time.monotonic() < self._look_at
@@ -80,7 +80,7 @@ class Runner:
         return start
 
     def _next(self, connection: Connection, start: int, limit: int) -> int | None:
-        """Return the first unacked claim behind ``start``, or else a new one."""
+        """Return the first unacked claim after ``start``, or else a new one."""
         standing = self._claimer.next_open(connection, start)
         if standing is not None:
             return standing
@@ -111,7 +111,7 @@ class Runner:
             self._drop()
 
     def _do(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work``, again on a new session where the old one ends under it."""
+        """Run ``work``, again on a new session if the old one ends meanwhile."""
         self._heartbeat.check()
         patience = Patience(self._outage)
         while True:
@@ -151,7 +151,7 @@ class Heartbeat:
         self._lost: StreamLost | None = None
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start beating."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class Heartbeat:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise StreamLost where a beat has found that another query runs the stream."""
+        """Raise StreamLost if a beat has found that another query runs the stream."""
         if self._lost is not None:
             raise StreamLost(*self._lost.args)
 

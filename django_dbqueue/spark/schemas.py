@@ -29,7 +29,7 @@ WIDE: Final = ("body", "headers", "error")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table, its columns in their order, and which moment ``since`` and ``until`` speak of."""
+    """A table, its columns in order, and the moment that ``since`` and ``until`` refer to."""
 
     name: str
     table: str
@@ -129,19 +129,19 @@ SOURCES: Final = {source.name: source for source in (MESSAGES, HISTORY)}
 
 
 def source_of(options: Options) -> Source:
-    """Return what the option ``source`` names: the messages, where it was not said."""
+    """Return what the option ``source`` names: the messages if it is not set."""
     return SOURCES[options.choice("source", SOURCES, MESSAGES.name)]
 
 
 def with_id(schema: StructType) -> StructType:
-    """Return a schema that has the id too, by which a reader knows how far it has come."""
+    """Return a schema that has the id too, which tells a reader how far it has come."""
     if "id" in (name.lower() for name in schema.fieldNames()):
         return schema
     return StructType([*schema.fields, StructField("id", MESSAGES.columns["id"])])
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """Return the schema of Arrow batches that Spark takes for this one as they are."""
+    """Return the schema of Arrow batches that Spark accepts for this one as they are."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")

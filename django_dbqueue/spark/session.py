@@ -1,4 +1,4 @@
-"""A session that fits the queue, and the data source in a session that is there already."""
+"""A session suited to the queue, and the data source in an existing session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # A queue named 12 is text, also where its name is a directory's
+    # A queue named 12 is text, even as the name of a directory
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -28,8 +28,8 @@ _LOCAL_SETTINGS = {
 def build_session(app: str, *, master: str | None = None, settings: dict[str, str] | None = None) -> SparkSession:
     """Return a session with the data source registered, UTC, filters pushed, and this very Python for its workers.
 
-    ``master`` is Spark's; None leaves it to ``spark-submit``, or means ``local[*]`` where that has not said it.
-    ``settings`` go before the ones chosen here.
+    ``master`` is Spark's; None leaves it to ``spark-submit``, or means ``local[*]`` if that has not set it.
+    ``settings`` override the ones chosen here.
     """
     from pyspark.sql import SparkSession
 
@@ -42,7 +42,7 @@ def build_session(app: str, *, master: str | None = None, settings: dict[str, st
     local = {}
     if (chosen or "").startswith("local"):
         local = _LOCAL_SETTINGS
-        # Else the JVM looks its own host name up before it reads any setting, and dies where that has no address
+        # Otherwise the JVM looks up its own host name before it reads any setting, and dies if that has no address
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in {**_SETTINGS, **local, **(settings or {})}.items():
         builder = builder.config(name, value)
@@ -52,7 +52,7 @@ def build_session(app: str, *, master: str | None = None, settings: dict[str, st
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("dbqueue")`` known to a session that did not find it by itself at its start."""
+    """Make ``format("dbqueue")`` known to a session that did not find it by itself when it started."""
     from django_dbqueue.spark.source import DbQueueDataSource
 
     spark.dataSource.register(DbQueueDataSource)

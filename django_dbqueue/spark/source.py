@@ -1,4 +1,4 @@
-"""``format("dbqueue")``: a session's options in, the module that answers them out."""
+"""``format("dbqueue")``: maps a session's options to the module that answers them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DbQueueDataSource(DataSource):
-    """The queue as a source and as a sink; its options stand in ``docs/spark.md``."""
+    """The queue as a source and as a sink; its options are described in ``docs/spark.md``."""
 
     @classmethod
     def name(cls) -> str:

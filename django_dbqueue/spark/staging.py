@@ -1,8 +1,8 @@
-"""Publishing what a run of a job has staged: one transaction, once for each name of a job.
+"""Publishing what a run of a job has staged: one transaction, once for each job name.
 
 Its first statement writes the job's name, so that of two runs one waits for the other and then finds the name there;
-its last deletes the stage. Whoever lost the server between the commit and its reply asks again, and finds its own run
-beside the name.
+its last one deletes the stage. A run that lost the server between the commit and its reply asks again, and finds itself
+next to the name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Lasting
 
 FORSAKEN_SECONDS: Final = 7 * 86_400.0
-"""After how long without a new row a run's stage belongs to nobody."""
+"""Seconds without a new row after which a run's stage is abandoned."""
 _BEING_PUBLISHED: Final = -1
 """What the publishing transaction itself reads as the number of messages; nobody else ever sees it."""
 _PUBLISHED_AT_ONCE: Final = 5_000
-"""Rows of one statement: MariaDB lets nobody else insert into the queue while an INSERT ... SELECT runs."""
+"""Rows per statement: MariaDB lets nobody else insert into the queue while an INSERT ... SELECT runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the job of this name added to the queue; ``again``: it was another run that did, and this one nothing."""
+    """What the job with this name added to the queue; ``again``: another run did so, and this one added nothing."""
 
     job: str
     created: int
@@ -51,7 +51,7 @@ class Published:
 
 
 def find_published(connection: Connection, job: str, *, run: int) -> Published | None:
-    """Return what came of a job, as this run sees it; None where it isn't published."""
+    """Return the result of a job, as this run sees it; None if it isn't published."""
     rows = connection.fetch(connection.dialect.published_job(job))
     if not rows:
         return None
@@ -62,9 +62,9 @@ def find_published(connection: Connection, job: str, *, run: int) -> Published |
 def publish(
     credentials: Credentials, *, job: str, run: int, attempts: Sequence[Attempt], outage: float, notify: bool = True
 ) -> Published:
-    """Publish these attempts of a run in their order, unless the job is published; DBQueueError if rows are missing.
+    """Publish these attempts of a run in order, unless the job is published; DBQueueError if rows are missing.
 
-    A server that goes away is waited for, for ``outage`` seconds.
+    A server that goes away is waited for, up to ``outage`` seconds.
     """
     with Lasting(credentials, outage=outage) as session:
         return session.ask(
@@ -108,16 +108,16 @@ def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: S
 
 
 def drop(credentials: Credentials, *, run: int) -> None:
-    """Delete what a run has staged; what stays for want of a server is purged by its age."""
+    """Delete what a run has staged; what can't be deleted for lack of a server is purged by its age."""
     with Connection(credentials) as connection:
         connection.outermost(lambda: connection.run(connection.dialect.drop_staged(run)))
 
 
 def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECONDS) -> int:
-    """Delete the stages of runs that staged nothing for so long, killed drivers' mostly; return how many rows.
+    """Delete stages without new rows for ``seconds``, mostly of killed drivers; return how many rows.
 
-    A run that still works keeps everything, however old its first rows are. Should one be silent for longer and then
-    publish, it finds rows missing, and adds nothing.
+    A run that is still working keeps everything, however old its first rows are. If one is silent for longer and then
+    publishes, it finds rows missing, and adds nothing.
     """
     deleted = 0
     with Connection(credentials) as connection:

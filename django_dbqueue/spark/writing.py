@@ -1,7 +1,7 @@
-"""Data frames into the queue: staged and published at once, exactly once for each name of a job; or directly.
+"""Data frames into the queue: staged and published at once, exactly once for each job name; or directly.
 
-A writer is made on the driver, pickled to the tasks, and asked to commit on the driver again. What a stream's driver
-asks to commit is another one, so that all it knows of the tasks' one is what their messages say.
+A writer is created on the driver, pickled to the tasks, and asked to commit back on the driver. For a stream, the
+driver commits with a different object, which knows of the tasks' one only what their messages say.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/=+-]{0,179}\Z")
 _LARGEST: Final = 2**62
 _STATEMENTS: Final = 10
-"""In one transaction of a task: a commit waits for the server's disk."""
+"""Statements per transaction of a task: a commit waits for the server's disk."""
 
 logger = logging.getLogger("django_dbqueue.spark")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the tasks of a write are told."""
+    """What the tasks of a write are given."""
 
     options: Mapping[str, str]
     sealing: Sealing
@@ -64,11 +64,11 @@ class Task:
     batch_rows: int
     notify: bool
     outage: float
-    """Seconds for which a database that is away is waited for."""
+    """Seconds to wait for a database that is away."""
 
     @property
     def credentials(self) -> Credentials:
-        """The credentials, read where they are needed; they travel nowhere."""
+        """The credentials, read where they are needed; they are never sent."""
         return Credentials.load(self.options)
 
 
@@ -89,7 +89,7 @@ class Written(WriterCommitMessage):
 
 
 def writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceWriter:
-    """Return the writer of a batch; InvalidPipeline refuses what no row could make good."""
+    """Return the writer of a batch; InvalidPipeline for what no row could make valid."""
     said = _options(options, overwrite=overwrite)
     if said.flag("direct"):
         if said.text("job_id") is not None:
@@ -106,7 +106,7 @@ def writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool
 
 
 def stream_writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceStreamWriter:
-    """Return the writer of a stream; InvalidPipeline refuses what no row could make good."""
+    """Return the writer of a stream; InvalidPipeline for what no row could make valid."""
     said = _options(options, overwrite=overwrite)
     if said.flag("direct"):
         raise InvalidPipeline("A stream is always staged: leave out direct, or write directly in foreachBatch.")
@@ -159,7 +159,7 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
 
 
 def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
-    """Stage a task's rows under a number of this try's own; a try that fails takes its rows along."""
+    """Stage a task's rows under a number of this try's own; a try that fails removes its rows."""
     number, rows = random.randint(1, _LARGEST), 0
     with Lasting(task.credentials, outage=task.outage) as session, _without_collector():
         dialect = session.dialect
@@ -178,7 +178,7 @@ def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
 
 
 def _groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Sealed]]]:
-    """Seal a task's rows, and cut them into what one transaction writes: statements of ``batchSize`` rows."""
+    """Seal a task's rows, and split them into what one transaction writes: statements of ``batchSize`` rows."""
     parts = in_inserts(task.sealing.sealed(batches, partition=_partition()), rows=task.batch_rows)
     while group := list(islice(parts, _STATEMENTS)):
         yield group
@@ -187,7 +187,7 @@ def _groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Se
 def _run_together(session: Lasting, statements: Sequence[Statement], *, undo: Statement | None = None) -> int:
     """Run a transaction of statements, and return how many rows they wrote.
 
-    ``undo`` takes back what a commit wrote whose reply was lost, before the same is written again.
+    ``undo`` removes what a commit with a lost reply wrote, before the same is written again.
     """
     tries = 0
 
@@ -207,7 +207,7 @@ def _run_together(session: Lasting, statements: Sequence[Statement], *, undo: St
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pause the collector of cycles, which would look at every row, and find none (measured: a fourth of the time)."""
+    """Pause the cycle collector, which would check every row and find nothing (measured: a quarter of the time)."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -276,7 +276,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class DirectWriter(DataSourceArrowWriter):
-    """At least once: rows are in the queue as soon as they are written, and a task that is tried again repeats them."""
+    """At least once: rows are in the queue as soon as they are written, and a retried task writes them again."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

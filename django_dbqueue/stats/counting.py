@@ -1,9 +1,9 @@
 """The workers' count of what ended, minute by minute, and of hours, which are the sums of their minutes.
 
-It is counted twice. *Fresh*: a few seconds after it ended, so that charts move. *Settled*: minute by minute, LATE
-seconds after, which replaces what was counted fresh; by then transactions that acked and went on have committed. Each
+Everything is counted twice. *Fresh*: a few seconds after it ended, so that charts move. *Settled*: minute by minute,
+LATE seconds later, replacing the fresh count; by then, transactions that acked and kept running have committed. Each
 step is one transaction under the mutex of the statistics: it counts one stretch of time, adds it to its minutes, and
-says how far it has come. Who is killed in it has counted nothing, and the next one goes on from there.
+records its progress. If a worker is killed in it, nothing was counted, and the next one continues from there.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from django_dbqueue.stats.ended import Cell, Reader, TooMany
 from django_dbqueue.stats.histogram import Histogram
 
 LATE: Final = timedelta(minutes=5)
-"""What was committed so long after it ended is still counted."""
+"""What was committed up to this long after it ended is still counted."""
 BEHIND: Final = timedelta(seconds=1)
-"""How far the fresh count stays behind the clock, so that it misses little that is just being committed."""
+"""How far the fresh count lags behind the clock, so that it misses little that is still being committed."""
 FRESH_EVERY: Final = timedelta(seconds=5)
 ROWS: Final = 10_000
-"""Rows that one step reads at most, unless so many ended within a millisecond."""
+"""Maximum rows that one step reads, unless more ended within a millisecond."""
 SECONDS: Final = 0.1
-"""A turn begins no step after that."""
+"""Seconds after which a turn begins no further step."""
 MINUTES_KEPT: Final = timedelta(hours=26)
 _FORGOTTEN: Final = 1_000
-"""Minutes' rows that one turn removes at most."""
+"""Maximum minute rows that one turn removes."""
 _TOGETHER: Final = 300
-"""Queues in one statement."""
+"""Queues per statement."""
 MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _SHORTEST: Final = timedelta(milliseconds=1)
@@ -47,22 +47,22 @@ _PROGRESS: Final = 1
 
 
 class Counter:
-    """Counts for one database, a bounded turn at a time; any number of them may compete."""
+    """A counter for one database, working a bounded turn at a time; any number of them may compete."""
 
     def __init__(self, using: str) -> None:
         self._using = using
         self._span = MINUTE
-        """How long a stretch to try: shorter after one that was too full."""
+        """The length of the next stretch to try: shorter after one that was too full."""
 
     def turn(self) -> bool:
-        """Count until nothing is due or somebody else is at it; return True if a turn's time was over before."""
+        """Count until nothing is due or another counter is active; return True if the turn's time ran out first."""
         began = time.monotonic()
         progress = _with_clock(self._using)
         if progress is not None and not _is_due(progress, progress.now):
             return False
         reader = Reader(self._using)
         if progress is not None and _is_between_minutes(progress) and reader.first(progress.settled_to) is None:
-            return False  # and what it says of its progress may stay so
+            return False  # and its recorded progress may stay as it is
         is_over = False
         while not is_over and outermost(connections[self._using], partial(self._step, reader)):
             is_over = time.monotonic() - began > SECONDS
@@ -72,7 +72,7 @@ class Counter:
     # -- a step --------------------------------------------------------------------------------------------------
 
     def _step(self, reader: Reader) -> bool:
-        """Return False where nothing is due, or somebody else is at it."""
+        """Take one step; return False if nothing is due, or another counter is active."""
         dialect = dialect_of(connections[self._using])
         with short_transaction(self._using):
             if fetch(self._using, dialect.lock_mutex(MUTEX, wait=False)):
@@ -92,7 +92,7 @@ class Counter:
         if now - progress.fresh_to >= FRESH_EVERY + BEHIND:
             cells, progress.fresh_to = self._read(reader, max(progress.fresh_to, end), now - BEHIND)
             self._add(cells, shown=True)
-            if progress.settled_to >= end - MINUTE:  # else its hours still miss some of their minutes
+            if progress.settled_to >= end - MINUTE:  # otherwise its hours still lack some of their minutes
                 self._sum_hours((queue, minute) for queue, minute in cells)
         elif progress.settled_to < end:
             self._settle(reader, progress)
@@ -102,7 +102,7 @@ class Counter:
         return True
 
     def _settle(self, reader: Reader, progress: StatisticProgress) -> None:
-        """Count on from where the count for good stands; a minute that is through takes the fresh one's place."""
+        """Continue the settled count; a completed minute replaces the fresh one."""
         minute = floor(progress.settled_to, MINUTE)
         cells, progress.settled_to = self._read(reader, progress.settled_to, minute + MINUTE)
         self._add(cells, shown=False)
@@ -117,7 +117,7 @@ class Counter:
     def _read(
         self, reader: Reader, since: datetime, until: datetime
     ) -> tuple[dict[tuple[str, datetime], Cell], datetime]:
-        """Return what ended from a moment on, and until when that is; not longer than it may be."""
+        """Return what ended from a moment on, and until when that covers; at most until the given moment."""
         while True:
             end = min(until, since + self._span)
             try:
@@ -169,7 +169,7 @@ class Counter:
     def _forget(self) -> None:
         """Remove old minutes, but none of an hour that is still being summed."""
         progress = StatisticProgress.objects.using(self._using).filter(pk=_PROGRESS).first()
-        if progress is None:  # somebody else is at the first count ever
+        if progress is None:  # another counter is making the first count ever
             return
         before = min(progress.fresh_to, floor(progress.settled_to, _HOUR)) - MINUTES_KEPT
         rows = QueueMinute.objects.using(self._using)
@@ -179,7 +179,7 @@ class Counter:
 
 
 def cell_of(row: QueueMinute) -> Cell:
-    """Return what a row says."""
+    """Return the contents of a row."""
     return Cell(
         row.messages, row.failures, row.retries, row.dead, Histogram.of_text(row.wait), Histogram.of_text(row.run)
     )
@@ -214,7 +214,7 @@ def _as_hour(queue: str, hour: datetime, cell: Cell) -> QueueStatistic:
 
 
 def _with_clock(using: str) -> Any:
-    """Return how far the count has come, and what the database's clock says; None before the first count."""
+    """Return the progress of the count, and the database's clock; None before the first count."""
     rows = StatisticProgress.objects.using(using).annotate(now=DbNow(output_field=UTCDateTimeField()))
     return rows.filter(pk=_PROGRESS).first()
 
@@ -228,7 +228,7 @@ def _beginning(using: str) -> Any:
 
 
 def _is_between_minutes(progress: StatisticProgress) -> bool:
-    """Tell whether no minute is half counted for good."""
+    """Return whether no minute is half settled."""
     return bool(progress.settled_to == floor(progress.settled_to, MINUTE))
 
 

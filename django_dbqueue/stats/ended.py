@@ -1,8 +1,8 @@
 """What ended within a stretch of time: each message that was acked or dropped, and each death, once.
 
-Messages move from the hot table into the history, and never back. The hot table is read first: what has left it
-before it was read is in the history by then, and what was read twice is known by its id. Deaths are told by their
-events, since no index knows when a dead row died.
+Messages move from the hot table into the history, and never back. The hot table is read first: what left it before that
+is in the history by then, and what was read twice is recognised by its id. Deaths are read from their events, since no
+index knows when a dead row died.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from django_dbqueue.stats.histogram import Histogram
 from django_dbqueue.statuses import DONE
 
 PAGE: Final = 5_000
-"""Rows of one statement."""
+"""Rows per statement."""
 _RANGES: Final = 100
-"""Ranges in one statement."""
+"""Ranges per statement."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -47,7 +47,7 @@ class Cell:
     run: Histogram = field(default_factory=Histogram)
 
     def merge(self, other: Cell) -> None:
-        """Add another one's to this."""
+        """Add another cell's contents to this one."""
         self.messages += other.messages
         self.failures += other.failures
         self.retries += other.retries
@@ -59,14 +59,14 @@ class Cell:
         self.messages += 1
         self.failures += max(reads - acked, 0)
         self.retries += max(reads - 1, 0)
-        # Only where the last claim is the one that ended it: after a nack, and then a drop, due_at is behind claimed_at
+        # Only if the last claim is the one that ended it: after a nack and then a drop, due_at is later than claimed_at
         if due is not None and claimed is not None and claimed >= due:
             self.wait.add((claimed - due) // _MICROSECOND)
             self.run.add((ended - claimed) // _MICROSECOND)
 
 
 class Reader:
-    """Reads one database; ranges are those of the time when it was made."""
+    """A reader of one database; its ranges are those that existed when it was created."""
 
     def __init__(self, using: str) -> None:
         self._using = using
@@ -75,7 +75,7 @@ class Reader:
         self._ranges = [(each.queue, each.priority) for each in ranges_in_use(using) if each.status == DONE]
 
     def first(self, since: datetime) -> datetime | None:
-        """Return the moment from this one on at which something ended, or may have; None where nothing did."""
+        """Return the first moment from this one on at which something ended, or may have; None if nothing did."""
         moments = [moment for _range, moment in self._first_ends(since)]
         for statement in (self._dialect.first_archived_end, self._dialect.first_event):
             moments += [self._utc(moment) for (moment,) in fetch(self._using, statement(self._column(since)))]
@@ -131,7 +131,7 @@ class Reader:
 
 @dataclass(slots=True)
 class _Rows:
-    """Reads the rows of a stretch page by page, up to a number of all together."""
+    """A reader of a stretch's rows, page by page, up to a total number."""
 
     using: str
     since: datetime
@@ -140,7 +140,7 @@ class _Rows:
     read: int = 0
 
     def of(self, build: Callable[[Stretch, int], Statement]) -> Iterator[tuple[Any, ...]]:
-        """Give the rows; each begins with its moment, and an id that orders equals."""
+        """Yield the rows; each begins with its moment, and an id that orders equal moments."""
         since, after = self.since, None
         while True:
             limit = PAGE if self.most is None else min(PAGE, self.most + 1 - self.read)
@@ -149,7 +149,7 @@ class _Rows:
             if self.most is not None and self.read > self.most:
                 raise TooMany
             yield from rows
-            if len(rows) == limit:  # there may be more that ended in the very moment of the last one
+            if len(rows) == limit:  # there may be more that ended at the same moment as the last one
                 since, after = self._utc(rows[-1][0]), rows[-1][1]
             elif after is not None:
                 since, after = since + _MICROSECOND, None

@@ -1,6 +1,7 @@
-"""Histograms of times that add up: counts by the logarithm of the time, 32 buckets to each doubling.
+"""Histograms of times that can be added up: counts by the logarithm of the time, 32 buckets to each doubling.
 
-A bucket's middle is at most 1/64 off what fell into it. Up to 63 microseconds each microsecond has its own.
+The middle of a bucket differs by at most 1/64 from any value in it. Up to 63 microseconds, each microsecond has its
+own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _SHARE: Final = 1 << _BITS
 
 
 def bucket_of(micros: int) -> int:
-    """Return the bucket of a time in microseconds; what a clock that was set back made negative counts as none."""
+    """Return the bucket of a time in microseconds; a negative one, from a clock that was set back, counts as 0."""
     micros = max(0, micros)
     shift = max(0, micros.bit_length() - _BITS - 1)
     return (shift << _BITS) + (micros >> shift)
@@ -36,7 +37,7 @@ class Histogram(Counter[int]):
         self[bucket_of(micros)] += 1
 
     def percentiles(self, points: Sequence[float]) -> list[float | None]:
-        """Return the times, in seconds, that these shares of all don't exceed; None each where nothing was counted."""
+        """Return the times, in seconds, that these shares don't exceed; None for each if nothing was counted."""
         found: list[float | None] = []
         total, seen = self.total(), 0
         buckets = iter(sorted(self.items()))
@@ -49,7 +50,7 @@ class Histogram(Counter[int]):
         return found
 
     def to_text(self) -> str:
-        """Return the JSON that a row keeps: buckets and counts in turn."""
+        """Return the JSON stored in a row: buckets and counts, alternating."""
         return json.dumps([number for pair in sorted(self.items()) for number in pair], separators=(",", ":"))
 
     @classmethod

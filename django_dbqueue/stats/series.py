@@ -17,13 +17,13 @@ from django_dbqueue.stats.ended import Cell
 
 _WEEK: Final = 168
 _HOURS_AT_ONCE: Final = 4
-"""Hours of all queues that one statement sums up: a server reads thousands of rows for each."""
+"""Hours of all queues that one statement sums: a server reads thousands of rows for each."""
 _POINTS: Final = (0.5, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """So many points of such a length, up to now."""
+    """A number of points of a given length, up to now."""
 
     points: int
     step: timedelta
@@ -38,7 +38,7 @@ SPANS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What ended in the time that begins then. Times are in seconds; None where nothing was measured."""
+    """What ended in the time starting then. Times are in seconds; None if nothing was measured."""
 
     at: datetime
     messages: int = 0
@@ -51,7 +51,7 @@ class Point:
 
 
 def series(using: str, span: Span, queue: str = ALL_QUEUES) -> list[Point]:
-    """Return the points of a queue, or of all together; the last one is of the time that is not over yet."""
+    """Return the points of a queue, or of all together; the last one covers the time still in progress."""
     last = floor(clock(using), span.step)
     moments = [last - back * span.step for back in reversed(range(span.points))]
     find = _of_hours if span.step >= timedelta(hours=1) else _of_minutes
@@ -73,7 +73,7 @@ def _of_hours(using: str, step: timedelta, queue: str, since: datetime) -> Itera
     names = ("hour", "messages", "failures", "dead", "wait_p50", "wait_p95", "run_p50", "run_p95")
     rows: Any = hours.filter(queue=queue, hour__gte=since).values_list(*names)
     points = [Point(*row) for row in rows]
-    if queue == ALL_QUEUES:  # where Spark alone has counted, there is no row of them all
+    if queue == ALL_QUEUES:  # if only Spark has counted, there is no row for all of them
         known = {point.at for point in points}
         missing = [at for number in range(_WEEK) if (at := since + number * step) not in known]
         for some in chunks(missing, _HOURS_AT_ONCE):

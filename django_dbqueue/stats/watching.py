@@ -1,4 +1,4 @@
-"""What goes on at this moment: how much comes in, and which messages each worker holds."""
+"""What is going on right now: how much arrives, and which messages each worker holds."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
 from django_dbqueue.statuses import RUNNING
 
 NEWEST: Final = 5_000
-"""Messages that are looked at to say how many come in."""
+"""Messages that are read to estimate how many arrive."""
 MINUTE: Final = 60.0
 WORKERS: Final = 100
 HELD: Final = 2_000
-"""Running messages that are looked at to say who holds which."""
+"""Running messages that are read to find who holds which."""
 NAMED: Final = 5
-"""Messages that are named for a worker."""
+"""Messages that are named per worker."""
 _RANGES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """How many messages a minute were sent lately, by queue."""
+    """How many messages per minute were sent lately, by queue."""
 
     by_queue: dict[str, int]
     is_estimate: bool
-    """Whether more than NEWEST came within the minute, so that a shorter time stands for it."""
+    """Whether more than NEWEST arrived within the minute, so the count is extrapolated from a shorter time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Busy:
 
 
 def incoming(using: str) -> Incoming:
-    """Return how many messages came in within the last minute; what was archived since is missing."""
+    """Return how many messages arrived within the last minute; what was archived since is missing."""
     connection = connections[using]
     rows = fetch(using, dialect_of(connection).newest(MINUTE, NEWEST))
     looked = sum(int(count) for _queue, count, _fresh, _first in rows)
@@ -67,7 +67,7 @@ def incoming(using: str) -> Incoming:
 
 
 def busy_workers(using: str) -> list[Busy]:
-    """Return the workers with the freshest beats, and what they hold among the first running rows of each queue."""
+    """Return the workers with the most recent beats, and what they hold among each queue's first running rows."""
     rows = Worker.objects.using(using).annotate(now=DbNow(output_field=UTCDateTimeField()))
     found = {row.pk: Busy(row) for row in rows.order_by("-beat_at", "id")[:WORKERS]}
     if not any(each.worker.held for each in found.values()):

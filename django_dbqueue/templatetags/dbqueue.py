@@ -1,4 +1,4 @@
-"""The dashboard on the app's own page in the admin, and how it writes moments and times."""
+"""The dashboard on the app's own page in the admin, and the format of its moments and times."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ register = template.Library()
 
 @register.inclusion_tag("admin/django_dbqueue/dashboard.html", takes_context=True)
 def dbqueue_dashboard(context: Any) -> dict[str, Any]:
-    """Show the dashboard to those who may see queues; nothing to others."""
+    """Show the dashboard to users who may see queues; nothing to others."""
     return dashboard(context["request"])
 
 
 @register.filter
 def dbqueue_utc(moment: datetime) -> str:
-    """Write a moment in UTC."""
+    """Return a moment in UTC."""
     return display.utc(moment)
 
 
 @register.filter
 def dbqueue_times(point: Point, name: str) -> str:
-    """Write the median and the 95th percentile of a point's ``wait`` or ``run``."""
+    """Return the median and the 95th percentile of a point's ``wait`` or ``run``."""
     return display.seconds(getattr(point, f"{name}_p50"), getattr(point, f"{name}_p95"))

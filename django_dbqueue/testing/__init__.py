@@ -1,8 +1,8 @@
-"""For the tests of projects that use the queue: run consumers, and look at what was enqueued.
+"""For the tests of projects that use the queue: run consumers, and check what was enqueued.
 
 They work in Django's ``TestCase``, inside its transaction, in ``TransactionTestCase``, and under pytest with the
-fixture ``dbqueue``. ``docs/testing.md`` shows them at work. The names below are imported on first use, since pytest
-reads its plugins before Django is set up.
+fixture ``dbqueue``. ``docs/testing.md`` shows examples. The names below are imported on first use, since pytest reads
+its plugins before Django is set up.
 """
 
 from __future__ import annotations

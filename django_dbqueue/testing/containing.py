@@ -1,9 +1,9 @@
-"""A handler on a test's own connection, whose transaction has to outlive what a worker's connection need not.
+"""A handler on a test's own connection, whose transaction has to survive what a worker's connection need not.
 
-Under a worker a handler begins without a transaction, on a connection that is put right, or made anew, after it. In a
-``TestCase`` one transaction lies around everything, and one broken statement or one ``close()`` ends it. So each
-handler stands behind a savepoint there. What it leaves open is rolled back, as a worker does it, and its hooks on the
-commit are run when it has ended, since the commit that they wait for never comes.
+Under a worker, a handler starts without a transaction, on a connection that is restored or replaced afterwards. In a
+``TestCase``, one transaction surrounds everything, and one broken statement or one ``close()`` ends it. So each handler
+runs inside a savepoint there. What it leaves open is rolled back, as in a worker. Its commit hooks are run when it has
+ended, since the commit that they wait for never comes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ENDED = (
 
 
 class LostTransaction(AssertionError):
-    """A consumer broke or ended the transaction that the test lives in; the text says how, and what to do."""
+    """A consumer broke or ended the transaction that the test runs in; the text says how, and what to do."""
 
 
 def in_the_tests_transaction(handler: Callable[[], Any]) -> Any:
-    """Call it as a worker would: with connections in order after it, and its hooks on the commit run.
+    """Call it as a worker would: with connections in order after it, and its commit hooks run.
 
-    What it raises goes on; LostTransaction where it did what only a worker's own connection survives.
+    Exceptions propagate; LostTransaction is raised if it did what only a worker's own connection survives.
     """
     marks = [(connection, len(connection.run_on_commit)) for connection in _open() if connection.in_atomic_block]
     try:
@@ -54,12 +54,12 @@ def in_the_tests_transaction(handler: Callable[[], Any]) -> Any:
 
 
 def _open() -> list[Any]:
-    """This thread's connections, once each: a mirror shares its object with what it mirrors."""
+    """Return this thread's connections, each once: a mirror shares its object with what it mirrors."""
     return list({id(connection): connection for connection in connections.all(initialized_only=True)}.values())
 
 
 class _Standing:
-    """How a connection stands inside the test's transaction before a handler."""
+    """The state of a connection inside the test's transaction before a handler."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -69,7 +69,7 @@ class _Standing:
         self._savepoint = connection.savepoint()
 
     def restore(self) -> bool:
-        """End what the handler left open; return whether all that it did besides still stands."""
+        """End what the handler left open; return whether everything else it did is intact."""
         connection = self.connection
         left_open = connection.savepoint_ids[self._inner :]
         del connection.savepoint_ids[self._inner :], connection.atomic_blocks[self._blocks :]
@@ -92,7 +92,7 @@ class _Standing:
 
 @contextmanager
 def _contained() -> Iterator[None]:
-    """Leave each connection in the transaction in which the block found it."""
+    """Leave each connection in the transaction that it was in before the block."""
     standing = [_Standing(connection) for connection in _open() if connection.in_atomic_block]
     try:
         with _never_closed([each.connection for each in standing]):
@@ -106,7 +106,7 @@ def _contained() -> Iterator[None]:
 
 @contextmanager
 def _never_closed(in_the_test: list[Any]) -> Iterator[None]:
-    """Let close() do nothing: close_old_connections() is good manners in a handler, and would end the test."""
+    """Make close() do nothing: close_old_connections() is good practice in a handler, but would end the test."""
     with ExitStack() as stack:
         for connection in in_the_test:
             stack.enter_context(patch.object(connection, "close", lambda: None))
@@ -114,7 +114,7 @@ def _never_closed(in_the_test: list[Any]) -> Iterator[None]:
 
 
 def _put_right(standing: list[_Standing]) -> bool:
-    """Return whether all that the handler did and ended still stands."""
+    """Return whether everything that the handler did and completed is intact."""
     in_the_test = {id(each.connection) for each in standing}
     for connection in _open():
         if id(connection) not in in_the_test:
@@ -123,7 +123,7 @@ def _put_right(standing: list[_Standing]) -> bool:
 
 
 def _run_hooks(marks: list[tuple[Any, int]]) -> None:
-    """Run what was registered behind the marks, in its order; as at a commit, the first that fails ends it."""
+    """Run the hooks registered after the marks, in order; as at a commit, the first failure ends it."""
     for connection, mark in marks:
         while len(connection.run_on_commit) > mark:
             _, hook, robust = connection.run_on_commit.pop(mark)
@@ -138,9 +138,9 @@ def _run_hooks(marks: list[tuple[Any, int]]) -> None:
 
 
 def _leave_clean(connection: Any) -> None:
-    """Undo what a handler left open on a connection that was outside of any transaction before it.
+    """Undo what a handler left open on a connection that was outside any transaction before it.
 
-    Not as a worker does it, by a new connection: a database in memory ends with its last one.
+    Unlike a worker, this doesn't open a new connection: a database in memory ends with its last one.
     """
     if connection.connection is None or (is_open(connection) and _is_outside(connection)):
         return
@@ -150,7 +150,7 @@ def _leave_clean(connection: Any) -> None:
         connection.rollback()
         connection.set_autocommit(True)
     else:
-        connection.connection = None  # close() would fail on MySQL; the next use makes a new one
+        connection.connection = None  # close() would fail on MySQL; the next use opens a new one
 
 
 def _is_outside(connection: Any) -> bool:

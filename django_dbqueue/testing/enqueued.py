@@ -1,4 +1,4 @@
-"""What was enqueued, asserted: a part of the payload is enough, and a failure tells what there is instead."""
+"""Assertions on what was enqueued: part of the payload is enough, and a failure reports what was found instead."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def assert_enqueued(
 ) -> list[Message]:
     """Assert that messages like this wait in the queue, or are being processed, and return them, oldest first.
 
-    What is not said matches anything. Of dicts, in ``payload`` and ``headers``, only what is expected is compared, at
-    every level; lists must be as long, and their items match; anything that is equal matches, as ``unittest.mock.ANY``
-    does. ``key=None`` is a message without one. ``at`` is when it was to be delivered, ``delay`` (seconds or timedelta)
-    the same from when it was enqueued, each to the second. ``count`` is how many must match; without it one is enough.
+    Unspecified arguments match anything. Dicts in ``payload`` and ``headers`` need only contain what is expected, at
+    every level. Lists must have the same length, and matching items. Anything that compares equal matches, such as
+    ``unittest.mock.ANY``. ``key=None`` is a message without a key. ``at`` is when it was to be delivered, ``delay``
+    (seconds or timedelta) the same from when it was enqueued, each to the second. ``count`` is how many must match;
+    without it one is enough.
     """
     expected = _expected(payload=payload, key=key, at=at, delay=delay, priority=priority, headers=headers)
     alias, found = _find(queue, expected, using)
@@ -65,7 +66,7 @@ def refute_enqueued(
     headers: dict[str, Any] | EllipsisType = ...,
     using: str | None = None,
 ) -> None:
-    """Assert that no message like this waits in the queue or is being processed; matched as by ``assert_enqueued``."""
+    """Assert that no message like this waits or is being processed; matched as in ``assert_enqueued``."""
     expected = _expected(payload=payload, key=key, at=at, delay=delay, priority=priority, headers=headers)
     _, found = _find(queue, expected, using)
     if found:
@@ -96,7 +97,7 @@ def _live(alias: str, queue: str) -> Iterator[Message]:
 
 
 def _differences(message: Message, expected: Expected) -> list[str]:
-    """Say, for each thing that is expected and isn't so, what there is."""
+    """Say, for each expectation that isn't met, what was found."""
     found: list[str] = []
     for name, wanted in expected.items():
         try:
@@ -121,7 +122,7 @@ def _value(message: Message, name: str) -> Any:
 
 
 def _unlike(there: Any, wanted: Any, path: str) -> list[str]:
-    """Compare as far as is expected; return what differs, by its path."""
+    """Compare only what is expected; return what differs, by path."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         missing = [f"{path}[{name!r}] is missing" for name in wanted if name not in there]
         return missing + [
@@ -157,7 +158,7 @@ def _what_there_is(alias: str, queue: str, expected: Expected) -> list[str]:
 
 
 def _listed(messages: list[Message], expected: Expected) -> Iterator[str]:
-    """One line for each message, with what is otherwise than expected."""
+    """Yield one line for each message, with what differs from the expectation."""
     for message in messages[:MAX_TOLD]:
         state = "running" if message.status == RUNNING else f"due {message.available_at:%Y-%m-%d %H:%M:%S} UTC"
         key = "" if message.key is None else f", key {message.key!r}"

@@ -20,7 +20,7 @@ from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
 
 LATER: Final = timedelta(hours=1)
-"""When a message of the state *delayed* is due, if nothing else is said."""
+"""When a message in the state *delayed* is due by default."""
 STATES: Final = ("ready", "delayed", "running", "stuck", "done", "dead")
 
 
@@ -28,9 +28,9 @@ class MessageFactory(Factory[Message]):
     """``MessageFactory(queue="emails", payload={"to": "ann"}, state="dead")``.
 
     ``state`` is ready (as enqueued; the default), delayed, running, stuck, done or dead; a message that is running or
-    stuck is returned as its holder has it. ``reason`` is why a dead one was rejected. All else goes to ``enqueue``:
-    key, delay, at, priority, max_reads, lease, headers, on_conflict, using. ``MessageFactory.build()`` makes one that
-    is in no database, to call a consumer with.
+    stuck is returned as its holder has it. ``reason`` is why a dead one was rejected. Everything else goes to
+    ``enqueue``: key, delay, at, priority, max_reads, lease, headers, on_conflict, using. ``MessageFactory.build()``
+    makes one that is in no database, for calling a consumer directly.
     """
 
     class Meta:

@@ -1,4 +1,4 @@
-"""What the fixture ``dbqueue`` gives: the verbs of this package on one object."""
+"""What the fixture ``dbqueue`` provides: the verbs of this package on one object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django_dbqueue.testing.running import run_consumers
 
 
 class DBQueue:
-    """Run consumers, look at what was enqueued, and make messages; the functions of ``django_dbqueue.testing``."""
+    """Run consumers, check what was enqueued, and make messages; the functions of ``django_dbqueue.testing``."""
 
     run_consumers = staticmethod(run_consumers)
     assert_enqueued = staticmethod(assert_enqueued)

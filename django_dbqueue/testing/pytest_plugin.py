@@ -1,4 +1,4 @@
-"""The pytest plugin. It is read in every run of pytest where this package is installed, before Django is set up."""
+"""The pytest plugin. Every pytest run reads it where this package is installed, before Django is set up."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def dbqueue(db: None) -> DBQueue:  # noqa: ARG001
-    """Run consumers, look at what was enqueued, and make messages.
+    """Run consumers, check what was enqueued, and make messages.
 
-    It asks for pytest-django's ``db``, and so for a transaction that is undone after the test; beside
-    ``transactional_db``, or the mark ``django_db(transaction=True)``, the test's commits are real.
+    It requests pytest-django's ``db``, and so a transaction that is undone after the test; with ``transactional_db``,
+    or the mark ``django_db(transaction=True)``, the test's commits are real.
     """
     from django_dbqueue.testing.fixture import DBQueue
 

@@ -1,4 +1,4 @@
-"""Run consumers in a test: claim, handle and settle as a worker does it, in this thread, on the test's connections."""
+"""Run consumers in a test: claim, handle and settle as a worker does, in this thread, on the test's connections."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from django_dbqueue.worker.settling import Settler
 
 MAX_LIMIT: Final = 1_000_000
 MAX_NAMED: Final = 5
-"""Queues that the text of an endless run names."""
+"""Queues named in the text of an endless run."""
 
 Outcome = Literal["done", "waiting", "dead", "lost"]
 
 
 class EndlessRun(AssertionError):
-    """A run came to its limit, and there was more to do."""
+    """A run reached its limit, and there was more to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handled:
     """One delivery, and what became of its message.
 
-    ``outcome``: *done* · *waiting*, to come again · *dead* · *lost*: while it was handled, another claim took it, or it
-    was dropped or removed. ``message`` is the row as it was then. ``error`` is what ended the handler, if anything did.
+    ``outcome``: *done* · *waiting*, to be delivered again · *dead* · *lost*: while it was handled, another claim took
+    it, or it was dropped or removed. ``message`` is the row as it was then. ``error`` is what ended the handler, if
+    anything did.
     """
 
     message: Message
@@ -53,7 +54,7 @@ class Handled:
 
 
 class Drained(tuple[Handled, ...]):
-    """All deliveries of a run, in their order."""
+    """All deliveries of a run, in order."""
 
     __slots__ = ()
 
@@ -64,7 +65,7 @@ class Drained(tuple[Handled, ...]):
 
     @property
     def waiting(self) -> list[Message]:
-        """The messages that went back to come again, once for each time."""
+        """The messages that will be delivered again, once for each time."""
         return self._with("waiting")
 
     @property
@@ -74,7 +75,7 @@ class Drained(tuple[Handled, ...]):
 
     @property
     def errors(self) -> list[BaseException]:
-        """What handlers raised, ``Retry`` and ``Reject`` too."""
+        """What handlers raised, including ``Retry`` and ``Reject``."""
         return [each.error for each in self if each.error is not None]
 
     def _with(self, outcome: Outcome) -> list[Message]:
@@ -92,17 +93,17 @@ def run_consumers(
 ) -> Drained:
     """Let the consumers of these queues (None: of all) work until nothing is due, and return what they did.
 
-    Messages are claimed and settled as by a worker, one at a time, from each queue in turn; those that a consumer
-    enqueues meanwhile too. In a ``TestCase`` all of it is undone with the test. Hooks on the commit run at the end of
-    the handler that registered them.
+    Messages are claimed and settled as by a worker, one at a time, from each queue in turn, including those that a
+    consumer enqueues meanwhile. In a ``TestCase`` all of it is undone with the test. Commit hooks run at the end of the
+    handler that registered them.
 
-    What is due later, as retries are, stays unless it is asked for: ``with_delayed`` runs all of it, ``until`` what is
-    due until then (an aware datetime, or a time from now), each in the order of time; no time passes for that. A
-    message that always fails is dead in the end. What a handler raises other than ``Retry`` and ``Reject`` is raised
-    here when its message is settled, or with ``on_error="collect"`` kept in the result.
+    What is due later, such as retries, stays unless requested: ``with_delayed`` runs all of it, ``until`` what is due
+    by then (an aware datetime, or a time from now), each in order of time; no time passes for that. A message that
+    always fails is dead in the end. Exceptions from a handler other than ``Retry`` and ``Reject`` are raised here once
+    its message is settled, or with ``on_error="collect"`` kept in the result.
 
-    EndlessRun after ``limit`` deliveries, if there is more to do. ImproperlyConfigured for a queue without a consumer;
-    LostTransaction where a consumer breaks the test's transaction.
+    Raises EndlessRun after ``limit`` deliveries, if there is more to do; ImproperlyConfigured for a queue without a
+    consumer; LostTransaction if a consumer breaks the test's transaction.
     """
     if on_error not in ("raise", "collect"):
         raise ValueError(f"on_error must be 'raise' or 'collect', not {on_error!r}.")
@@ -139,7 +140,7 @@ def _moment(alias: str, until: datetime | timedelta | None) -> datetime | None:
 
 
 class _Run:
-    """A worker of one thread, without supervisor, heartbeat and clock."""
+    """A worker with one thread, without supervisor, heartbeat and clock."""
 
     def __init__(self, alias: str, chosen: dict[str, Consumer], *, later: bool, until: datetime | None) -> None:
         self._alias = alias
@@ -172,7 +173,7 @@ class _Run:
         return Drained(run)
 
     def _deliveries(self) -> Iterator[Delivery]:
-        """Claim one message from each queue in turn, as long as there are any; from a paused one none."""
+        """Claim one message from each queue in turn, as long as there are any; none from a paused queue."""
         while True:
             paused = Queue.objects.using(self._alias).paused_names()
             working = [consumer for queue, consumer in self._consumers.items() if queue not in paused]
@@ -186,7 +187,7 @@ class _Run:
 
     def _claim(self, consumer: Consumer) -> Delivery | None:
         options = consumer.resolved()
-        # A claimer that lives on remembers where it stood; here each claim is to see all that a handler has just sent
+        # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
         claimer = Claimer(Message, self._alias, consumer.queue)
         claimed = claimer.take(1, lease=options.lease, max_reads=options.max_reads)
         if not claimed:
@@ -197,7 +198,7 @@ class _Run:
         return self._holding.take()
 
     def _bring_forward(self, queues: list[str]) -> bool:
-        """Make the message that will be due next due now, if later ones are to run; say whether there was one."""
+        """Make the next message due right now, if later ones are to run; return whether there was one."""
         if not self._later:
             return False
         rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues)
@@ -241,7 +242,7 @@ class _Run:
 
 
 def _ran_too_long(delivery: Delivery, seconds: float) -> bool:
-    """Whether a worker would have called this timed out; an async handler is cancelled in time, here as there."""
+    """Return whether a worker would have timed this out; an async handler is cancelled in time, here as there."""
     timeout = delivery.options.timeout
     is_over = timeout is not None and seconds >= timeout
     return is_over and not delivery.consumer.is_async and not delivery.message.settled

@@ -105,7 +105,7 @@ class Board:
         self._cells[self._base + _CELLS * slot] = int(state)
 
     def stop_clock(self, slot: int) -> None:
-        """Note that the handler of a slot has ended: whatever its settlement waits for, no timeout runs any more."""
+        """Note that the handler of a slot has ended: no timeout applies any more, however long its settlement takes."""
         self._cells[self._base + _CELLS * slot + 3] = _NEVER
 
     def is_overdue(self, moment: float) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class ChildProcess(ForkProcess):
-    """multiprocessing's process with another fork; in the child ``line`` has the descriptors that it shares with us."""
+    """A multiprocessing process with another fork; ``line`` has the descriptors it shares with its supervisor."""
 
     line: tuple[int, ...] = ()
 
@@ -24,7 +24,7 @@ class ChildProcess(ForkProcess):
 
 
 class _Fork(popen_fork.Popen):
-    """multiprocessing's own leaves four descriptors open with each fork that fails, until none is left to try with."""
+    """A fork that cleans up if it fails; multiprocessing's own leaks four descriptors each time until none are left."""
 
     def _launch(self, process_obj: Any) -> None:
         ends: list[int] = []

@@ -42,7 +42,7 @@ class Pace:
         self._worked_at = time.monotonic()
 
     def found_nothing(self, cost: float) -> None:
-        """A look has taken so many seconds for nothing. The cheapest of the last ones counts: others had to wait."""
+        """Note a check that took ``cost`` seconds and found nothing. The cheapest recent one counts: others waited."""
         self._costs.append(cost)
 
     def next(self) -> float:
@@ -73,7 +73,7 @@ class Backoff:
 
 
 class Listener(threading.Thread):
-    """Listens on PostgreSQL, on a connection of its own, and calls ``wake`` for each queue that got a message."""
+    """A thread that listens on PostgreSQL, over its own connection, and calls ``wake`` per queue with a new message."""
 
     def __init__(self, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> None:
         super().__init__(name="dbqueue-listen", daemon=True)

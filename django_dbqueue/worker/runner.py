@@ -238,7 +238,7 @@ class Runner:
             self._replace_deadline = time.monotonic() + self._options.grace
 
     def _find_timeouts(self, now: float) -> None:
-        """A thread can't be ended: the child stops claiming, and its supervisor settles what hangs after its end."""
+        """Find timeouts: a thread can't be ended, so the child stops claiming and its supervisor settles the rest."""
         for delivery in self._holding.running():
             over = delivery.over_at is not None and now >= delivery.over_at
             if not over or delivery.timed_out or delivery.consumer.is_async or delivery.slot is None:

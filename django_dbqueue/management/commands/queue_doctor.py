@@ -1,4 +1,4 @@
-"""``manage.py queue_doctor``: whether server and settings keep what the queue promises, and what to do where not."""
+"""``manage.py queue_doctor``: whether server and settings keep what the queue promises, and what to do if not."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EXIT_WRONG: Final = 2
 
 
 class Command(TerminalCommand):
-    """Look, and change nothing, unless it is told to set schedules back.
+    """Check, and change nothing, unless told to set schedules back.
 
-    Exit codes: 0 nothing is wrong; 1 something is, as much as --fail-level says or more; 2 wrong options.
+    Exit codes: 0 nothing is wrong; 1 something is, at the level of --fail-level or above; 2 wrong options.
     """
 
     help = "Look at server, settings, tables and workers, and say what is wrong, whether it matters and what to do."
@@ -58,7 +58,7 @@ class Command(TerminalCommand):
             sys.exit(EXIT_ILL)
 
     def _alias(self, said: str | None) -> str | None:
-        """Read --database; where it is not said the settings are to be looked at first."""
+        """Read --database; without it, the settings must be checked first."""
         try:
             return None if said is None else chosen_alias(said)
         except CommandError as error:

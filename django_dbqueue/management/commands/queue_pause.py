@@ -1,4 +1,4 @@
-"""``manage.py queue_pause``: let nobody claim from a queue, and say why."""
+"""``manage.py queue_pause``: stop all claims from a queue, and record why."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 MAX_LIMIT: Final = 1_000
 SHOWN: Final = 2_000
-"""Characters of a payload that a line of text shows; --json has all of it."""
+"""Characters of a payload shown in a line of text; --json has all of it."""
 MOMENTS: Final = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
 SAID: Final = ("id", "queue", "key", "priority", "read_count", "max_reads", "crashes", "worker_id", "conn_id")
 
@@ -73,7 +73,7 @@ class Command(ConsoleCommand):
 
     def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:
         rows = Message.objects.using(alias)
-        if not (said["payload"] or is_redacting()):  # what masks an error is looked for in payload and headers
+        if not (said["payload"] or is_redacting()):  # masking an error needs payload and headers
             rows = rows.defer("body", "headers_text")
         if said["key"] is None:
             next_ones: list[Message] = rows.peek(queue, state=said["state"] or "ready", limit=said["limit"])
@@ -149,14 +149,14 @@ def _content(message: Message) -> list[str]:
         return [content.hidden]
     if broken := content.payload_broken or content.headers_broken:
         return [_("can't be decoded: %(error)s") % {"error": broken}]
-    # repr, so that what others wrote can't steer the terminal
+    # repr, so that what others wrote can't control the terminal
     return [_cut(repr(part)) for part in (content.payload, *filter(None, [content.headers]))]
 
 
 def _first_line(message: Message) -> str | None:
     if message.error is None:
         return None
-    # Who has a shell on the database's side sees everything but what is redacted for all.
+    # Anyone with a shell next to the database sees everything except what is redacted for all.
     text = error_text(message.error, of=message if is_redacting() else None, sees_payload=True)
     return (text.splitlines() or [""])[0][:500]
 

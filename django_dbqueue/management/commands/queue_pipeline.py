@@ -1,4 +1,4 @@
-"""``manage.py queue_pipeline <job>``: the pipeline on Spark, with the database that Django's settings name."""
+"""``manage.py queue_pipeline <job>``: the pipeline on Spark, with the database from Django's settings."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Command(TerminalCommand):
     """Run one job of the pipeline.
 
     Exit codes: 0 done; 1 failed, try again (the database was away, a row was refused), or Spark, Java or a driver is
-    missing; 2 can't be done as asked; 130 stopped by SIGINT; 143 stopped by SIGTERM. A job that was
-    stopped anywhere can be run again.
+    missing; 2 can't be done as asked; 130 stopped by SIGINT; 143 stopped by SIGTERM. A job that was stopped at any
+    point can be run again.
     """
 
     help = "Run a job of the data pipeline: export, statistics, replay, ingest; and look after streams and readers."

@@ -32,7 +32,7 @@ from django_dbqueue.management.progress import shown_progress
 from django_dbqueue.models import Message
 
 STATES: Final = {False: ("done",), True: ("done", "dead")}
-"""What goes, by whether --dead was said."""
+"""What is moved, by whether --dead was given."""
 
 
 class Command(ConsoleCommand):
@@ -40,7 +40,7 @@ class Command(ConsoleCommand):
 
     Exit codes: 0 moved, or with --dry-run there is something to move; 1 the answer was no, or the database can't be
     read; 2 wrong options, or nobody could be asked; 3 there is nothing that old; 130 stopped by SIGINT or SIGTERM
-    between two steps. What is told as moved is moved.
+    between two steps. What is reported as moved is moved.
     """
 
     help = "Move done messages of a queue, and with --dead its dead ones, that are old enough into the history."
@@ -131,7 +131,7 @@ class Command(ConsoleCommand):
 
 
 def _moving(alias: str, queue: str, said: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Move a bounded number at a time, waiting for our turn among archivers; tell of which state, and how many."""
+    """Move a bounded number at a time, waiting for our turn among archivers; yield the state and how many."""
     left, old = said["limit"], said["older_than"]
     walk = DeadWalk(alias, queue)
     ways: dict[str, Callable[[int], int]] = {

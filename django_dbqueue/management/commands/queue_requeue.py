@@ -1,4 +1,4 @@
-"""``manage.py queue_requeue``: make dead, stuck or running messages as if new."""
+"""``manage.py queue_requeue``: reset dead, stuck or running messages to new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py queue_rescue``: give back what dead workers hold, once or as a guardian process."""
+"""``manage.py queue_rescue``: return what dead workers hold to the queue, once or as a guardian process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from django_dbqueue.worker.shutdown import StopSignals
 INTERVAL: Final = 0.5
 SHORTEST_INTERVAL: Final = 0.1
 WATCHES_AT_LEAST: Final = 1.5
-"""Seconds that a single run looks at least: a worker that holds messages and lives has beaten by then."""
+"""Minimum seconds that a single run watches: by then, a living worker that holds messages has beaten."""
 WATCHES_AT_MOST: Final = 5.0
 LOOKS_FOR_SPOTS: Final = 60.0
-"""Seconds between looks for what the guardian can't see."""
+"""Seconds between checks for what the guardian can't see."""
 
 
 def _interval(text: str) -> float:
@@ -41,11 +41,11 @@ def _interval(text: str) -> float:
 
 
 class Command(TerminalCommand):
-    """Rescue messages whose lease is over, or whose worker is proven gone.
+    """Rescue messages whose lease has expired, or whose worker is proven gone.
 
-    Exit codes: 0 looked, whether anything was rescued or not, or with --watch stopped by SIGTERM or SIGINT; 1 the
+    Exit codes: 0 checked, whether anything was rescued or not, or with --watch stopped by SIGTERM or SIGINT; 1 the
     database or the queue's tables can't be read; 2 wrong options; 4 --watch ended at once by a third signal; 130 a
-    single run was interrupted; 141 nobody reads on. An outage that comes while it watches is waited for.
+    single run was interrupted; 141 the output has no reader any more. While watching, it waits for an outage to end.
     """
 
     help = "Give back what dead workers hold: leases that are over, and workers whose session is gone."
@@ -102,7 +102,7 @@ class Command(TerminalCommand):
             raise unreadable(self._alias, error) from error
 
     def _look_once(self) -> None:
-        """Look for as long as it takes to see who is dead by now."""
+        """Watch for as long as it takes to see who is dead by now."""
         began = time.monotonic()
         try:
             Message.objects.rescue(using=self._alias)
@@ -144,7 +144,7 @@ class Command(TerminalCommand):
     # -- speaking -----------------------------------------------------------------------------------------
 
     def _name_blind_spots(self) -> None:
-        """Say what can't be seen, and what to do about it, when it is not what was said last."""
+        """Say what can't be seen, and what to do about it, if that has changed since the last time."""
         spots = blind_spots(self._alias)
         for spot in spots:
             if spot not in self._spots:

@@ -7,7 +7,7 @@ from django_dbqueue.models import Queue
 
 
 class Command(PausingCommand):
-    """Resume queues: whoever serves them claims again."""
+    """Resume queues: the workers that serve them claim again."""
 
     help = "Open a paused queue again."
     verb = "resume"

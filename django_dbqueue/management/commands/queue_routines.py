@@ -18,10 +18,10 @@ from django_dbqueue.management.standing import Standing
 
 
 class Command(TerminalCommand):
-    """Install, take away or print. Run ``install`` again after an upgrade, and after a change of ``DBQUEUE``."""
+    """Install, uninstall or print. Run ``install`` again after an upgrade, and after a change of ``DBQUEUE``."""
 
     help = "Install, uninstall or print the queue's stored routines (MySQL, MariaDB, PostgreSQL)."
-    requires_system_checks: Any = "__all__"  # what DBQUEUE says goes into the routines
+    requires_system_checks: Any = "__all__"  # values of DBQUEUE go into the routines
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=("install", "uninstall", "print"))

@@ -48,9 +48,9 @@ def _moment(text: str) -> datetime:
 class Command(ConsoleCommand):
     """Send one message and print its id.
 
-    Exit codes: 0 sent, or with a live message of the same key what --on-conflict says was done; 1 the database refused,
-    or --on-conflict error found one; 2 wrong options, or a payload that can't be stored. Unless 0, nothing was
-    written, but where the output couldn't be.
+    Exit codes: 0 sent, or --on-conflict was applied to a live message with the same key; 1 the database refused, or
+    --on-conflict error found one; 2 wrong options, or a payload that can't be stored. Unless 0, nothing was written,
+    except if only the output could not be.
     """
 
     help = "Put a message into a queue and print its id."
@@ -142,10 +142,10 @@ def _payload(kind: str, said: str | None) -> Any:
 
 
 def _read() -> str:
-    """Read standard input, and no more of it than can be stored."""
+    """Read standard input, but no more of it than can be stored."""
     if sys.stdin is None or sys.stdin.isatty():
         raise CommandError(_("There is no payload: give it as an argument, or pipe it in."), returncode=EXIT_USAGE)
-    most = 2 * conf.get("MAX_PAYLOAD_BYTES") + 1_000  # base64 and its line breaks, or JSON's blanks
+    most = 2 * conf.get("MAX_PAYLOAD_BYTES") + 1_000  # base64 and its line breaks, or whitespace in JSON
     data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
         raise InvalidMessage(

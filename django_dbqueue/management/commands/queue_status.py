@@ -35,7 +35,7 @@ WHOLE_SCREEN: Final = "\x1b[2J"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found, with what is wrong in each queue."""
+    """The result of one look, with what is wrong in each queue."""
 
     seen: Overview
     wrong: dict[str, list[str]]
@@ -53,8 +53,8 @@ class Look:
 class Command(ConsoleCommand):
     """Look, and change nothing.
 
-    Exit codes: 0 looked, and with --check nothing is wrong; 1 with --check something is wrong, or the database or the
-    queue's tables can't be read; 2 wrong options; 3 there is no such queue. --watch ends by SIGINT or SIGTERM with 0,
+    Exit codes: 0 shown, and with --check nothing is wrong; 1 with --check something is wrong, or the database or the
+    queue's tables can't be read; 2 wrong options; 3 there is no such queue. --watch ends with 0 on SIGINT or SIGTERM,
     and waits for a database that is away.
     """
 
@@ -99,7 +99,7 @@ class Command(ConsoleCommand):
     # -- again and again ----------------------------------------------------------------------------------
 
     def _watch(self, alias: str, said: dict[str, Any]) -> None:
-        """Show each look in the place of the last one; for programs and pipes one after the other."""
+        """Show each look in place of the last one; for programs and pipes, one after the other."""
         interval = INTERVAL if said["interval"] is None else said["interval"]
         in_place = self.stdout.isatty() and not said["json"]
         if in_place:

@@ -34,8 +34,8 @@ logger = logging.getLogger("django_dbqueue.worker")
 class Command(BaseCommand):
     """Run consumers until stopped.
 
-    Exit codes: 0 stopped, drained or spent; 1 could not start, or its children could not; 2 wrong options;
-    3 handlers were cut off; 4 ended at once by a third signal.
+    Exit codes: 0 stopped, drained or at its limit; 1 could not start, or its children could not; 2 wrong options; 3
+    handlers were cut off; 4 ended at once by a third signal.
     """
 
     help = "Run the consumers of the message queue."
@@ -169,7 +169,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _progress(options: WorkerOptions) -> Iterator[Callable[[dict[str, int]], None]]:
-    """A bar while draining, on a terminal and with ``rich`` installed (extra ``progress``); else nothing."""
+    """Show a bar while draining, on a terminal and with ``rich`` installed (extra ``progress``); else nothing."""
     if not (options.drain and sys.stderr.isatty()):
         yield lambda _totals: None
         return
@@ -184,7 +184,7 @@ def _progress(options: WorkerOptions) -> Iterator[Callable[[dict[str, int]], Non
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     waiting = sum(_count(options.database, name) for name in options.queues)
     connections.close_all()
-    # drawn by hand: a thread of its own would not survive the forks
+    # drawn manually: a thread of its own would not survive the forks
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
         task = bar.add_task(_("draining"), total=waiting)
 

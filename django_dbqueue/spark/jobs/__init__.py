@@ -1,1 +1,1 @@
-"""The pipeline's jobs: ``run(spark, config)`` in a module each; what they take is declared in ``config``."""
+"""The pipeline's jobs: one module each with ``run(spark, config)``; ``config`` declares their arguments."""

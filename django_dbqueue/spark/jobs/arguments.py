@@ -1,4 +1,4 @@
-"""How a field of a job's config is an argument of its command line, and how each word there is read."""
+"""How a field of a job's config becomes a command-line argument, and how each of its values is read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def duration(text: str) -> float:
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """Return what reads a whole number within these bounds."""
+    """Return a reader of whole numbers within these bounds."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not low <= int(text[:19]) <= high:
@@ -70,7 +70,7 @@ def queue_name(text: str) -> str:
 
 
 def job_name(text: str) -> str:
-    """Read the name by which an interrupted run is repeated."""
+    """Read the name under which an interrupted run is repeated."""
     if _NAME.match(text) is None:
         raise ArgumentTypeError(
             f"{text!r} is no name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit"
@@ -87,7 +87,7 @@ def day(text: str) -> date:
 
 
 def moment(text: str) -> datetime:
-    """Read a moment, ISO 8601; UTC where it says no zone."""
+    """Read a moment, ISO 8601; UTC if it has no time zone."""
     try:
         said = datetime.fromisoformat(text)
     except ValueError:
@@ -116,7 +116,7 @@ def argument(
     flag: bool = False,
     repeated: bool = False,
 ) -> Any:
-    """Declare a field as ``--its-name``; required where it has no default. A repeated one is a tuple."""
+    """Declare a field as ``--its-name``; required if it has no default. A repeated one is a tuple."""
     said: dict[str, Any] = {"help": text.replace("%", "%%")}
     if flag:
         said["action"] = "store_true"
@@ -131,7 +131,7 @@ def argument(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
-    """What every job is told: where the database's credentials stand, never the credentials."""
+    """What every job is given: where the database's credentials are, never the credentials."""
 
     credentials_file: str | None = None
     credentials_env: str | None = None
@@ -144,19 +144,19 @@ class JobConfig:
 
     @property
     def options(self) -> dict[str, str]:
-        """The data source's options: where the credentials stand, and how long the database is waited for."""
+        """Return the data source's options: where the credentials are, and how long to wait for the database."""
         said = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
         return {name: value for name, value in said.items() if value is not None} | {
             OPTION: str(math.ceil(self.outage))
         }
 
     def load_credentials(self) -> Credentials:
-        """Read them, for a connection of the driver's own."""
+        """Read the credentials, for a connection of the driver's own."""
         return Credentials.load(self.options)
 
 
 def arguments_of(config: type[JobConfig]) -> list[Field[Any]]:
-    """Return the fields of a config that are arguments of a command line."""
+    """Return the fields of a config that are command-line arguments."""
     return [each for each in fields(config) if "argument" in each.metadata]
 
 
@@ -169,7 +169,7 @@ def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
 
 
 def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, Any]) -> Config:
-    """Make a config of what a parser read; InvalidPipeline where its values don't go together."""
+    """Build a config from what a parser read; InvalidPipeline if its values don't go together."""
     values = vars(said) if isinstance(said, Namespace) else said
     given: dict[str, Any] = {each.name: values[each.name] for each in arguments_of(config)}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
@@ -177,7 +177,7 @@ def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, cred
 
 
 def _unsaid(each: Field[Any]) -> Any:
-    """Return a field's default as argparse wants it, which appends to a copy of a list only."""
+    """Return a field's default in the form argparse needs, which appends only to a copy of a list."""
     if each.default is MISSING:
         return None
     return list(each.default) if isinstance(each.default, tuple) else each.default

@@ -1,7 +1,7 @@
-"""What each job takes, declared once: a frozen dataclass a job, of which its command line is made.
+"""What each job takes, declared once: one frozen dataclass per job, from which its command line is built.
 
 ``manage.py queue_pipeline`` and ``python -m django_dbqueue.spark`` both build their parsers from here. Nothing here
-needs PySpark or Java, so that ``--help`` and a wrong option are answered without them.
+needs PySpark or Java, so ``--help`` and wrong options are answered without them.
 """
 
 from __future__ import annotations
@@ -178,10 +178,10 @@ class ForgetConfig(JobConfig):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job's name, the module beside this one whose ``run(spark, config)`` does it, and what it takes.
+    """A job's name, the module next to this one whose ``run(spark, config)`` does it, and what it takes.
 
-    ``run`` returns what ``str()`` makes fit for people, and takes ``progress``, a function of (what it is at, how many
-    of it are done, how many there are or None).
+    ``run`` returns something whose ``str()`` is for people, and takes ``progress``, a function of (what it is doing,
+    how many of it are done, how many there are or None).
     """
 
     name: str

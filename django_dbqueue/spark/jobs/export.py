@@ -1,9 +1,9 @@
 """Export: rows of the archive into a lake, batch by batch; purged once their manifest was verified.
 
 A batch is a contiguous range of archive ids. It is planned, written under a number that no other try has, read back,
-published by its manifest, noted in the database, and purged. Its manifest is what counts: what was written before is
-a leftover if the run is killed, and what was to be done after it the next run does. The manifest's name is the
-batch's first id, so that ids are published once, also by an export that went on after it had lost its lock.
+published by its manifest, recorded in the database, and purged. The manifest decides: if the run is killed, what was
+written before it is a leftover, and what was to be done after it is done by the next run. The manifest's name is the
+batch's first id, so ids are published only once, even by an export that continued after losing its lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
-    # INT96, the default, is no moment to others than Spark
+    # INT96, the default, is not a timestamp to anything except Spark
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _DAY = "date_from_unix_date(CAST(floor(unix_micros(finished_at) / 86400000000) AS INT))"
@@ -48,7 +48,7 @@ _DAY = "date_from_unix_date(CAST(floor(unix_micros(finished_at) / 86400000000) A
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export has done: batches and rows that came into the lake, and rows that left the archive.
+    """What an export has done: batches and rows that were added to the lake, and rows that left the archive.
 
     ``held_by`` are the readers of the history that kept it from purging more.
     """
@@ -134,7 +134,7 @@ class Export:
         return replace(result, held_by=() if self.config.keep else self.held_by(position))
 
     def recover(self, position: int) -> int:
-        """Note what a killed run has published, and clear what it has left; return how far the lake is."""
+        """Record what a killed run has published, and clear what it has left; return how far the lake has come."""
         name = self.register.compare(manifest_names(self.files), position)
         if name is not None:
             manifest = read_manifest(self.files, name)
@@ -152,7 +152,7 @@ class Export:
         return position
 
     def write(self, batch: Batch) -> Manifest:
-        """Write a batch's files, read them back, and return what they are."""
+        """Write a batch's files, read them back, and return their manifest."""
         from pyspark.sql import Observation
 
         rows = self.rows(batch)
@@ -188,14 +188,14 @@ class Export:
         return manifest
 
     def rows(self, batch: Batch) -> DataFrame:
-        """Return a batch's rows as the lake has them."""
+        """Return a batch's rows in the form of the lake."""
         source = self.spark.read.format("dbqueue").options(**self.config.options)
         frame = source.options(source="history", firstId=batch.first_id, lastId=batch.last_id).load()
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in COLUMNS if name != "day"]
         return frame.selectExpr(*cast, f"{_DAY} AS day")
 
     def save(self, frame: DataFrame, batch: Batch) -> None:
-        """Write Parquet: a staging directory of the job's own, then one rename for each queue and day."""
+        """Write Parquet: first into the job's own staging directory, then one rename for each queue and day."""
         from pyspark.sql import functions as sql
 
         writer = frame.withColumn("batch", sql.lit(batch.number)).write.mode("overwrite")
@@ -203,7 +203,7 @@ class Export:
         writer.partitionBy(*PARTITIONED_BY).parquet(self.files.root)
 
     def publish(self, batch: Batch, manifest: Manifest) -> None:
-        """Make the batch a part of the lake, and tell the database."""
+        """Make the batch part of the lake, and record it in the database."""
         require_lock(self.register.connection)
         try:
             published = self.files.publish(f"{FOLDER}/{manifest.name}", manifest.to_json())
@@ -229,7 +229,7 @@ class Export:
                 self.files.delete(folder)
 
     def purge(self, batch: Batch, before: int, *, checked: bool = False) -> int:
-        """Purge of a batch that is in the lake what no reader has before it; return how many rows."""
+        """Purge, from a batch that is in the lake, the rows that no reader still has to read; return how many."""
         if self.register.bound(batch) <= batch.purged:
             return 0
         manifest = read_manifest(self.files, name_of(batch.first_id))
@@ -240,7 +240,7 @@ class Export:
         return self.register.purge(batch, progress=lambda rows: self.progress("rows purged", before + rows, None))
 
     def require_same(self, batch: Batch, manifest: Manifest) -> None:
-        """Raise LakeDamaged unless the manifest speaks of all rows that would be purged."""
+        """Raise LakeDamaged unless the manifest covers all rows that would be purged."""
         said = (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows)
         if said != (batch.number, batch.first_id, batch.last_id, batch.rows):
             raise LakeDamaged(f"The manifest {manifest.name} is not the one of the {batch}. Nothing of it was purged.")
@@ -252,6 +252,6 @@ class Export:
             )
 
     def held_by(self, position: int) -> tuple[readers.Reader, ...]:
-        """Return the readers that are behind what the lake has."""
+        """Return the readers that are behind the lake."""
         every = readers.readers(self.register.connection)
         return tuple(each for each in every if each.name != self.register.lake and each.position < position)

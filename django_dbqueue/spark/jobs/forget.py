@@ -1,4 +1,4 @@
-"""A reader of the history, or a stream, that will not come back. Needs neither Spark nor Java."""
+"""Forgetting a reader of the history, or a stream, that will not come back. Needs neither Spark nor Java."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django_dbqueue.spark.readers import forget, readers
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What is forgotten."""
+    """What was forgotten."""
 
     what: str
 
@@ -22,7 +22,7 @@ class ForgetResult:
 
 
 def run(_spark: None, config: ForgetConfig) -> ForgetResult:
-    """Forget it; InvalidPipeline where there is none of this name."""
+    """Forget it; InvalidPipeline if nothing has this name."""
     with Connection(config.load_credentials()) as connection:
         if config.stream is not None:
             forget_stream(connection, config.stream)

@@ -1,4 +1,4 @@
-"""Anything that Spark reads into a queue: a source, a mapping of its columns, and a name that makes it once only."""
+"""Anything that Spark reads into a queue: a source, a mapping of its columns, and a name that makes it exactly once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, config: IngestConfig, *, progress: Progress = quiet) -> Published:
-    """Enqueue what the source holds, exactly once for each job id; InvalidPipeline where the mapping can't be."""
+    """Enqueue what the source holds, exactly once for each job id; InvalidPipeline for an invalid mapping."""
     _refuse_columns(config)
     try:
         messages = _mapped(_read(spark, config), config)
@@ -60,7 +60,7 @@ def _read(spark: SparkSession, config: IngestConfig) -> DataFrame:
 
 
 def _mapped(source: DataFrame, config: IngestConfig) -> DataFrame:
-    """Give the columns of a message; without a body among them, the payload is the whole row."""
+    """Return the columns of a message; without a body among them, the payload is the whole row."""
     columns = [functions.expr(expression).alias(name) for name, expression in config.column]
     if not {name for name, _ in config.column} & set(BODIES):
         columns.append(functions.struct("*").alias("payload"))

@@ -1,4 +1,4 @@
-"""A stream's claims back into the queue, by hand. Needs neither Spark nor Java."""
+"""Releasing a stream's claims to the queue, by hand. Needs neither Spark nor Java."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_dbqueue.spark.jobs.config import ReleaseConfig
 
 @dataclass(frozen=True, slots=True)
 class ReleaseResult:
-    """How many messages went back, uncharged."""
+    """How many messages were released, uncharged."""
 
     stream: str
     messages: int
@@ -21,6 +21,6 @@ class ReleaseResult:
 
 
 def run(_spark: None, config: ReleaseConfig) -> ReleaseResult:
-    """Give back what the stream holds; StreamBusy while a query runs it, unless told to by ``force``."""
+    """Release what the stream holds; StreamBusy while a query runs it, unless ``force`` is set."""
     with Connection(config.load_credentials()) as connection:
         return ReleaseResult(config.stream, release_stream(connection, config.stream, force=config.force))

@@ -1,7 +1,7 @@
-"""Messages of a lake into the queue again: what was selected is staged, and published at once under the replay's name.
+"""Messages of a lake into the queue again: the selection is staged, and published at once under the replay's name.
 
-So a replay that was interrupted has added nothing, and one that is repeated adds nothing a second time, whatever
-became of its messages meanwhile. Bodies are not decoded on the way: they come out as they went in, byte for byte.
+So an interrupted replay has added nothing, and a repeated one adds nothing a second time, whatever became of its
+messages meanwhile. Bodies are not decoded on the way: they come out as they went in, byte for byte.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 REPLAYED_FROM: Final = "dbqueue.replayed_from"
-"""The header that names the replay, and the message that is repeated: its id, its archive id and its queue."""
+"""The header that names the replay, and the repeated message: its id, its archive id and its queue."""
 UNREADABLE: Final = "dbqueue.unreadable_headers"
-"""Where headers are kept that were no JSON object."""
+"""Where headers are kept that were not a JSON object."""
 LARGEST: Final = 2**31 - 1
-"""Bytes of a payload: what the queue took once it takes again, whatever its present limit is."""
+"""Bytes of a payload: what the queue accepted once it accepts again, whatever its current limit is."""
 _PLACES: Final = 33
 """Bits of ``monotonically_increasing_id`` that count the rows of one partition."""
 
@@ -64,7 +64,7 @@ class ReplayResult:
 
 
 def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet) -> ReplayResult:
-    """Enqueue what is selected, unless the replay of this name has done so; or count it."""
+    """Enqueue what is selected, unless the replay with this name has done so; or count it."""
     name = identity(Files(spark, config.lake), make=False)
     if name is None:
         raise InvalidPipeline(f"There is no lake at {config.lake!r}: name the root that export has written to.")
@@ -90,7 +90,7 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
 
 
 def derived_id(lake: str, config: ReplayConfig) -> str:
-    """Return the name of a replay that wasn't named: the same selection to the same place has the same one."""
+    """Return the name of an unnamed replay: the same selection to the same place gets the same one."""
     said = [lake, sorted(config.queue), config.from_, config.to, config.key, config.only, config.where, config.limit]
     text = json.dumps([*said, config.to_queue], default=str)
     return f"replay-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -121,7 +121,7 @@ def _selected(spark: SparkSession, config: ReplayConfig) -> DataFrame:
 
 
 def like_of(pattern: str) -> str:
-    r"""Return a pattern of * and ? as one of LIKE, which escapes by \."""
+    r"""Return a pattern with * and ? as one for LIKE, with \ as the escape character."""
     escaped = "".join("\\" + letter if letter in "\\%_" else letter for letter in pattern)
     return escaped.replace("*", "%").replace("?", "_")
 
@@ -131,7 +131,7 @@ def _where(frame: DataFrame, condition: str) -> DataFrame:
 
     try:
         return frame.where(condition)
-    except AnalysisException as error:  # ParseException is one
+    except AnalysisException as error:  # includes ParseException
         reason = str(error).strip().splitlines()[0]
         columns = ", ".join(frame.columns)
         raise InvalidPipeline(
@@ -169,7 +169,7 @@ def _messages(selected: DataFrame, config: ReplayConfig, job_id: str) -> DataFra
 
 
 class _Lineage:
-    """Adds the header that says where a message comes from."""
+    """A function that adds the header saying where a message comes from."""
 
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
@@ -189,7 +189,7 @@ def _with_places(selected: DataFrame) -> DataFrame:
     """Number the messages from 0, by archive id: sorted once, and then counted partition by partition."""
     from pyspark.sql import functions as sql
 
-    # A checkpoint, so that the partitions that are counted are those that are numbered
+    # A checkpoint, so that the partitions counted are the ones numbered
     ordered = selected.orderBy("id").select("*", sql.monotonically_increasing_id().alias("place")).localCheckpoint()
     part, place = sql.shiftright("place", _PLACES), sql.col("place").bitwiseAND(sql.lit((1 << _PLACES) - 1))
     sizes = {row[0]: row[1] for row in ordered.groupBy(part.alias("part")).count().collect()}

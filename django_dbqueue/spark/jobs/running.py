@@ -1,6 +1,6 @@
-"""Runs one job: parse what it takes, look for Spark and Java, make a session, end it; say errors in one sentence.
+"""Running one job: parse its arguments, check for Spark and Java, create and end a session; report errors in one line.
 
-Both ways to call a job come through here, so that they take the same arguments and end with the same codes.
+Both ways to call a job go through here, so they take the same arguments and end with the same codes.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 EXIT_FAILED: Final = 1
 EXIT_WRONG: Final = 2
-"""The arguments can't be as they are; nothing was done."""
+"""The arguments are invalid; nothing was done."""
 EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 _OURS: Final = re.compile(r"django_dbqueue\.exceptions\.(\w+): (.+)")
-"""How an error that a task raised stands in what Spark makes of it."""
+"""The form that an error raised by a task has inside Spark's own error."""
 
 
 class Terminated(BaseException):
-    """SIGTERM came; whoever has something to clean up does it on the way."""
+    """SIGTERM arrived; cleanup code runs as it propagates."""
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
 
 
 def add_jobs(parser: ArgumentParser, *also: Callable[[ArgumentParser, Job], None]) -> None:
-    """Give a parser a subcommand for each job; ``also`` declares what only one way to call it takes."""
+    """Add a subcommand for each job to a parser; ``also`` declares what only one way to call it takes."""
     subparsers = parser.add_subparsers(dest="job", required=True, metavar="job", title="jobs")
     for job in JOBS.values():
         sub = subparsers.add_parser(job.name, help=job.help, description=job.help)
@@ -79,7 +79,7 @@ def run_job(
 ) -> Any:
     """Run a job, in a session of its own if it needs one; return its result. ``started`` gets the session.
 
-    ``ship_credentials``: the credentials file is this machine's alone, and a cluster's executors have to get it.
+    ``ship_credentials``: the credentials file exists only on this machine, and a cluster's executors need it.
     """
     if not job.needs_spark:
         return _again_after_outages(config, lambda: _module(job).run(None, config))
@@ -91,7 +91,7 @@ def run_job(
 
 
 def _again_after_outages(config: JobConfig, run: Callable[[], Any]) -> Any:
-    """Run a job, from its beginning again where the database went away from its driver: each can be repeated."""
+    """Run a job, again from its beginning if its driver loses the database: each job can be repeated."""
 
     def work() -> Any:
         try:
@@ -105,7 +105,7 @@ def _again_after_outages(config: JobConfig, run: Callable[[], Any]) -> Any:
 
 
 def refuse_without_spark() -> None:
-    """Raise SparkNotInstalled, which says what to install, where there is no PySpark or no Java."""
+    """Raise SparkNotInstalled, which says what to install, if PySpark or Java is missing."""
     for package in ("pyspark", "pyarrow"):
         if importlib.util.find_spec(package) is None:
             raise SparkNotInstalled(
@@ -139,7 +139,7 @@ def _module(job: Job) -> Any:
 def session(
     app: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Give the session that stands, or one of our own, which ends with the block."""
+    """Yield the existing session, or one of our own, which ends with the block."""
     from pyspark.sql import SparkSession
 
     from django_dbqueue.spark.session import build_session, register
@@ -163,10 +163,10 @@ def session(
 
 @contextmanager
 def stop_signals() -> Iterator[None]:
-    """Turn SIGTERM into an exception, as SIGINT is one already, so that the way out is the usual one."""
+    """Turn SIGTERM into an exception, as SIGINT already is, so that the way out is the usual one."""
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the second one must not interrupt the cleaning up
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, terminate)
@@ -180,7 +180,7 @@ def stop_signals() -> Iterator[None]:
 
 
 def in_one_sentence(error: Exception) -> tuple[str, int] | None:
-    """Return what to say of an error, and the exit code; None where only a traceback says enough."""
+    """Return a sentence about an error, and the exit code; None if only a traceback says enough."""
     if isinstance(error, InvalidPipeline):
         return str(error), EXIT_WRONG
     if isinstance(error, DBQueueError):
@@ -197,7 +197,7 @@ def in_one_sentence(error: Exception) -> tuple[str, int] | None:
 
 
 def said_credentials(said: Mapping[str, Any]) -> dict[str, str]:
-    """Return where a command line says that the credentials stand; InvalidPipeline unless it says exactly one place."""
+    """Return where a command line says the credentials are; InvalidPipeline unless it names exactly one place."""
     given = {name: said[name] for name in ("credentials_file", "credentials_env") if said[name] is not None}
     if len(given) != 1:
         raise InvalidPipeline(

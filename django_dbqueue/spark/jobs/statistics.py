@@ -1,9 +1,9 @@
 """Roll-ups per queue and hour, from the live table, the archive and the lakes together, each message once.
 
 A message moves from the live table to the archive and from there into a lake, and never back. They are read in that
-order, each to its end before the next one is begun: what has left a place before it was read arrived at the next one
-before that was read, so that none is missed; what was read twice is known by its message id. That order is kept by
-local checkpoints, which fail rather than read again where a machine was lost; the job is then run again.
+order, each to its end before the next one is started. What left a place before it was read arrived at the next one
+before that was read, so none is missed; what was read twice is recognised by its message id. Local checkpoints preserve
+that order; if a machine is lost, they fail rather than read again, and the job is then run again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECOMPUTED: Final = timedelta(hours=2)
-"""How far before the last hour that was computed a run begins: for what was acked within a longer transaction."""
+"""How far before the last computed hour a run starts: for what was acked within a longer transaction."""
 ACCURACY: Final = 10_000
-"""The rank of a percentile is exact up to this many messages in a cell, and off by one in so many beyond."""
+"""The rank of a percentile is exact up to this many messages in a cell, and off by 1 in ACCURACY beyond."""
 _INSERTED: Final = 70
-"""Roll-ups of one INSERT: SQLite takes 999 values in one statement."""
+"""Roll-ups per INSERT: SQLite takes 999 values in one statement."""
 _HOUR: Final = 3_600_000_000
 _ENDED = "message_id bigint, queue string, outcome string, read_count int, due_at timestamp, claimed_at timestamp"
 _ENDED += ", finished_at timestamp"
@@ -70,7 +70,7 @@ class _Window:
 
 
 def run(spark: SparkSession, config: StatisticsConfig, *, progress: Progress = quiet) -> StatisticsResult:
-    """Recompute the hours since two before the last one that was computed, or since ``config.since``."""
+    """Recompute the hours since two before the last computed one, or since ``config.since``."""
     with Connection(config.load_credentials()) as connection:
         window = _window(connection, config.since)
         _refuse_unknown_lakes(spark, connection, config.lake, window)
@@ -103,7 +103,7 @@ def _window(connection: Connection, since: datetime | None) -> _Window:
 
 
 def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: Iterable[str], window: _Window) -> None:
-    """Raise InvalidPipeline where rows of these hours have left the archive for a lake that isn't told."""
+    """Raise InvalidPipeline if rows of these hours have left the archive for a lake that isn't listed."""
     since = None if window.since is None else to_column(window.since, connection.vendor)
     purged = {str(name) for (name,) in connection.fetch(connection.dialect.lakes_purged_into(since))}
     told = {identity(Files(spark, root), make=False) for root in roots}
@@ -121,7 +121,7 @@ def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: It
 def _live(spark: SparkSession, config: StatisticsConfig) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    # As databases/archiving.py writes it down when the message is archived
+    # As databases/archiving.py records it when the message is archived
     outcome = (
         sql.when(sql.col("status") != DONE, "dead").when(sql.col("error").isNotNull(), "dropped").otherwise("done")
     )
@@ -143,7 +143,7 @@ def _of_lake(spark: SparkSession, root: str, window: _Window) -> DataFrame:
     from pyspark.sql import functions as sql
 
     frame = read_lake(spark, root)
-    if window.since is not None:  # leaves whole directories out
+    if window.since is not None:  # skips whole directories
         frame = frame.where(sql.col("day") >= sql.lit(window.since.date()))
     return window.of(frame.select(*_NAMES))
 
@@ -158,7 +158,7 @@ def _rest() -> tuple[str, ...]:
 def _cells(ended: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    # Only where the last claim was the one that ended it: after a nack, and then a drop, due_at is behind claimed_at
+    # Only if the last claim was the one that ended it: after a nack and then a drop, due_at is later than claimed_at
     ran = sql.col("claimed_at") >= sql.col("due_at")
     wait = sql.when(ran, sql.unix_micros("claimed_at") - sql.unix_micros("due_at"))
     took = sql.when(ran, sql.unix_micros("finished_at") - sql.unix_micros("claimed_at"))
@@ -179,7 +179,7 @@ def _cells(ended: DataFrame) -> DataFrame:
 
 
 def _replace(connection: Connection, cells: DataFrame, since: datetime | None) -> tuple[int, int]:
-    """Write the roll-ups in the place of those from this hour on, in one transaction; one writer at a time."""
+    """Replace the roll-ups from this hour on, in one transaction; one writer at a time."""
     dialect = connection.dialect
     if not connection.fetch(dialect.find_mutex(MUTEX)):
         connection.run(dialect.create_mutex(MUTEX))

@@ -1,4 +1,4 @@
-"""The consuming streams that ran once, and what they hold. Needs neither Spark nor Java."""
+"""The consuming streams that have ever run, and what they hold. Needs neither Spark nor Java."""
 
 from __future__ import annotations
 
