@@ -111,6 +111,19 @@ else:
             time.sleep(0.1)
         assert states() == [("run", 0)]
 
+    def test_a_worker_that_has_not_missed_three_beats_is_not_dead_though_its_session_is_gone(
+        session: BaseDatabaseWrapper,
+    ) -> None:
+        claim(1)
+        silent_worker(session, beat_at=DbNow(), late_at=DbNow(), beat_every=10)
+        end(session)
+        guardian = Guardian(Message, "default")
+        until = time.monotonic() + PERSISTS + 1
+        while time.monotonic() < until:
+            assert guardian.look() == 0
+            time.sleep(0.1)
+        assert states() == [("run", 0)]
+
     def test_what_a_guardian_saw_before_its_own_session_ended_counts_no_more(session: BaseDatabaseWrapper) -> None:
         claim(1)
         silent_worker(session)
