@@ -26,7 +26,7 @@ from django_dbqueue.models.fields import DbNow
 
 BEAT_HOLDING: Final = 1
 BEAT_IDLE: Final = 10
-"""Seconds between beats of the worker's row, without and with messages in hand."""
+"""Seconds between beats of the worker's row: while it holds messages, and while it holds none."""
 SLACK: Final = 0.15
 """Seconds by which a beat may be later than promised before its worker is checked."""
 
