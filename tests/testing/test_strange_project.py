@@ -73,7 +73,7 @@ def test_the_plugin_is_found_and_each_test_is_alone(project: Project, how: str) 
 def test_the_fixture_is_listed_with_what_it_does(project: Project) -> None:
     said = project.run("python -m pytest --fixtures accounts")
     assert "dbqueue" in said
-    assert "Run consumers, look at what was enqueued, and make messages." in said
+    assert "Run consumers, check what was enqueued, and make messages." in said
 
 
 def test_a_run_of_pytest_that_knows_no_django_is_left_alone(project: Project) -> None:
