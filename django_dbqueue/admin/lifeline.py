@@ -1,4 +1,4 @@
-"""The life of a message: who had it, when, and what came of it, from its own row and the events that moves recorded."""
+"""The life of a message: who held it, when, and with what result, from its row and its recorded events."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ RUNNING: Final = "running"
 DONE: Final = "done"
 STOPPED: Final = "stopped"
 REFUSED: Final = "refused"
-"""Ended because the person who ordered it is no longer allowed to do it."""
+"""Stopped because the person who started it has lost the permission."""
 FAILED: Final = "failed"
 
 

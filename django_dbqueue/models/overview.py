@@ -1,4 +1,4 @@
-"""What an operator wants to know of every queue at a glance: how deep it is, whether it is open, and who serves it."""
+"""Every queue at a glance: its depth, whether it is paused, and which workers serve it."""
 
 from __future__ import annotations
 

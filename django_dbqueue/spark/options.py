@@ -45,7 +45,7 @@ class Options:
         return value
 
     def required(self, name: str, why: str) -> str:
-        """Return the text of a required option; ``why`` ends the sentence for those who left it out."""
+        """Return the text of a required option; ``why`` completes the error for a missing one."""
         value = self.text(name)
         if value is None:
             raise InvalidPipeline(f"The option {name!r} is missing: {why}")

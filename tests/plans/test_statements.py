@@ -93,15 +93,16 @@ def shy_of_scans(db: None, table: Table) -> None:
 
 
 def is_small_on_mysql(table: Table) -> bool:
-    """There the claim index may hold more dead entries, of tests that rolled back, than the table has rows. MySQL then
-    finds it cheaper to read the index whole than a range of it, and is right."""
+    """MySQL at times reads the claim index of some fifty rows whole instead of a range of it, with statistics that are
+    true. What decides it, we have not found; it happens in random order only, and costs no more than the table has."""
     return not table.is_large and connection.vendor == "mysql" and not connection.mysql_is_mariadb
 
 
 def indexes_of(plan: Plan, table: Table) -> tuple[str, ...]:
     if not is_small_on_mysql(table) or "'type': 'ALL'" in plan.text:
         return plan.indexes
-    return tuple(CLAIM if index == NO_INDEX and CLAIM in plan.text else index for index in plan.indexes)
+    reads_claim_index = f"'key': '{CLAIM}'" in plan.text
+    return tuple(CLAIM if index == NO_INDEX and reads_claim_index else index for index in plan.indexes)
 
 
 def most(table: Table, share: float = 1.0) -> float:
