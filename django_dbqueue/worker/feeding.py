@@ -53,6 +53,8 @@ class Feeder:
             Claimer(model, options.database, name, worker_id, options.most_bytes) for name in consumers
         )
         self._suspects: deque[Delivery] = deque()
+        self._beside_suspect: list[Delivery] = []
+        """What the same claim brought as a suspect: no thread may begin it."""
         self._tries_suspect = False
         self._lookout = lookout
         self._pace = Pace()
@@ -150,7 +152,8 @@ class Feeder:
 
     def _give_way(self) -> list[Delivery]:
         """Return what has not started, so that a suspect is alone; it doesn't count towards our share."""
-        unstarted = self._holding.take_back()
+        unstarted = [*self._holding.take_back(), *self._beside_suspect]
+        self._beside_suspect.clear()
         if self._left is not None:
             self._left += len(unstarted)
         return unstarted
@@ -187,7 +190,11 @@ class Feeder:
         for old in self._holding.keep(*deliveries):
             self._superseded(old)
         self._suspects += (each for each in deliveries if each.is_suspect)
-        self._holding.offer(*(each for each in deliveries if not each.is_suspect))
+        others = [each for each in deliveries if not each.is_suspect]
+        if self._suspects:
+            self._beside_suspect += others
+        else:
+            self._holding.offer(*others)
         return len(claimed)
 
     def _too_many(self, claimer: Claimer, limit: int, error: BaseException) -> Error:

@@ -16,7 +16,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.worker import feeding, heartbeat, polling
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.feeding import Feeder
-from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.options import WorkerOptions
 from django_dbqueue.worker.settling import Settler
@@ -65,9 +65,9 @@ class Turns:
             superseded=self._settler.let_go,
         )
 
-    def feed(self) -> None:
-        """Claim what is wanted, with nothing to settle beside."""
-        self.feeder.feed(self.clock.now, self.maintenance.paused, beside=self._settler, freed=0)
+    def feed(self) -> list[Delivery]:
+        """Claim what is wanted, with nothing to settle beside; return what must be released."""
+        return self.feeder.feed(self.clock.now, self.maintenance.paused, beside=self._settler, freed=0)
 
     def go_on(self, seconds: float, until: Callable[[], Any] = lambda: False) -> float:
         """Turn for so long, or until it is so; return for how long."""
