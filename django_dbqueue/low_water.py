@@ -42,7 +42,7 @@ def priorities_in_use(
 ) -> list[int]:
     """Return the priorities of a queue's rows in this status, highest first: one index entry read for each."""
     found: list[int] = []
-    while rows := fetch(dialect.next_priority(queue, status, found[-1] if found else HIGHEST)):
+    while rows := fetch(dialect.claims.next_priority(queue, status, found[-1] if found else HIGHEST)):
         found.append(int(rows[0][0]))
     return found
 

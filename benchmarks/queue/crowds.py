@@ -97,10 +97,10 @@ def _insert(alias: str, rows: Rows) -> None:
     insert_messages(
         into,
         rows.count,
-        dialect.joined("'queue-'", number) if rows.queues else f"'{QUEUE}'",
+        dialect.sql.joined("'queue-'", number) if rows.queues else f"'{QUEUE}'",
         rows.status,
         rows.priority,
         rows.seconds,
-        finished=dialect.now if rows.status == DONE else "NULL",
-        claim=f"n + 1, NULL, {dialect.now}" if rows.status == RUNNING else "NULL, NULL, NULL",
+        finished=dialect.sql.now if rows.status == DONE else "NULL",
+        claim=f"n + 1, NULL, {dialect.sql.now}" if rows.status == RUNNING else "NULL, NULL, NULL",
     )

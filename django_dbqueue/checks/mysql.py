@@ -9,8 +9,8 @@ from django.core import checks
 
 from django_dbqueue import conf
 from django_dbqueue.checks.asking import answers, check_isolation
-from django_dbqueue.databases import Dialect
 from django_dbqueue.databases.facts import mysql_autocommit, mysql_engines, mysql_variables
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.envelope import INSERT_SIZE
 
 VARIABLES: Final = (
@@ -26,7 +26,7 @@ VARIABLES: Final = (
     "tx_isolation",
     "wsrep_on",
 )
-TABLES: Final = (Dialect.message, Dialect.archived, Dialect.mutex)
+TABLES: Final = (Vocabulary.message, Vocabulary.archived, Vocabulary.mutex)
 _STRICT: Final = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
 _OVERHEAD: Final = 64 * 1024
 """Bytes of an INSERT besides its body: key, headers and the statement itself."""

@@ -8,8 +8,9 @@ from typing import Any, Final
 from django.core import checks
 
 from django_dbqueue.checks.asking import answers, check_isolation
-from django_dbqueue.databases import Dialect, Statement, installed
+from django_dbqueue.databases import Statement, installed
 from django_dbqueue.databases.facts import postgresql_creators, postgresql_settings
+from django_dbqueue.databases.vocabulary import Vocabulary
 
 SETTINGS: Final = (
     "default_transaction_isolation",
@@ -82,7 +83,7 @@ def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
 
 def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
     """Warn of schemas on the path where others may create objects that then run with our rights."""
-    if found := _asked(connection, postgresql_creators(Dialect.message)):
+    if found := _asked(connection, postgresql_creators(Vocabulary.message)):
         schema, who = found[0][0], ", ".join(str(grantee) for _schema, grantee in found)
         yield checks.Warning(
             f"Others may make things in the schema {schema} of the queue's tables, in the database "

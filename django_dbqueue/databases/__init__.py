@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django_dbqueue.databases.base import Dialect, ServerDialect
-from django_dbqueue.databases.mysql import MySQLDialect
-from django_dbqueue.databases.postgresql import PostgreSQLDialect
-from django_dbqueue.databases.sqlite import SQLiteDialect
+from django_dbqueue.databases.mysql import MYSQL
+from django_dbqueue.databases.postgresql import POSTGRESQL
+from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.words import Change, Claim, Event, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
 __all__ = ["Change", "Claim", "Dialect", "Event", "InOrder", "ServerDialect", "Statement", "dialect_of"]
 
-_DIALECTS: dict[str, Dialect] = {
-    "mysql": MySQLDialect(),
-    "postgresql": PostgreSQLDialect(),
-    "sqlite": SQLiteDialect(),
-}
+_DIALECTS: Final[dict[str, Dialect]] = {"mysql": MYSQL, "postgresql": POSTGRESQL, "sqlite": SQLITE}
 
 
 def dialect_of(connection: Any) -> Dialect:

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.databases.words import (
     ARCHIVED_COLUMNS,
     DEAD,
     InOrder,
     Statement,
-    Words,
 )
 from django_dbqueue.statuses import DONE, NEW
 
 
-class Archiving(Words):
+class Archive(Subject):
     """The four statements of one transaction: lock the archivers' mutex, lock rows, copy, delete."""
 
     def lock_mutex(self, name: str, *, wait: bool) -> Statement:
         """Lock a mutex until the transaction ends; no row if it doesn't exist, or is locked and we don't wait."""
-        lock = self.lock_row if wait else self.skip_locked
-        return Statement(f"SELECT name FROM {self.mutex} WHERE name = %s{lock}", (name,))
+        lock = self.sql.lock_row if wait else self.sql.skip_locked
+        return Statement(f"SELECT name FROM {self.sql.mutex} WHERE name = %s{lock}", (name,))
 
     def find_mutex(self, name: str) -> Statement:
         """Read whether a mutex exists, locked or not."""
-        return Statement(f"SELECT name FROM {self.mutex} WHERE name = %s", (name,))
+        return Statement(f"SELECT name FROM {self.sql.mutex} WHERE name = %s", (name,))
 
     def create_mutex(self, name: str) -> Statement:
         """Create a mutex, unless it exists."""
-        return Statement(f"INSERT INTO {self.mutex} (name) VALUES (%s){self.ignore_same_name}", (name,))
+        return Statement(f"INSERT INTO {self.sql.mutex} (name) VALUES (%s){self.sql.ignore_same_name}", (name,))
 
     def finished(self, queue: str, priority: int, age: float, limit: int, *, lock: bool = True) -> Statement:
         """Lock done rows that finished ``age`` seconds ago or earlier, oldest first; or only read them."""
         return InOrder(
-            f"SELECT id FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
-            f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')} "
-            f"ORDER BY available_at, id LIMIT %s{self.skip_locked if lock else ''}",
+            f"SELECT id FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            f"AND priority = %s AND available_at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked if lock else ''}",
             (queue, priority, -age, limit),
         )
 
     def count_finished(self, queue: str, priority: int, age: float) -> Statement:
         """Count done rows that finished ``age`` seconds ago or earlier; reads one index entry per row."""
         return Statement(
-            f"SELECT COUNT(*) FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
-            f"AND priority = %s AND available_at <= {self.plus(self.now, '%s')}",
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            f"AND priority = %s AND available_at <= {self.sql.plus(self.sql.now, '%s')}",
             (queue, priority, -age),
         )
 
@@ -53,40 +53,38 @@ class Archiving(Words):
         The claim index holds them in one range, but no index holds their time: the caller reads window by window.
         """
         return InOrder(
-            f"SELECT id, finished_at <= {self.plus(self.now, '%s')} FROM {self.message}{self.use_claim_index} "
+            f"SELECT id, finished_at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"FROM {self.sql.message}{self.sql.use_claim_index} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
-            f"ORDER BY {self.order_of_dead} LIMIT %s",
+            f"ORDER BY {self.sql.order_of_dead} LIMIT %s",
             (-age, queue, priority, after, limit),
         )
 
     def lock_dead(self, ids: Sequence[int], age: float) -> Statement:
         """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
         return Statement(
-            f"SELECT id FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))}) AND {DEAD} "
-            f"AND finished_at <= {self.plus(self.now, '%s')} ORDER BY id{self.skip_locked}",
+            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE id IN ({self.sql.holes(len(ids))}) "
+            f"AND {DEAD} "
+            f"AND finished_at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY id{self.sql.skip_locked}",
             (*ids, -age),
         )
 
     def lock_finished(self, ids: Sequence[int]) -> Statement:
         """Lock those of the rows that are done or dead."""
         return Statement(
-            f"SELECT id FROM {self.message}{self.use_primary_key} "
-            f"WHERE id IN ({self.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
-            f"ORDER BY id{self.skip_locked}",
+            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE id IN ({self.sql.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
+            f"ORDER BY id{self.sql.skip_locked}",
             tuple(ids),
         )
 
     def copy_to_archive(self, ids: Sequence[int]) -> Statement:
         """Copy locked finished rows into the history, with their outcome."""
-        names = self.columns(ARCHIVED_COLUMNS)
+        names = self.sql.columns(ARCHIVED_COLUMNS)
         outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
         return Statement(
-            f"INSERT INTO {self.archived} ({names}, message_id, outcome, archived_at) "
-            f"SELECT {names}, id, {outcome}, {self.now} FROM {self.message}{self.use_primary_key} "
-            f"WHERE id IN ({self.holes(len(ids))}) ORDER BY finished_at, id",
+            f"INSERT INTO {self.sql.archived} ({names}, message_id, outcome, archived_at) "
+            f"SELECT {names}, id, {outcome}, {self.sql.now} FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE id IN ({self.sql.holes(len(ids))}) ORDER BY finished_at, id",
             tuple(ids),
         )
-
-    def delete(self, ids: Sequence[int]) -> Statement:
-        """Delete rows that the same transaction has locked and copied."""
-        return Statement(f"DELETE FROM {self.message} WHERE id IN ({self.holes(len(ids))})", tuple(ids))

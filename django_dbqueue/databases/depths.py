@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from django_dbqueue.databases.streaming import PARKED
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.vocabulary import Subject, Vocabulary
+from django_dbqueue.databases.words import Statement
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _RANGES: Final = {
@@ -32,18 +33,22 @@ class Place(NamedTuple):
         return _RANGES[self.state][0]
 
 
-class Depths(Words):
+def range_of(sql: Vocabulary, place: Place) -> Statement:
+    """Return the condition that a row is in this place."""
+    status, moment = _RANGES[place.state]
+    return Statement(
+        f"queue = %s AND status = '{status}' AND priority = %s AND {moment.format(now=sql.now)}",
+        (place.queue, place.priority),
+    )
+
+
+def order_of(sql: Vocabulary, place: Place) -> str:
+    """Return the index's own order there."""
+    return sql.order_of_dead if place.state == "dead" else "available_at, id"
+
+
+class Depths(Subject):
     """Count ranges up to a limit, and read them page by page."""
-
-    def _range(self, place: Place) -> Statement:
-        status, moment = _RANGES[place.state]
-        return Statement(
-            f"queue = %s AND status = '{status}' AND priority = %s AND {moment.format(now=self.now)}",
-            (place.queue, place.priority),
-        )
-
-    def _order(self, place: Place) -> str:
-        return self.order_of_dead if place.state == "dead" else "available_at, id"
 
     def counts(self, places: Sequence[Place], limit: int) -> Statement:
         """Count the messages in each place, up to the limit: one row, with a column for each."""
@@ -52,18 +57,18 @@ class Depths(Words):
     def counts_held(self, places: Sequence[Place], tokens: Sequence[int], limit: int) -> Statement:
         """Count what streams hold there under one of these tokens, of which there is at least one."""
         return self._each(
-            places, limit, f" AND available_at = '{PARKED}' AND claim_token IN ({self.holes(len(tokens))})", tokens
+            places, limit, f" AND available_at = '{PARKED}' AND claim_token IN ({self.sql.holes(len(tokens))})", tokens
         )
 
     def _each(self, places: Sequence[Place], limit: int, such: str, params: Sequence[Any] = ()) -> Statement:
         counts: list[str] = []
         said: list[Any] = []
         for place in places:
-            where = self._range(place)
+            where = range_of(self.sql, place)
             # in the index's own order: without one, PostgreSQL would rather read the table for many rows
             counts.append(
-                f"(SELECT COUNT(*) FROM (SELECT id FROM {self.message}{self.use_claim_index} "
-                f"WHERE {where.sql}{such} ORDER BY {self._order(place)} LIMIT %s) AS counted)"
+                f"(SELECT COUNT(*) FROM (SELECT id FROM {self.sql.message}{self.sql.use_claim_index} "
+                f"WHERE {where.sql}{such} ORDER BY {order_of(self.sql, place)} LIMIT %s) AS counted)"
             )
             said += [*where.params, *params, limit]
         return Statement(f"SELECT {', '.join(counts)}", tuple(said))
@@ -73,19 +78,10 @@ class Depths(Words):
         firsts: list[str] = []
         said: list[Any] = []
         for place in places:
-            where = self._range(place)
+            where = range_of(self.sql, place)
             firsts.append(
-                f"(SELECT available_at FROM {self.message}{self.use_claim_index} WHERE {where.sql} "
-                f"ORDER BY {self._order(place)} LIMIT 1)"
+                f"(SELECT available_at FROM {self.sql.message}{self.sql.use_claim_index} WHERE {where.sql} "
+                f"ORDER BY {order_of(self.sql, place)} LIMIT 1)"
             )
             said += where.params
         return Statement(f"SELECT {', '.join(firsts)}", tuple(said))
-
-    def _page(self, place: Place, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
-        """Read the first rows of a place that also match ``behind``, in its own order: ``available_at``, id."""
-        where = self._range(place)
-        return Statement(
-            f"SELECT available_at, id FROM {self.message}{self.use_claim_index} WHERE {where.sql}{behind} "
-            f"ORDER BY {self._order(place)} LIMIT %s",
-            (*where.params, *params, limit),
-        )

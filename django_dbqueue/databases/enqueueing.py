@@ -11,14 +11,14 @@ from django_dbqueue.databases.words import MESSAGE_COLUMNS, Statement
 from django_dbqueue.statuses import NEW, RUNNING
 
 
-class Enqueueing(Inserting):
+class Enqueue(Inserting):
     """INSERTs, and how they handle a key that exists already."""
 
     def insert(
         self, row: Mapping[str, Any], delay: float, at: Any, *, returning: str = "", ignore: bool = False
     ) -> Statement:
         """Insert a row with these columns; a taken key raises, or writes nothing (ignore)."""
-        due, due_params = self.due_from_now(delay, at) if delay or at is not None else ("", ())
+        due, due_params = self.sql.due_from_now(delay, at) if delay or at is not None else ("", ())
         said = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
         text = _insert_one(self, tuple(said), due, returning, ignore)
         return Statement(text, (*said.values(), *due_params, *due_params))
@@ -37,7 +37,7 @@ class Enqueueing(Inserting):
 
     def ending(self, returning: str, *, ignore: bool) -> str:
         """Return the end of an INSERT."""
-        return (self.ignore_duplicate if ignore else "") + (f" RETURNING {returning}" if returning else "")
+        return (self.sql.ignore_duplicate if ignore else "") + (f" RETURNING {returning}" if returning else "")
 
     def notify(self, queue: str) -> Statement:
         """Wake listening workers when the transaction commits (PostgreSQL)."""
@@ -50,16 +50,16 @@ class Enqueueing(Inserting):
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
         """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation level."""
         return Statement(
-            f"SELECT {self.columns(MESSAGE_COLUMNS)} FROM {self.message}{self.use_live_key} "
-            f"WHERE key_hash IN ({self.holes(len(hashes))}) AND live = 1{self.lock_row}",
+            f"SELECT {self.sql.columns(MESSAGE_COLUMNS)} FROM {self.sql.message}{self.sql.use_live_key} "
+            f"WHERE key_hash IN ({self.sql.holes(len(hashes))}) AND live = 1{self.sql.lock_row}",
             tuple(hashes),
         )
 
     def overwrite(self, message_id: int, row: Sequence[Any], delay: float, at: Any) -> Statement:
         """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease."""
-        due, due_params = self.due_from_now(delay, at)
+        due, due_params = self.sql.due_from_now(delay, at)
         return Statement(
-            f"UPDATE {self.message} SET body = %s, content_type = %s, headers = %s, priority = %s, max_reads = %s, "
+            f"UPDATE {self.sql.message} SET body = %s, content_type = %s, headers = %s, priority = %s, max_reads = %s, "
             f"lease_seconds = %s, available_at = {due}, due_at = {due}, status = '{NEW}', conn_id = NULL, "
             "worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
             f"WHERE id = %s AND live = 1 AND status IN ('{NEW}', '{RUNNING}')",
@@ -68,8 +68,8 @@ class Enqueueing(Inserting):
 
 
 @cache
-def _insert_one(dialect: Enqueueing, names: tuple[str, ...], due: str, returning: str, ignore: bool) -> str:
+def _insert_one(enqueue: Enqueue, names: tuple[str, ...], due: str, returning: str, ignore: bool) -> str:
     """Return the text of an INSERT; there are few, since a call sets few of the columns, and always the same ones."""
     dues = ("available_at", "due_at") if due else ()
     values = ", ".join([*["%s"] * len(names), *[due for _ in dues]])
-    return f"{dialect.insert_into((*names, *dues))} VALUES ({values}){dialect.ending(returning, ignore=ignore)}"
+    return f"{enqueue.insert_into((*names, *dues))} VALUES ({values}){enqueue.ending(returning, ignore=ignore)}"

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from django_dbqueue.codecs import JSON
 from django_dbqueue.databases.inlining import literal
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import Statement
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
 """Text that can be put into SQL as it is, whatever the server and its mode."""
@@ -17,12 +18,12 @@ DEFAULTS: Final[Mapping[str, Any]] = {"content_type": JSON, "priority": 0}
 """The message table's defaults for columns that a sender can set; for all others NULL."""
 
 
-class Inserting(Words):
+class Inserting(Subject):
     """INSERTs of messages. What a row doesn't set is left to the table's defaults, including that it is due now."""
 
     def insert_into(self, names: Iterable[str]) -> str:
         """Return the beginning of an INSERT of these columns."""
-        return f"INSERT INTO {self.message} ({self.columns([*names])})"
+        return f"INSERT INTO {self.sql.message} ({self.sql.columns([*names])})"
 
     def insert_values(
         self, columns: Mapping[str, Sequence[Any]], delays: Sequence[float | None], moments: Sequence[Any], ending: str
@@ -31,7 +32,7 @@ class Inserting(Words):
         names, row, params = one_row(columns)
         values = [f"({row})"] * len(params)
         if any(delays) or any(moments):
-            dues = [self.due_from_now(delay or 0.0, at) for delay, at in zip(delays, moments, strict=True)]
+            dues = [self.sql.due_from_now(delay or 0.0, at) for delay, at in zip(delays, moments, strict=True)]
             names += ["available_at", "due_at"]
             values = [f"({row}, {due}, {due})" for due, _ in dues]
             params = [(*own, *more, *more) for own, (_, more) in zip(params, dues, strict=True)]

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases.depths import Depths, Place
+from django_dbqueue.databases.depths import Place, order_of, range_of
 from django_dbqueue.databases.streaming import PARKED
+from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.databases.words import Statement
 
 LATEST: Final = frozenset({"dead", "done"})
 """States whose rows are listed from the end of their range."""
 
 
-class Listing(Depths):
+class Listing(Subject):
     """Statements whose numbered parts are each read in an index's own order, and no further than their limit."""
-
-    rolled_up = "django_dbqueue_queuestatistic"
-    use_hour_index = ""
 
     def first_ids(self, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
         """Read the number of the place, ``available_at`` and id of the first rows of each, up to the limit.
@@ -27,10 +25,12 @@ class Listing(Depths):
         parts, params = [], []
         for number, place in enumerate(places):
             where = self._shown(place, overdue)
-            order = self._order(place).replace(",", " DESC,") + " DESC" if place.state in LATEST else self._order(place)
+            order = order_of(self.sql, place)
+            if place.state in LATEST:
+                order = f"{order.replace(',', ' DESC,')} DESC"
             parts.append(
-                f"SELECT {number} AS place, available_at, id FROM (SELECT available_at, id FROM {self.message}"
-                f"{self.use_claim_index} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
+                f"SELECT {number} AS place, available_at, id FROM (SELECT available_at, id FROM {self.sql.message}"
+                f"{self.sql.use_claim_index} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
             )
             params += [*where.params, limit]
         return Statement(" UNION ALL ".join(parts), tuple(params))
@@ -44,7 +44,7 @@ class Listing(Depths):
             # sort
             for such in ("AND live = 1 ", "ORDER BY live DESC "):
                 parts.append(
-                    f"SELECT {number} AS place, id FROM (SELECT id FROM {self.message}{self.use_live_key} "
+                    f"SELECT {number} AS place, id FROM (SELECT id FROM {self.sql.message}{self.sql.use_live_key} "
                     f"WHERE key_hash = %s {such}LIMIT %s) AS listed"
                 )
                 params += [each, limit]
@@ -53,17 +53,19 @@ class Listing(Depths):
     def latest_hours(self, limit: int) -> Statement:
         """Read hour, queue and id of the latest roll-ups."""
         return Statement(
-            f"SELECT hour, queue, id FROM {self.rolled_up}{self.use_hour_index} ORDER BY hour DESC LIMIT %s", (limit,)
+            f"SELECT hour, queue, id FROM {self.sql.statistic}{self.sql.use_hour_index} ORDER BY hour DESC LIMIT %s",
+            (limit,),
         )
 
     def _shown(self, place: Place, overdue: Sequence[int]) -> Statement:
-        where = self._range(place)
+        where = range_of(self.sql, place)
         if not overdue or place.state not in {"running", "stuck"}:
             return where
-        held = f"(available_at = '{PARKED}' AND claim_token IN ({self.holes(len(overdue))}))"
+        held = f"(available_at = '{PARKED}' AND claim_token IN ({self.sql.holes(len(overdue))}))"
         if place.state == "running":
             return Statement(f"{where.sql} AND NOT {held}", (*where.params, *overdue))
         return Statement(
-            f"queue = %s AND status = '{place.status}' AND priority = %s AND (available_at <= {self.now} OR {held})",
+            f"queue = %s AND status = '{place.status}' AND priority = %s "
+            f"AND (available_at <= {self.sql.now} OR {held})",
             (place.queue, place.priority, *overdue),
         )

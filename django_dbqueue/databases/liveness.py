@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import Statement
 
 
-class Liveness(Words):
+class Workers(Subject):
     """Statements about workers whose beat is late; ``Sessions`` asks whether their sessions exist."""
 
     def late_workers(self, server: str, limit: int) -> Statement:
         """Read those of this server whose next beat is late, and whether three were missed; the latest first."""
         return Statement(
             f"SELECT id, beat_at, conn_id, session_lock, server, host, pid, queues, {self._overdue} "
-            f"FROM {self.worker} WHERE server = %s AND late_at < {self.now} ORDER BY late_at LIMIT %s",
+            f"FROM {self.sql.worker} WHERE server = %s AND late_at < {self.sql.now} ORDER BY late_at LIMIT %s",
             (server, limit),
         )
 
     def lock_worker(self, worker_id: int, beat_at: Any, server: str) -> Statement:
         """Lock the row of a worker that has not beaten since then; a worker about to beat goes first."""
         return Statement(
-            f"SELECT id FROM {self.worker} WHERE id = %s AND beat_at = %s AND server = %s{self.skip_locked}",
+            f"SELECT id FROM {self.sql.worker} WHERE id = %s AND beat_at = %s AND server = %s{self.sql.skip_locked}",
             (worker_id, beat_at, server),
         )
 
     def silent_workers(self, seconds: float, limit: int) -> Statement:
         """Read those that have not beaten for ``seconds``, wherever they are."""
         return Statement(
-            f"SELECT id, beat_at, server FROM {self.worker} WHERE beat_at < {self.plus(self.now, '%s')} LIMIT %s",
+            f"SELECT id, beat_at, server FROM {self.sql.worker} WHERE beat_at < {self.sql.plus(self.sql.now, '%s')} "
+            "LIMIT %s",
             (-seconds, limit),
         )
 
     def delete_worker(self, worker_id: int) -> Statement:
         """Delete a worker's row."""
-        return Statement(f"DELETE FROM {self.worker} WHERE id = %s", (worker_id,))
+        return Statement(f"DELETE FROM {self.sql.worker} WHERE id = %s", (worker_id,))
 
     def elsewhere(self, server: str, *, lately: float, settles: float) -> Statement:
         """Count workers that beat lately and can't be judged here: without a proven session, or on another server.
@@ -43,11 +45,11 @@ class Liveness(Words):
         """
         return Statement(
             f"SELECT SUM(CASE WHEN server = '' THEN 1 ELSE 0 END), SUM(CASE WHEN server <> '' THEN 1 ELSE 0 END) "
-            f"FROM {self.worker} WHERE server <> %s AND beat_at > {self.plus(self.now, '%s')} "
-            f"AND started_at < {self.plus(self.now, '%s')}",
+            f"FROM {self.sql.worker} WHERE server <> %s AND beat_at > {self.sql.plus(self.sql.now, '%s')} "
+            f"AND started_at < {self.sql.plus(self.sql.now, '%s')}",
             (server, -lately, -settles),
         )
 
     @property
     def _overdue(self) -> str:
-        return f"({self.plus('beat_at', '3 * beat_every')} < {self.now})"
+        return f"({self.sql.plus('beat_at', '3 * beat_every')} < {self.sql.now})"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from django_dbqueue.databases.liveness import Liveness
-from django_dbqueue.databases.streaming import Streaming
+from django_dbqueue.databases.stream_claims import StreamClaims
+from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.databases.words import Statement
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -23,7 +23,7 @@ LATE_SOON: Final = "late soon"
 _DUE: Final = {READY: NEW, EXPIRED: RUNNING}
 
 
-class Looking(Streaming, Liveness):
+class Lookout(Subject):
     """A builder of facts, which also combines them."""
 
     @staticmethod
@@ -33,7 +33,7 @@ class Looking(Streaming, Liveness):
             " UNION ALL ".join(part.sql for part in parts), tuple(value for part in parts for value in part.params)
         )
 
-    def due_facts(self, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
+    def due(self, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
         """READY or EXPIRED: a row is due at a known priority, or one exists, due or not, at another.
 
         ``known`` is in descending order. So each range of the claim index is bounded, whatever else the queue holds. A
@@ -43,7 +43,7 @@ class Looking(Streaming, Liveness):
         for priority in known:
             yield self._between(fact, queue, priority, above)
             yield self._stretch(
-                fact, queue, f"priority = %s AND available_at <= {self.now} ORDER BY available_at", (priority,)
+                fact, queue, f"priority = %s AND available_at <= {self.sql.now} ORDER BY available_at", (priority,)
             )
             above = priority
         yield self._between(fact, queue, None, above)
@@ -57,35 +57,35 @@ class Looking(Streaming, Liveness):
     def _stretch(self, fact: str, queue: str, where: str, params: tuple[int, ...]) -> Statement:
         return Statement(
             f"SELECT * FROM (SELECT '{fact}' AS fact, queue AS name, priority "
-            f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{_DUE[fact]}' "
+            f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{_DUE[fact]}' "
             f"AND {where} LIMIT 1) AS stretch",
             (queue, *params),
         )
 
-    def paused_fact(self) -> Statement:
+    def paused(self) -> Statement:
         """PAUSED, for each paused queue."""
-        return Statement(f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {self.queue_table} WHERE is_paused", ())
+        return Statement(f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {self.sql.queue} WHERE is_paused", ())
 
-    def at_work_fact(self, queue: str) -> Statement:
+    def at_work(self, queue: str) -> Statement:
         """AT_WORK: the queue holds messages that wait or run."""
         return Statement(
             f"SELECT * FROM (SELECT '{AT_WORK}' AS fact, queue AS name, priority "
-            f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
+            f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
             "AND available_at IS NOT NULL LIMIT 1) AS work",
             (queue,),
         )
 
-    def given_up_fact(self) -> Statement:
+    def given_up(self) -> Statement:
         """GIVEN_UP: a claim of a stream is to be released."""
-        given = self.given_up(1)
+        given = StreamClaims(self.sql).given_up(1)
         return Statement(
             f"SELECT '{GIVEN_UP}' AS fact, stream AS name, 0 AS priority FROM ({given.sql}) AS given", given.params
         )
 
-    def late_fact(self, fact: str, server: str, seconds: float) -> Statement:
+    def late(self, fact: str, server: str, seconds: float) -> Statement:
         """LATE or LATE_SOON: the beat of a worker of this server will be late in ``seconds``, unless it arrives."""
         return Statement(
-            f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {self.worker} "
-            f"WHERE server = %s AND late_at < {self.plus(self.now, '%s')} LIMIT 1) AS tardy",
+            f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {self.sql.worker} "
+            f"WHERE server = %s AND late_at < {self.sql.plus(self.sql.now, '%s')} LIMIT 1) AS tardy",
             (server, seconds),
         )

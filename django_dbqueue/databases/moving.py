@@ -20,24 +20,25 @@ from django_dbqueue.databases.recording import (
     REQUEUED,
     RESCUED,
 )
+from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.databases.words import (
     SPENT,
     Change,
     Claim,
     Event,
     Statement,
-    Words,
 )
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 
-class Moving(Words):
+class Messages(Subject):
     """SET clauses by verb, and WHERE clauses by caller."""
 
     def ack(self) -> Change:
         """run → y."""
         return Change(
-            f"status = '{DONE}', available_at = {self.now}, finished_at = {self.now}, live = NULL, crashes = 0, "
+            f"status = '{DONE}', available_at = {self.sql.now}, finished_at = {self.sql.now}, live = NULL, crashes "
+            "= 0, "
             "error = NULL",
             (),
         )
@@ -52,7 +53,7 @@ class Moving(Words):
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "
             f"available_at = CASE WHEN {SPENT} THEN NULL ELSE {due} END, "
             f"due_at = CASE WHEN {SPENT} THEN due_at ELSE {due} END, "
-            f"finished_at = CASE WHEN {SPENT} THEN {self.now} ELSE NULL END, "
+            f"finished_at = CASE WHEN {SPENT} THEN {self.sql.now} ELSE NULL END, "
             f"live = CASE WHEN {SPENT} THEN NULL ELSE live END, "
             f"crashes = {crashes}, error = COALESCE(%s, error)",
             (*due_params, *due_params, error),
@@ -63,7 +64,7 @@ class Moving(Words):
         """run → n after a delay in seconds, or at its old place; or dead."""
         if delay is None:
             return self._back(FAILED, "due_at", (), "0", error)
-        return self._back(FAILED, self.plus(self.now, "%s"), (delay,), "0", error)
+        return self._back(FAILED, self.sql.plus(self.sql.now, "%s"), (delay,), "0", error)
 
     def cut_off(self, error: str) -> Change:
         """run → n, charged, but neither a failure nor a crash: its worker was told to stop."""
@@ -84,7 +85,7 @@ class Moving(Words):
     def _to_the_dead(self, error: str, uncharge: str, event: Event) -> Change:
         return Change(
             f"{uncharge}status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = NULL, "
-            f"finished_at = {self.now}, live = NULL, crashes = 0, error = %s",
+            f"finished_at = {self.sql.now}, live = NULL, crashes = 0, error = %s",
             (error,),
             event=event,
         )
@@ -94,7 +95,7 @@ class Moving(Words):
 
         It is an event if an operator does it.
         """
-        paused = self.plus(self.now, "%s")
+        paused = self.sql.plus(self.sql.now, "%s")
         due = f"CASE WHEN due_at > {paused} THEN due_at ELSE {paused} END" if pause else "due_at"
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {due}, finished_at = NULL, "
@@ -106,13 +107,14 @@ class Moving(Words):
     def extend(self, seconds: float | None) -> Change:
         """run → run, with the lease ending in ``seconds`` (None: after the row's own lease)."""
         if seconds is None:
-            return Change(f"available_at = {self.plus(self.now, 'lease_seconds')}", ())
-        return Change(f"available_at = {self.plus(self.now, '%s')}", (seconds,))
+            return Change(f"available_at = {self.sql.plus(self.sql.now, 'lease_seconds')}", ())
+        return Change(f"available_at = {self.sql.plus(self.sql.now, '%s')}", (seconds,))
 
     def requeue(self, *, actor: str | None = None) -> Change:
         """run or dead → n, as if new: due now, counts at zero, the key taken back."""
         return Change(
-            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {self.now}, due_at = {self.now}, "
+            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {self.sql.now}, due_at = "
+            f"{self.sql.now}, "
             "finished_at = NULL, read_count = 0, crashes = 0, live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
             (),
             event=Event(REQUEUED, actor=actor),
@@ -121,8 +123,8 @@ class Moving(Words):
     def drop(self, error: str, *, actor: str | None = None) -> Change:
         """n, run or dead → y, marked by whom."""
         return Change(
-            f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {self.now}, "
-            f"finished_at = {self.now}, live = NULL, error = %s",
+            f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {self.sql.now}, "
+            f"finished_at = {self.sql.now}, live = NULL, error = %s",
             (error,),
             event=Event(DROPPED, error, actor),
         )
@@ -131,7 +133,7 @@ class Moving(Words):
 
     def held(self, claims: Sequence[Claim]) -> Statement:
         """Return the fence: these rows, running, each under the token of its holder."""
-        ids = self.id_in([claim.id for claim in claims])
+        ids = self.sql.id_in([claim.id for claim in claims])
         token = self._token_of(claims)
         return Statement(
             f"{ids.sql} AND status = '{RUNNING}' AND claim_token = {token.sql}", (*ids.params, *token.params)
@@ -140,7 +142,7 @@ class Moving(Words):
     def read_body(self, claim: Claim) -> Statement:
         """Read the body of what this claim still holds."""
         held = self.held([claim])
-        return Statement(f"SELECT body FROM {self.message} WHERE {held.sql}", held.params)
+        return Statement(f"SELECT body FROM {self.sql.message} WHERE {held.sql}", held.params)
 
     def _token_of(self, claims: Sequence[Claim]) -> Statement:
         """Return SQL for a row's token, with one list of ids per token.
@@ -153,7 +155,7 @@ class Moving(Words):
         *others, last = under
         if not others:
             return Statement("%s", (last,))
-        named = [(self.id_in(under[token]), token) for token in others]
+        named = [(self.sql.id_in(under[token]), token) for token in others]
         whens = " ".join(f"WHEN {ids.sql} THEN %s" for ids, _ in named)
         params = tuple(value for ids, token in named for value in (*ids.params, token))
         return Statement(f"CASE {whens} ELSE %s END", (*params, last))
@@ -168,7 +170,7 @@ class Moving(Words):
         """Move the rows of a fence."""
         tail = " RETURNING id" if returning else ""
         return Statement(
-            f"UPDATE {self.message}{self.use_primary_key} SET {change.sql} WHERE {where.sql}{tail}",
+            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET {change.sql} WHERE {where.sql}{tail}",
             change.params + where.params,
         )
 
@@ -178,29 +180,33 @@ class Moving(Words):
         if not change.removes:
             return self.move(change, fence, returning=returning)
         tail = " RETURNING id" if returning else ""
-        return Statement(f"DELETE FROM {self.message} WHERE {fence.sql}{tail}", fence.params)
+        return Statement(f"DELETE FROM {self.sql.message} WHERE {fence.sql}{tail}", fence.params)
 
     def lock(self, where: Statement, *, skip_locked: bool = False) -> Statement:
         """Lock the rows of a fence and return their ids, ascending."""
-        lock = self.skip_locked if skip_locked else self.lock_row
+        lock = self.sql.skip_locked if skip_locked else self.sql.lock_row
         return Statement(
-            f"SELECT id FROM {self.message}{self.use_primary_key} WHERE {where.sql} ORDER BY id{lock}",
+            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE {where.sql} ORDER BY id{lock}",
             where.params,
         )
 
     def states(self, ids: Sequence[int]) -> Statement:
         """Read the state of these rows: id, status, and the token of the claim that set it (NULL: it was dropped)."""
-        named = self.id_in(ids)
+        named = self.sql.id_in(ids)
         return Statement(
             f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "
-            f"FROM {self.message}{self.use_primary_key} WHERE {named.sql}",
+            f"FROM {self.sql.message}{self.sql.use_primary_key} WHERE {named.sql}",
             named.params,
         )
 
     def owned(self, queues: Sequence[str], worker_id: int) -> Statement:
         """Read what a worker holds: id, token, among the running rows of its queues."""
         return Statement(
-            f"SELECT id, claim_token FROM {self.message}{self.use_claim_index} "
-            f"WHERE queue IN ({self.holes(len(queues))}) AND status = '{RUNNING}' AND worker_id = %s",
+            f"SELECT id, claim_token FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"WHERE queue IN ({self.sql.holes(len(queues))}) AND status = '{RUNNING}' AND worker_id = %s",
             (*queues, worker_id),
         )
+
+    def delete(self, ids: Sequence[int]) -> Statement:
+        """Delete rows that the same transaction has locked and copied."""
+        return Statement(f"DELETE FROM {self.sql.message} WHERE id IN ({self.sql.holes(len(ids))})", tuple(ids))

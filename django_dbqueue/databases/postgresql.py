@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django_dbqueue.databases.base import ServerDialect
+from django_dbqueue.databases.enqueueing import Enqueue
 from django_dbqueue.databases.inlining import SCHEMA
 from django_dbqueue.databases.inserting import said
+from django_dbqueue.databases.moving import Messages
 from django_dbqueue.databases.sessions import PostgreSQLSessions
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.words import InOrder, Statement
 from django_dbqueue.statuses import RUNNING
 
@@ -24,8 +27,8 @@ _TYPES: Final = {
 """Of columns that aren't text."""
 
 
-class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
-    """The PostgreSQL dialect. ``statement_timestamp()`` is stable within a statement, so an index can use it.
+class PostgreSQLVocabulary(Vocabulary):
+    """PostgreSQL's terms. ``statement_timestamp()`` is stable within a statement, so an index can use it.
 
     It advances within a transaction: it is when the server received a message, which may hold several statements.
     """
@@ -49,14 +52,22 @@ class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
             return super().id_in(ids)
         return Statement("id = ANY(%s::bigint[])", (f"{{{','.join(map(str, ids))}}}",))
 
+
+class PostgreSQLMessages(Messages):
+    """Finds what a worker holds queue by queue."""
+
     def owned(self, queues: Sequence[str], worker_id: int) -> Statement:
         # Queue by queue in index order: with stale statistics, a list of queues makes the server read the whole table.
         return InOrder(
             "SELECT id, claim_token FROM unnest(%s::text[]) AS named (name) CROSS JOIN LATERAL ("
-            f"SELECT id, claim_token FROM {self.message} WHERE queue = name AND status = '{RUNNING}' "
+            f"SELECT id, claim_token FROM {self.sql.message} WHERE queue = name AND status = '{RUNNING}' "
             "AND worker_id = %s ORDER BY priority, available_at) AS held",
             ([*queues], worker_id),
         )
+
+
+class PostgreSQLEnqueue(Enqueue):
+    """Inserts many rows from one parameter."""
 
     def insert_many(
         self,
@@ -75,7 +86,7 @@ class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
         if any(delays) or any(moments):
             names += ("delay", "at")
             varying += (delays, [at and at.isoformat() for at in moments])
-            delayed = self.plus(self.now, _said(names, "delay"))
+            delayed = self.sql.plus(self.sql.now, _said(names, "delay"))
             due = f"GREATEST({_said(names, 'at')}, {delayed})"
         chosen = {name: _said(names, name) if word == "%s" else word for name, word in words.items()}
         chosen |= {"available_at": due, "due_at": due} if due else {}
@@ -87,18 +98,23 @@ class PostgreSQLDialect(PostgreSQLSessions, ServerDialect):
         )
 
 
-class _Qualified(PostgreSQLDialect):
-    """The dialect for routines: each table has its schema, which can't be on their path if others may create in it."""
+class QualifiedVocabulary(PostgreSQLVocabulary):
+    """The terms of routines: each table has its schema, which can't be on their path if others may create in it."""
 
-    message = f"{SCHEMA}.{PostgreSQLDialect.message}"
-    event = f"{SCHEMA}.{PostgreSQLDialect.event}"
-    worker = f"{SCHEMA}.{PostgreSQLDialect.worker}"
-
-
-QUALIFIED: Final = _Qualified()
+    message = f"{SCHEMA}.{PostgreSQLVocabulary.message}"
+    event = f"{SCHEMA}.{PostgreSQLVocabulary.event}"
+    worker = f"{SCHEMA}.{PostgreSQLVocabulary.worker}"
 
 
 def _said(names: Sequence[str], name: str) -> str:
     """Return SQL for what a row sets in this column."""
     text = f"said ->> {names.index(name)}"
     return f"({text})::{_TYPES[name]}" if name in _TYPES else text
+
+
+def _dialect(sql: PostgreSQLVocabulary) -> ServerDialect:
+    return ServerDialect(sql, sessions=PostgreSQLSessions, enqueue=PostgreSQLEnqueue, messages=PostgreSQLMessages)
+
+
+POSTGRESQL: Final = _dialect(PostgreSQLVocabulary())
+QUALIFIED: Final = _dialect(QualifiedVocabulary())

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from django_dbqueue.databases.words import SPENT, Event, Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import SPENT, Event, Statement
 
 FAILED: Final = "failed"
 """Returned by its holder, which could not do it, and due again."""
@@ -60,18 +61,15 @@ def head_of(error: str | None) -> str | None:
     return storable((error or "").partition("\n\n")[0], DETAIL_LENGTH)
 
 
-class Recording(Words):
+class Events(Subject):
     """Statements that write, and delete, records."""
-
-    event = "django_dbqueue_messageevent"
-    use_event_age = ""
 
     def record(self, event: Event, where: Statement) -> Statement:
         """Record what is about to be done to the rows of a fence, and lock them."""
         facts, params = self.facts(event)
         return Statement(
-            f"INSERT INTO {self.event} ({', '.join(COLUMNS)}) SELECT {facts} "
-            f"FROM {self.message} AS m{self.use_primary_key} WHERE {where.sql} ORDER BY id{self.lock_row}",
+            f"INSERT INTO {self.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} "
+            f"FROM {self.sql.message} AS m{self.sql.use_primary_key} WHERE {where.sql} ORDER BY id{self.sql.lock_row}",
             (*params, *where.params),
         )
 
@@ -81,21 +79,21 @@ class Recording(Words):
         failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
         if blamed:
             failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
-        worker = self.joined("w.host", "':'", "w.pid")
+        worker = self.sql.joined("w.host", "':'", "w.pid")
         sql = (
-            f"id, queue, {kind}, {self.now}, read_count, claimed_at, conn_id, "
-            f"(SELECT {worker} FROM {self.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}"
+            f"id, queue, {kind}, {self.sql.now}, read_count, claimed_at, conn_id, "
+            f"(SELECT {worker} FROM {self.sql.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}"
         )
         return sql, (storable(event.actor, ACTOR_LENGTH), head_of(event.text), *blamed)
 
-    def old_events(self, age: float, limit: int, *, lock: bool = True) -> Statement:
+    def old(self, age: float, limit: int, *, lock: bool = True) -> Statement:
         """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""
         return Statement(
-            f"SELECT id FROM {self.event}{self.use_event_age} WHERE at <= {self.plus(self.now, '%s')} "
-            f"ORDER BY at LIMIT %s{self.skip_locked if lock else ''}",
+            f"SELECT id FROM {self.sql.event}{self.sql.use_event_age} WHERE at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"ORDER BY at LIMIT %s{self.sql.skip_locked if lock else ''}",
             (-age, limit),
         )
 
-    def delete_events(self, ids: Sequence[int]) -> Statement:
+    def delete(self, ids: Sequence[int]) -> Statement:
         """Delete records that the same transaction has locked."""
-        return Statement(f"DELETE FROM {self.event} WHERE id IN ({self.holes(len(ids))})", tuple(ids))
+        return Statement(f"DELETE FROM {self.sql.event} WHERE id IN ({self.sql.holes(len(ids))})", tuple(ids))

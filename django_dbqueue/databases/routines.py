@@ -125,20 +125,20 @@ def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
 
 def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
     """Return the SQL for each placeholder."""
-    moves = _moves(dialect, words) | (_claiming_at_once if dialect.updates_return_rows else _claiming_one_by_one)(
+    moves = _moves(dialect, words) | (_claiming_at_once if dialect.sql.updates_return_rows else _claiming_one_by_one)(
         dialect, words
     )
-    wake = inline(dialect.notify(raw("_queue_name"))).removeprefix("SELECT ")
+    wake = inline(dialect.enqueue.notify(raw("_queue_name"))).removeprefix("SELECT ")
     return {name: inline(statement) for name, statement in moves.items()} | {
-        "message": dialect.message,
+        "message": dialect.sql.message,
         "forbidden": literal(words.forbidden),
         "queues": words.queues,
-        "now": dialect.now,
+        "now": dialect.sql.now,
         "schema": words.schema,
         "lease": _by_queue(words.lease),
         "max_reads": _by_queue(words.max_reads),
-        "deadline": dialect.plus(dialect.now, "COALESCE(_lease_seconds, _lease)"),
-        "lease_end": dialect.plus("claimed_at", "lease_seconds"),
+        "deadline": dialect.sql.plus(dialect.sql.now, "COALESCE(_lease_seconds, _lease)"),
+        "lease_end": dialect.sql.plus("claimed_at", "lease_seconds"),
         "ended": f"status = '{DONE}' OR {DEAD}",
         "done": DONE,
         "highest": str(_HIGHEST_PRIORITY),
@@ -156,39 +156,41 @@ def _moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
     """Return the moves of senders and holders; the claim has placeholders of its own."""
     queue, priority = raw("_queue_name"), raw("_priority")
     by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
-    held = dialect.held([Claim(raw("_id"), raw("_token"))])
+    held = dialect.messages.held([Claim(raw("_id"), raw("_token"))])
     return {
-        "next_priority_waiting": dialect.next_priority(queue, NEW, priority),
-        "next_priority_running": dialect.next_priority(queue, RUNNING, priority),
-        "insert": dialect.insert(_row(words), 0.0, None, returning="id" if dialect.updates_return_rows else ""),
-        "delete": dialect.move(dialect.ack(), by_id),
+        "next_priority_waiting": dialect.claims.next_priority(queue, NEW, priority),
+        "next_priority_running": dialect.claims.next_priority(queue, RUNNING, priority),
+        "insert": dialect.enqueue.insert(
+            _row(words), 0.0, None, returning="id" if dialect.sql.updates_return_rows else ""
+        ),
+        "delete": dialect.messages.move(dialect.messages.ack(), by_id),
         "remove": _remove(dialect, words, held, "_id"),
         "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
-        "ack": dialect.move(dialect.ack(), held),
-        "record_nack": _record(dialect, dialect.nack(None, None), held),
-        "nack": dialect.move(dialect.nack(None, None), held),
-        "nack_later": dialect.move(dialect.nack(raw("_delay"), None), held),
-        "extend": dialect.move(dialect.extend(raw("_seconds")), held),
-        "extend_by_own": dialect.move(dialect.extend(None), held),
-        "lock_held": dialect.lock(held),
+        "ack": dialect.messages.move(dialect.messages.ack(), held),
+        "record_nack": _record(dialect, dialect.messages.nack(None, None), held),
+        "nack": dialect.messages.move(dialect.messages.nack(None, None), held),
+        "nack_later": dialect.messages.move(dialect.messages.nack(raw("_delay"), None), held),
+        "extend": dialect.messages.move(dialect.messages.extend(raw("_seconds")), held),
+        "extend_by_own": dialect.messages.move(dialect.messages.extend(None), held),
+        "lock_held": dialect.messages.lock(held),
     }
 
 
 def _record(dialect: Dialect, change: Change, where: Statement) -> Statement:
     """Return the record of a move, which a routine writes before it, in the same transaction."""
     assert change.event is not None
-    return dialect.record(change.event, where)
+    return dialect.events.record(change.event, where)
 
 
 def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Statement:
     """Return the ack for queues that keep no history: the row is removed if it belongs to one of them."""
     differ = [queue for queue in words.removes if queue is not None]
-    default, others = words.removes[None], f"queue IN ({dialect.holes(len(differ))})"
+    default, others = words.removes[None], f"queue IN ({dialect.sql.holes(len(differ))})"
     theirs = (f"NOT {others}" if default else others) if differ else str(default).upper()
-    if dialect.updates_return_rows:
-        return Statement(f"DELETE FROM {dialect.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
+    if dialect.sql.updates_return_rows:
+        return Statement(f"DELETE FROM {dialect.sql.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
     return Statement(
-        f"{dialect.delete([0]).sql} WHERE {where.sql} AND {theirs}",
+        f"{dialect.messages.delete([0]).sql} WHERE {where.sql} AND {theirs}",
         (raw(f"CONCAT('[', {name}, ']')"), *where.params, *differ),
     )
 
@@ -208,7 +210,7 @@ def _row(words: Words) -> dict[str, Any]:
 def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
     """Return the claim and the rescue where one statement locks, writes and returns rows."""
     queue, priority, token = raw("_queue_name"), raw("_priority"), raw("_token")
-    take = dialect.take(
+    take = dialect.claims.take(
         token=token,
         worker_id=None,
         session=None,
@@ -218,7 +220,7 @@ def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
         now=None,
     )
     return {
-        "claim": dialect.claim(queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
+        "claim": dialect.claims.claim(queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
         **_bury(dialect, words, "_row.id"),
         "rescue_range": _rescue_range(dialect, words),
     }
@@ -227,14 +229,16 @@ def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
 def _rescue_range(dialect: Dialect, words: Words) -> Statement:
     """Lock what is late, record it as it is, and move it: one statement."""
     names = ("id", "queue", "read_count", "max_reads", "claimed_at", "conn_id", "worker_id")
-    late = dialect.due(names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token"))
-    rescue = dialect.rescue(words.lease_over)
+    late = dialect.claims.due(
+        names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token")
+    )
+    rescue = dialect.messages.rescue(words.lease_over)
     assert rescue.event is not None
-    facts, params = dialect.facts(rescue.event)
+    facts, params = dialect.events.facts(rescue.event)
     return Statement(
         f"WITH late ({', '.join(names)}, at) AS MATERIALIZED ({late.sql}), "
-        f"told AS (INSERT INTO {dialect.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
-        f"UPDATE {dialect.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
+        f"told AS (INSERT INTO {dialect.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
+        f"UPDATE {dialect.sql.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
         f"WHERE m.id = those.late_id AND m.status = '{RUNNING}'",
         (*late.params, *params, *rescue.params),
     )
@@ -243,7 +247,7 @@ def _rescue_range(dialect: Dialect, words: Words) -> Statement:
 def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]:
     """Return the same where UPDATE returns no rows: candidates are read, locked, and each moved by primary key."""
     queue, priority, token, row = raw("_queue_name"), raw("_priority"), raw("_token"), raw("_id")
-    take = dialect.take(
+    take = dialect.claims.take(
         token=token,
         worker_id=None,
         session=None,
@@ -252,38 +256,43 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
         max_reads=raw("_reads_allowed"),
         now=None,
     )
-    due = f"status = '{NEW}' AND available_at <= {dialect.now}"
-    over = f"status = '{RUNNING}' AND available_at <= {dialect.now}"
-    rescue, is_late = dialect.rescue(words.lease_over), Statement(f"id = %s AND {over}", (row,))
+    due = f"status = '{NEW}' AND available_at <= {dialect.sql.now}"
+    over = f"status = '{RUNNING}' AND available_at <= {dialect.sql.now}"
+    rescue, is_late = dialect.messages.rescue(words.lease_over), Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
-        "due": _unlocked(dialect, dialect.due(("id",), queue, NEW, priority, raw("_page"))),
-        "try_due": _lock_by_id(dialect, "id INTO _id", due, dialect.skip_locked),
-        "lock_due": _lock_by_id(dialect, counts, due, dialect.lock_row),
-        "take": dialect.take_ids([row], take),
+        "due": _unlocked(dialect, dialect.claims.due(("id",), queue, NEW, priority, raw("_page"))),
+        "try_due": _lock_by_id(dialect, "id INTO _id", due, dialect.sql.skip_locked),
+        "lock_due": _lock_by_id(dialect, counts, due, dialect.sql.lock_row),
+        "take": dialect.claims.take_ids([row], take),
         **_bury(dialect, words, "_id"),
-        "late": _unlocked(dialect, dialect.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)),
-        "try_late": _lock_by_id(dialect, "id INTO _id", over, dialect.skip_locked),
+        "late": _unlocked(
+            dialect, dialect.claims.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
+        ),
+        "try_late": _lock_by_id(dialect, "id INTO _id", over, dialect.sql.skip_locked),
         "record_rescue": _record(dialect, rescue, is_late),
-        "rescue": dialect.move(rescue, is_late),
+        "rescue": dialect.messages.move(rescue, is_late),
     }
 
 
 def _bury(dialect: Dialect, words: Words, name: str) -> dict[str, Statement]:
     """Return what a claim does, after taking a row, if it had no reads left."""
-    change, where = dialect.bury(words.spent_before), Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),))
-    return {"record_bury": _record(dialect, change, where), "bury": dialect.move(change, where)}
+    change, where = (
+        dialect.messages.bury(words.spent_before),
+        Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),)),
+    )
+    return {"record_bury": _record(dialect, change, where), "bury": dialect.messages.move(change, where)}
 
 
 def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
     """Return the same query without its locks."""
-    return Statement(statement.sql.removesuffix(dialect.skip_locked), statement.params)
+    return Statement(statement.sql.removesuffix(dialect.sql.skip_locked), statement.params)
 
 
 def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
     """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND reports that it isn't."""
     return Statement(
-        f"SELECT {what} FROM {dialect.message}{dialect.use_primary_key} WHERE id = _id AND {state}{lock}", ()
+        f"SELECT {what} FROM {dialect.sql.message}{dialect.sql.use_primary_key} WHERE id = _id AND {state}{lock}", ()
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import Statement
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _STANDINGS: Final = {
@@ -33,30 +34,25 @@ class Span(NamedTuple):
     last: int
 
 
-class Scanning(Words):
+class Scan(Subject):
     """Conditions, and statements that read pages by the primary key."""
-
-    order_of_few = "id"
-    """Orders rows by id where an index other than the primary key is to find them."""
-    padded_text = False
-    """Whether 'a' and 'a ' count as equal, even in exact collations."""
 
     def compared(self, column: str, operator: str, value: Any) -> Statement:
         """Return the condition that a column is equal to, before or after a value."""
         assert operator in OPERATORS
-        return Statement(f"{self.columns([column])} {operator} %s", (value,))
+        return Statement(f"{self.sql.columns([column])} {operator} %s", (value,))
 
     def one_of(self, column: str, values: Sequence[Any]) -> Statement:
         """Return the condition that a column is one of the values, of which there is at least one."""
-        return Statement(f"{self.columns([column])} IN ({self.holes(len(values))})", tuple(values))
+        return Statement(f"{self.sql.columns([column])} IN ({self.sql.holes(len(values))})", tuple(values))
 
     def missing(self, column: str) -> Statement:
         """Return the condition that a column is NULL."""
-        return Statement(f"{self.columns([column])} IS NULL", ())
+        return Statement(f"{self.sql.columns([column])} IS NULL", ())
 
     def standing(self, words: Sequence[str]) -> Statement:
         """Return the condition that a message is in one of the named states, by the database's clock."""
-        return Statement("(" + " OR ".join(_STANDINGS[word].format(now=self.now) for word in words) + ")", ())
+        return Statement("(" + " OR ".join(_STANDINGS[word].format(now=self.sql.now) for word in words) + ")", ())
 
     def all_of(self, conditions: Sequence[Statement]) -> Statement:
         """Return the condition that all of these hold; there is at least one."""
@@ -83,7 +79,7 @@ class Scanning(Words):
     def count_few(self, condition: Statement, limit: int) -> Statement:
         """Count the messages that the claim index finds for a condition on its columns, up to a limit."""
         return Statement(
-            f"SELECT COUNT(*) FROM (SELECT 1 AS one FROM {self.message}{self.use_claim_index} "
+            f"SELECT COUNT(*) FROM (SELECT 1 AS one FROM {self.sql.message}{self.sql.use_claim_index} "
             f"WHERE {condition.sql} LIMIT %s) AS counted",
             (*condition.params, limit),
         )
@@ -99,11 +95,11 @@ class Scanning(Words):
         few: bool = False,
     ) -> Statement:
         """Read the first rows of a span, by id; ``few`` uses the claim index, not the primary key."""
-        index = self.use_claim_index if few else self.use_primary_key
+        index = self.sql.use_claim_index if few else self.sql.use_primary_key
         such = f" AND {condition.sql}" if condition else ""
         return Statement(
-            f"SELECT {self.columns(columns)} FROM {table}{index} WHERE id >= %s AND id <= %s{such} "
-            f"ORDER BY {self.order_of_few if few else 'id'} LIMIT %s",
+            f"SELECT {self.sql.columns(columns)} FROM {table}{index} WHERE id >= %s AND id <= %s{such} "
+            f"ORDER BY {self.sql.order_of_few if few else 'id'} LIMIT %s",
             (span.first, span.last, *(condition.params if condition else ()), limit),
         )
 

@@ -10,13 +10,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import Statement
 
 MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!80022 performance_schema.processlist */"
 """MySQL's list in information_schema fails with 3854 while any session's statement has a character of four bytes."""
 
 
-class Sessions(Words):
+class Sessions(Subject):
     """Statements that take a named lock, ask who holds it, and which sessions exist."""
 
     server: ClassVar[str]
@@ -26,7 +27,7 @@ class Sessions(Words):
 
     def me(self) -> Statement:
         """Read the session's own id and its server."""
-        return Statement(f"SELECT {self.session_id}, {self.server}", ())
+        return Statement(f"SELECT {self.sql.session_id}, {self.server}", ())
 
     @abstractmethod
     def take_lock(self, number: int) -> Statement:
@@ -45,7 +46,7 @@ class Sessions(Words):
         """Read the server, and which of these locks are free."""
 
     @abstractmethod
-    def sessions(self, ids: Sequence[int]) -> Statement:
+    def existing(self, ids: Sequence[int]) -> Statement:
         """Read the server, and which of these sessions it has; refused (``blind_error``) if not all can be seen."""
 
     # -- one exporter a database --------------------------------------------------------------------------
@@ -96,12 +97,12 @@ class MySQLSessions(Sessions):
             tuple(numbers),
         )
 
-    def sessions(self, ids: Sequence[int]) -> Statement:
+    def existing(self, ids: Sequence[int]) -> Statement:
         # Without the privilege PROCESS, the list has only one's own account. INNODB_CMP needs the same privilege, and
         # raises an error; it is queried in the same statement, so that no pooler can let another session answer.
         return Statement(
             f"SELECT {self.server}, id FROM {MYSQL_PROCESS_LIST} "
-            f"WHERE (id = CONNECTION_ID() OR id IN ({self.holes(len(ids))})) "
+            f"WHERE (id = CONNECTION_ID() OR id IN ({self.sql.holes(len(ids))})) "
             "AND EXISTS (SELECT 1 FROM information_schema.INNODB_CMP)",
             tuple(ids),
         )
@@ -154,7 +155,7 @@ class PostgreSQLSessions(Sessions):
             (list(numbers),),
         )
 
-    def sessions(self, ids: Sequence[int]) -> Statement:
+    def existing(self, ids: Sequence[int]) -> Statement:
         return Statement(
             f"SELECT {self.server}, pid FROM pg_stat_activity WHERE pid = pg_backend_pid() OR pid = ANY(%s)",
             (list(ids),),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases.words import Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import Statement
 from django_dbqueue.statuses import NEW, STATUSES
 
 SMALL: Final = 10_000
@@ -34,18 +35,22 @@ _HIGHEST: Final = (
 )
 
 
-class Skipping(Words):
+class Queues(Subject):
     """Skip scans by recursion, which reads one entry per answer."""
 
-    def queues(self) -> Statement:
+    def names(self) -> Statement:
         """Read the names of all queues that have rows."""
         return Statement(f"{self._all_names} WHERE queue IS NOT NULL", ())
 
     def unserved(self, served: Sequence[str]) -> Statement:
         """Read the names of all queues except these that have something to do."""
-        others = f"queue NOT IN ({self.holes(len(served))})"
+        others = f"queue NOT IN ({self.sql.holes(len(served))})"
         work = _HAS_WORK.format(
-            message=self.message, index=self.use_claim_index, new=NEW, by_no_index=self.by_no_index, now=self.now
+            message=self.sql.message,
+            index=self.sql.use_claim_index,
+            new=NEW,
+            by_no_index=self.sql.by_no_index,
+            now=self.sql.now,
         )
         return Statement(
             f"{self._all_names} WHERE queue IS NOT NULL AND {others} AND {work}",
@@ -81,13 +86,13 @@ class Skipping(Words):
 
     @property
     def _names(self) -> str:
-        return _NAMES.format(message=self.message, index=self.use_claim_index)
+        return _NAMES.format(message=self.sql.message, index=self.sql.use_claim_index)
 
     def _highest(self, of: str, below: str) -> str:
-        return _HIGHEST.format(message=self.message, index=self.use_claim_index, of=of, below=below)
+        return _HIGHEST.format(message=self.sql.message, index=self.sql.use_claim_index, of=of, below=below)
 
 
-class MySQLSkipping(Skipping):
+class MySQLQueues(Queues):
     """Skip scans where the server looks up no range that depends on another row: recursion would read whole queues.
 
     Both servers do answer DISTINCT over an index prefix by skipping (measured: 3 ms for 1,000 queues, where one
@@ -95,15 +100,17 @@ class MySQLSkipping(Skipping):
     from end to end. So the plan is checked first.
     """
 
-    def queues(self) -> Statement:
-        return Statement(f"SELECT DISTINCT queue FROM {self.message}{self.use_claim_index}", ())
+    def names(self) -> Statement:
+        return Statement(f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use_claim_index}", ())
 
     @property
     def _all_names(self) -> str:
-        return f"SELECT queue FROM ({self.queues().sql}) AS names"
+        return f"SELECT queue FROM ({self.names().sql}) AS names"
 
     def ranges(self) -> Statement:
-        return Statement(f"SELECT DISTINCT queue, status, priority FROM {self.message}{self.use_claim_index}", ())
+        return Statement(
+            f"SELECT DISTINCT queue, status, priority FROM {self.sql.message}{self.sql.use_claim_index}", ()
+        )
 
     def plan(self, statement: Statement) -> Statement | None:
         return Statement(f"EXPLAIN FORMAT=TRADITIONAL {statement.sql}", statement.params)

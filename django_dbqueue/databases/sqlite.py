@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.enqueueing import Enqueue
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.words import CLAIM_INDEX, MESSAGE_COLUMNS, Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
 
-class SQLiteDialect(Dialect):
-    """The SQLite dialect. The clock has milliseconds; the last three digits are zeros, so text compares as time."""
+class SQLiteVocabulary(Vocabulary):
+    """SQLite's terms. The clock has milliseconds; the last three digits are zeros, so text compares as time."""
 
     now = f"strftime({_FORMAT}, 'now')"
     use_claim_index = f" INDEXED BY {CLAIM_INDEX}"
@@ -37,16 +39,6 @@ class SQLiteDialect(Dialect):
             return super().id_in(ids)
         return Statement("id IN (SELECT value FROM json_each(%s))", (f"[{', '.join(map(str, ids))}]",))
 
-    def live_by_hash(self, hashes: Sequence[str]) -> Statement:
-        # After ANALYZE, an IN list reads the whole table if its keys repeat (or are NULL); key by key it doesn't. The
-        # CROSS JOIN keeps the keys in the outer loop; a constraint's index has no name to force it by.
-        return Statement(
-            f"WITH wanted (key_hash) AS (VALUES {', '.join(['(%s)'] * len(hashes))}) "
-            f"SELECT {self.columns(MESSAGE_COLUMNS, 'm.')} FROM wanted CROSS JOIN {self.message} AS m "
-            "WHERE m.key_hash = wanted.key_hash AND m.live = 1",
-            tuple(hashes),
-        )
-
     def joined(self, *texts: str) -> str:
         return " || ".join(texts)
 
@@ -58,3 +50,20 @@ class SQLiteDialect(Dialect):
 
     def later_of(self, one: str, other: str) -> str:
         return f"MAX({one}, {other})"
+
+
+class SQLiteEnqueue(Enqueue):
+    """Looks keys up one by one."""
+
+    def live_by_hash(self, hashes: Sequence[str]) -> Statement:
+        # After ANALYZE, an IN list reads the whole table if its keys repeat (or are NULL); key by key it doesn't. The
+        # CROSS JOIN keeps the keys in the outer loop; a constraint's index has no name to force it by.
+        return Statement(
+            f"WITH wanted (key_hash) AS (VALUES {', '.join(['(%s)'] * len(hashes))}) "
+            f"SELECT {self.sql.columns(MESSAGE_COLUMNS, 'm.')} FROM wanted CROSS JOIN {self.sql.message} AS m "
+            "WHERE m.key_hash = wanted.key_hash AND m.live = 1",
+            tuple(hashes),
+        )
+
+
+SQLITE: Final = Dialect(SQLiteVocabulary(), enqueue=SQLiteEnqueue)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from django_dbqueue.databases.words import InOrder, Statement, Words
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.words import InOrder, Statement
 from django_dbqueue.statuses import DONE
 
 MUTEX: Final = "statistics"
@@ -37,20 +38,14 @@ class Stretch(NamedTuple):
     after: int | None = None
 
 
-class Statistics(Words):
+class Statistics(Subject):
     """Statements of roll-ups. Hours are replaced from one on as a whole, so a cell without messages disappears."""
-
-    statistic = "django_dbqueue_queuestatistic"
-    export_batch = "django_dbqueue_exportbatch"
-    event_table = "django_dbqueue_messageevent"
-    use_event_time = ""
-    use_end_of_history = ""
 
     # -- hours, as the pipeline's job writes them ------------------------------------------------------------
 
     def last_hour(self) -> Statement:
         """Read the last hour that has a roll-up; NULL where none has."""
-        return Statement(f"SELECT MAX(hour) FROM {self.statistic} WHERE queue <> ''", ())
+        return Statement(f"SELECT MAX(hour) FROM {self.sql.statistic} WHERE queue <> ''", ())
 
     def drop_hours(self, since: Any) -> Statement:
         """Delete the roll-ups of this hour and all later ones; of all hours for None.
@@ -58,14 +53,14 @@ class Statistics(Words):
         The rows covering all queues, which the workers write, stay.
         """
         if since is None:
-            return Statement(f"DELETE FROM {self.statistic} WHERE queue <> ''", ())
-        return Statement(f"DELETE FROM {self.statistic} WHERE hour >= %s AND queue <> ''", (since,))
+            return Statement(f"DELETE FROM {self.sql.statistic} WHERE queue <> ''", ())
+        return Statement(f"DELETE FROM {self.sql.statistic} WHERE hour >= %s AND queue <> ''", (since,))
 
     def add_hours(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
         """Insert roll-ups, rows of STATISTIC_COLUMNS."""
-        row = f"({self.holes(len(STATISTIC_COLUMNS))}, {self.now})"
+        row = f"({self.sql.holes(len(STATISTIC_COLUMNS))}, {self.sql.now})"
         return Statement(
-            f"INSERT INTO {self.statistic} ({self.columns(STATISTIC_COLUMNS)}, computed_at) "
+            f"INSERT INTO {self.sql.statistic} ({self.sql.columns(STATISTIC_COLUMNS)}, computed_at) "
             f"VALUES {', '.join([row] * len(rows))}",
             tuple(value for each in rows for value in each),
         )
@@ -75,7 +70,7 @@ class Statistics(Words):
         # What a batch holds was archived, and therefore finished, before the batch was planned
         later, params = ("", ()) if since is None else (" AND planned_at >= %s", (since,))
         return Statement(
-            f"SELECT DISTINCT lake FROM {self.export_batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
+            f"SELECT DISTINCT lake FROM {self.sql.batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
         )
 
     # -- what ended, as the workers count it ------------------------------------------------------------------
@@ -83,7 +78,8 @@ class Statistics(Words):
     def first_ends(self, ranges: Sequence[tuple[str, int]], since: Any) -> Statement:
         """Read when the first message of each range (queue, priority) was done, from a moment on: place, moment."""
         each = (
-            f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.message}{self.use_claim_index} WHERE "
+            f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.sql.message}{self.sql.use_claim_index} "
+            "WHERE "
             f"queue = %s AND status = '{DONE}' AND priority = %s AND available_at >= %s "
             "ORDER BY available_at LIMIT 1) AS found"
         )
@@ -95,16 +91,13 @@ class Statistics(Words):
     def first_archived_end(self, since: Any) -> Statement:
         """Read when the first message of the history ended from a moment on."""
         return Statement(
-            f"SELECT finished_at FROM {self.archived}{self.use_end_of_history} WHERE finished_at >= %s "
-            "ORDER BY finished_at LIMIT 1",
+            f"SELECT finished_at FROM {self.sql.archived} WHERE finished_at >= %s ORDER BY finished_at LIMIT 1",
             (since,),
         )
 
     def first_event(self, since: Any) -> Statement:
         """Read the time of the first event from a moment on."""
-        return Statement(
-            f"SELECT at FROM {self.event_table}{self.use_event_time} WHERE at >= %s ORDER BY at LIMIT 1", (since,)
-        )
+        return Statement(f"SELECT at FROM {self.sql.event} WHERE at >= %s ORDER BY at LIMIT 1", (since,))
 
     def done_within(self, queue: str, priority: int, stretch: Stretch, limit: int) -> Statement:
         """Read messages of a range that were done within a stretch, in index order.
@@ -114,7 +107,8 @@ class Statistics(Words):
         within, params = self._within("available_at", stretch)
         return InOrder(
             f"SELECT available_at, id, due_at, claimed_at, read_count, error IS NULL "
-            f"FROM {self.message}{self.use_claim_index} WHERE queue = %s AND status = '{DONE}' AND priority = %s "
+            f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            "AND priority = %s "
             f"AND {within} ORDER BY available_at, id LIMIT %s",
             (queue, priority, *params, limit),
         )
@@ -124,7 +118,7 @@ class Statistics(Words):
         within, params = self._within("finished_at", stretch)
         return Statement(
             "SELECT finished_at, id, due_at, claimed_at, read_count, outcome, queue, message_id "
-            f"FROM {self.archived}{self.use_end_of_history} WHERE {within} ORDER BY finished_at, id LIMIT %s",
+            f"FROM {self.sql.archived} WHERE {within} ORDER BY finished_at, id LIMIT %s",
             (*params, limit),
         )
 
@@ -133,21 +127,23 @@ class Statistics(Words):
         within, params = self._within("at", stretch)
         return Statement(
             "SELECT at, id, kind, queue, message_id, read_count, claimed_at "
-            f"FROM {self.event_table}{self.use_event_time} WHERE {within} ORDER BY at, id LIMIT %s",
+            f"FROM {self.sql.event} WHERE {within} ORDER BY at, id LIMIT %s",
             (*params, limit),
         )
 
     def dues(self, ids: Sequence[int]) -> Statement:
         """Read when messages were due: id, due_at."""
         return Statement(
-            f"SELECT id, due_at FROM {self.message}{self.use_primary_key} WHERE id IN ({self.holes(len(ids))})",
+            f"SELECT id, due_at FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE id IN ({self.sql.holes(len(ids))})",
             tuple(ids),
         )
 
     def archived_dues(self, ids: Sequence[int]) -> Statement:
         """Read the same of messages in the history."""
         return Statement(
-            f"SELECT message_id, due_at FROM {self.archived} WHERE message_id IN ({self.holes(len(ids))})", tuple(ids)
+            f"SELECT message_id, due_at FROM {self.sql.archived} WHERE message_id IN ({self.sql.holes(len(ids))})",
+            tuple(ids),
         )
 
     @staticmethod

@@ -1,10 +1,7 @@
-"""SQL terms that differ between servers, and the table's columns, defined in one place."""
+"""What statements are made of: the tables' columns, conditions that all servers share, and the types."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from django_dbqueue.statuses import NEW
@@ -83,11 +80,6 @@ SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
 """A lease of 0, which only SQL can write, means none: the lease would expire before the message starts."""
 
 
-@cache
-def _listed(names: tuple[str, ...], quote: str, prefix: str) -> str:
-    return ", ".join(f"{prefix}{quote}{name}{quote}" for name in names)
-
-
 class Statement(NamedTuple):
     """SQL with %s placeholders, and its parameters."""
 
@@ -96,7 +88,7 @@ class Statement(NamedTuple):
 
 
 class InOrder(Statement):
-    """The first rows of a range in index order, an order to which ``Words.keep_order`` holds the server."""
+    """The first rows of a range in index order, an order to which ``Vocabulary.keep_order`` holds the server."""
 
 
 class Claim(NamedTuple):
@@ -127,93 +119,3 @@ class Change(NamedTuple):
     params: tuple[Any, ...]
     removes: bool = False
     event: Event | None = None
-
-
-class Words(ABC):
-    """The terms in which servers differ, and the fragments that all statements are built from."""
-
-    message = "django_dbqueue_message"
-    archived = "django_dbqueue_archivedmessage"
-    mutex = "django_dbqueue_mutex"
-    worker = "django_dbqueue_worker"
-    quote = '"'
-    now = ""
-    session_id = ""
-    """SQL for the id of the database session, or '' where the caller passes a number."""
-    use_claim_index = ""
-    use_primary_key = ""
-    """Keeps rows named by id from being found by a scan, which would wait for everybody's locks."""
-    use_live_key = ""
-    """The same for rows named by key."""
-    by_no_index = ""
-    """Placed before a column: it is compared, but not looked up in an index."""
-    order_of_dead = "available_at, id"
-    """The claim index's order where ``available_at`` is NULL, in the form the planner recognises."""
-    keep_order = ""
-    """Makes rows come in index order for the transaction, however few the server believes there are."""
-    forget_order = ""
-    """Undoes that."""
-    skip_locked = " FOR UPDATE SKIP LOCKED"
-    lock_row = " FOR UPDATE"
-    updates_return_rows = True
-    """Whether UPDATE … RETURNING exists, so that one statement claims or settles and reports which rows."""
-    ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
-    """Ends an INSERT so that a taken key writes nothing; '' if the error is caught instead."""
-    keep_standing = " ON CONFLICT (key_hash, live) DO NOTHING"
-    """The same without any error, row by row: a row whose key is taken is left out, and not counted."""
-    ignore_same_name = " ON CONFLICT (name) DO NOTHING"
-    """The same for a mutex."""
-    notifies = False
-    sorted_beyond_null = False
-    """Whether the server sorts entries whose third column IS NULL by the fourth; else both must be named."""
-
-    def clock(self) -> Statement:
-        """Read the server's clock."""
-        return Statement(f"SELECT {self.now}", ())
-
-    @abstractmethod
-    def plus(self, moment: str, seconds: str) -> str:
-        """Return SQL for a moment plus a number of seconds (both SQL)."""
-
-    def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
-        """Return SQL for 'due, and after the mark' as a bounded range of the claim index."""
-        if mark is None:
-            return f"available_at <= {self.now}", ()
-        return f"(available_at, id) > (%s, %s) AND available_at <= {self.now}", mark
-
-    def columns(self, names: Sequence[str], prefix: str = "") -> str:
-        """Return the names as a quoted column list."""
-        return _listed(tuple(names), self.quote, prefix)
-
-    def size_of(self, text: str) -> str:
-        """Return SQL for the bytes of a text, without reading it if the server can."""
-        return f"OCTET_LENGTH({text})"
-
-    @staticmethod
-    def holes(count: int) -> str:
-        """Return that many placeholders."""
-        return ", ".join(["%s"] * count)
-
-    def id_in(self, ids: Sequence[int]) -> Statement:
-        """Return the condition that a row has one of these ids."""
-        return Statement(f"id IN ({self.holes(len(ids))})", tuple(ids))
-
-    def due_from_now(self, delay: float, at: Any) -> tuple[str, tuple[Any, ...]]:
-        """Return SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
-        if at is not None:
-            return self.later_of("%s", self.now), (at,)
-        if delay:
-            return self.plus(self.now, "%s"), (delay,)
-        return self.now, ()
-
-    def joined(self, *texts: str) -> str:
-        """Return SQL for the concatenation of texts."""
-        return f"CONCAT({', '.join(texts)})"
-
-    def as_text(self, moment: str) -> str:
-        """Return SQL for a moment as ISO 8601 text, where the driver's own form is different and expensive."""
-        return moment
-
-    def later_of(self, one: str, other: str) -> str:
-        """Return SQL for the later of two moments."""
-        return f"GREATEST({one}, {other})"

@@ -58,7 +58,7 @@ def _ranges(patient: Patient) -> Iterator[Range]:
     for queue in queues_in_use(patient.alias):
         below = HIGHEST
         for _each in range(PER_QUEUE):
-            rows = fetch(patient.alias, patient.dialect.next_priority(queue, NEW, below))
+            rows = fetch(patient.alias, patient.dialect.claims.next_priority(queue, NEW, below))
             if not rows:
                 break
             below = int(rows[0][0])
@@ -88,7 +88,7 @@ def _told(patient: Patient, plans: dict[Range, Plan]) -> Finding:
             % {"index": CLAIM_INDEX, "count": len(plans)}
         )
     (queue, priority), plan = next(iter(ill.items()))
-    if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.dialect.message))[0][0]) < SMALL:
+    if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.dialect.sql.message))[0][0]) < SMALL:
         return fine(_("The table is small, and the server may as well read it whole. Ask again when it is not."))
     return problem(
         _(

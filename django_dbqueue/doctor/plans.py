@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.facts import explained
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.words import LIVE_KEY
 from django_dbqueue.lifecycle.statements import held_to_order
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"
-_PRIMARY_NAMES: Final = ("PRIMARY", f"{Dialect.message}_pkey")
+_PRIMARY_NAMES: Final = ("PRIMARY", f"{Vocabulary.message}_pkey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _on_mysql(rows: list[dict[str, Any]]) -> Plan:
         # type "index" reads the index from end to end, as "ALL" does the table
         NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
         for row in rows
-        if row["table"] in {Dialect.message, "m"}
+        if row["table"] in {Vocabulary.message, "m"}
     ]
     sorts = any("filesort" in (row["extra"] or "") or "temporary" in (row["extra"] or "") for row in rows)
     return Plan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
@@ -60,7 +61,7 @@ def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
         node
         for node in nodes
         if node["Node Type"] == "Bitmap Index Scan"
-        or (node.get("Relation Name") == Dialect.message and node["Node Type"] not in by_none)
+        or (node.get("Relation Name") == Vocabulary.message and node["Node Type"] not in by_none)
     ]
     return Plan(
         tuple(_index(node.get("Index Name")) for node in found),
@@ -79,7 +80,7 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _on_sqlite(rows: list[dict[str, Any]]) -> Plan:
     lines = [row["detail"] for row in rows]
-    found = [line for line in lines if line.startswith((f"SEARCH {Dialect.message}", f"SCAN {Dialect.message}"))]
+    found = [line for line in lines if line.startswith((f"SEARCH {Vocabulary.message}", f"SCAN {Vocabulary.message}"))]
     found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]
     return Plan(
         tuple(_sqlite_index(line) for line in found),

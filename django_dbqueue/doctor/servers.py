@@ -116,7 +116,7 @@ def skip_locked(patient: Patient) -> Iterable[Finding]:
     if patient.vendor == MYSQL and (found := list(mysql.check_skip_locked(patient.connection))):
         yield from judged(found, otherwise="")
         return
-    patient.ask(patient.dialect.due(("id",), NOBODYS, NEW, 0, 1))
+    patient.ask(patient.dialect.claims.due(("id",), NOBODYS, NEW, 0, 1))
     yield fine(_("The server knows SELECT … FOR UPDATE SKIP LOCKED, and has run one on the messages."))
 
 

@@ -161,7 +161,7 @@ def characters(patient: Patient) -> Iterable[Finding]:
 @examines("pooler", on=SERVERS)
 def pooler(patient: Patient) -> Iterable[Finding]:
     """Check whether this session is the one that the server greeted: a pooler sends its own greeting."""
-    first, second = (patient.ask(_of_server(patient).me())[0] for _time in range(2))
+    first, second = (patient.ask(_of_server(patient).sessions.me())[0] for _time in range(2))
     greeted = told_by_driver(patient.connection)
     works = int(first[0])
     signs = []

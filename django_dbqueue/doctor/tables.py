@@ -13,7 +13,6 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
 from django_dbqueue.checks import mysql
-from django_dbqueue.databases import Dialect
 from django_dbqueue.databases.facts import (
     mysql_collations,
     mysql_tries,
@@ -22,6 +21,7 @@ from django_dbqueue.databases.facts import (
     postgresql_tables,
     postgresql_unused_indexes,
 )
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.doctor.checking import ALL, MYSQL, POSTGRESQL, SERVERS, TO_WORK, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
 from django_dbqueue.doctor.patient import Patient, is_denied
@@ -57,7 +57,7 @@ def migrations(patient: Patient) -> Iterable[Finding]:
 def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
     """Check whether this account may do what a worker does."""
     lacks = []
-    for privilege, statement in mysql_tries(Dialect.message).items():
+    for privilege, statement in mysql_tries(Vocabulary.message).items():
         try:
             patient.ask(statement)
         except Error as error:
@@ -70,7 +70,7 @@ def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
 @examines("rights", on=POSTGRESQL, needs_tables=True)
 def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
     """Check the same."""
-    rows = patient.ask(postgresql_rights(Dialect.message))
+    rows = patient.ask(postgresql_rights(Vocabulary.message))
     yield _may_work([privilege for privilege, has_it in rows if not has_it], patient)
 
 

@@ -54,7 +54,7 @@ def history(patient: Patient) -> Iterable[Finding]:
 @examines("history", on=POSTGRESQL, needs_tables=True)
 def dead_rows(patient: Patient) -> Iterable[Finding]:
     """Check how many dead rows of the messages await the vacuum."""
-    [(dead, live)] = patient.ask(postgresql_dead_rows(patient.dialect.message)) or [(0, 0)]
+    [(dead, live)] = patient.ask(postgresql_dead_rows(patient.dialect.sql.message)) or [(0, 0)]
     few = dead < DEAD_SHARE * (dead + live)
     yield _much(
         0 if few else int(dead),

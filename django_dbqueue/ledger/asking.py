@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from django_dbqueue.databases import Change, Dialect, Statement
-from django_dbqueue.databases.streaming import Among
+from django_dbqueue.databases.stream_messages import Among
 
 Result = TypeVar("Result")
 
@@ -40,8 +40,8 @@ def move_parked(connection: Asking, change: Change, among: Among, token: int) ->
     """Move what a claim still holds of these rows, and record it if it is an event; return how many."""
     dialect = connection.dialect
     if change.event is not None:
-        connection.run(dialect.record(change.event, dialect.held_in_claim(among, token)))
-    return connection.run(dialect.move_parked(change, among, token))
+        connection.run(dialect.events.record(change.event, dialect.stream_messages.held_in_claim(among, token)))
+    return connection.run(dialect.stream_messages.move_parked(change, among, token))
 
 
 def new_number() -> int:

@@ -45,7 +45,7 @@ class Claimer:
 
     def next_open(self, connection: Asking, above: int) -> int | None:
         """Return the number of the first unfinished claim above a number."""
-        rows = connection.fetch(connection.dialect.open_claims(self.spec.name, above=above, limit=1))
+        rows = connection.fetch(connection.dialect.stream_claims.unfinished(self.spec.name, above=above, limit=1))
         return int(rows[0][0]) if rows else None
 
     def claim(self, connection: Asking, limit: int, *, until: Any = None) -> int | None:
@@ -67,7 +67,7 @@ class Claimer:
         taken, spent = list[int](), list[int]()
         with connection.transaction():
             last = own(connection, self.spec.name, self.run)
-            if connection.fetch(dialect.is_paused(self.spec.queue)):
+            if connection.fetch(dialect.streams.is_paused(self.spec.queue)):
                 return False
             with self.low_water.reading():
                 left = self._find(connection, chunk, until, marks, taken, spent)
@@ -90,7 +90,9 @@ class Claimer:
         left = chunk
         for priority in self.low_water.priorities:
             rows = connection.fetch(
-                connection.dialect.due_for_stream(self.spec.queue, priority, left, marks.get(priority), until)
+                connection.dialect.stream_messages.due_for_stream(
+                    self.spec.queue, priority, left, marks.get(priority), until
+                )
             )
             if rows:
                 marks[priority] = (rows[-1][1], rows[-1][0])
@@ -104,29 +106,31 @@ class Claimer:
 
     def _bury(self, connection: Asking, spent: list[int]) -> None:
         dialect, ranges = connection.dialect, ranges_of(spent)
-        event, change = Event(DIED, SPENT_BEFORE), dialect.bury(SPENT_BEFORE, charged=True)
-        run_over(connection, ranges, lambda among: dialect.record(event, dialect.waiting(among)))
-        run_over(connection, ranges, lambda among: dialect.move_due(change, among))
+        event, change = Event(DIED, SPENT_BEFORE), dialect.messages.bury(SPENT_BEFORE, charged=True)
+        run_over(connection, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
+        run_over(connection, ranges, lambda among: dialect.stream_messages.move_due(change, among))
 
     def _park(self, connection: Asking, filling: _Filling, taken: list[int], last: int) -> int:
         """Take rows that this transaction has locked, and enter them into the ledger."""
         dialect, spec = connection.dialect, self.spec
-        change = dialect.park(token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads)
-        run_over(connection, ranges_of(taken), lambda among: dialect.move_due(change, among))
+        change = dialect.stream_messages.park(
+            token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads
+        )
+        run_over(connection, ranges_of(taken), lambda among: dialect.stream_messages.move_due(change, among))
         every = filling.ids + taken
         ids, number = to_text(ranges_of(every)), filling.number or last + 1
         if filling.number is None:
             connection.run(
-                dialect.add_claim(
+                dialect.stream_claims.add(
                     spec.name, number, queue=spec.queue, token=filling.token, ids=ids, messages=len(every),
                     attempts=0, lease=spec.lease,
                 )
             )  # fmt: skip
-            connection.run(dialect.number_stream(spec.name, number))
+            connection.run(dialect.streams.number(spec.name, number))
             return number
-        if connection.fetch(dialect.lock_claim(spec.name, number))[0][2] != OPEN:
+        if connection.fetch(dialect.stream_claims.lock(spec.name, number))[0][2] != OPEN:
             raise StreamLost(f"Claim {number} of the stream {spec.name!r} was given back while it was being filled.")
-        connection.run(dialect.change_claim(spec.name, number, ids=ids, messages=len(every), attempts=0))
+        connection.run(dialect.stream_claims.change(spec.name, number, ids=ids, messages=len(every), attempts=0))
         return number
 
     def ack(self, connection: Asking, upto: int) -> None:
@@ -136,9 +140,9 @@ class Claimer:
         read from them.
         """
         last = connection.outermost(partial(self._check, connection, upto))
-        for number, _state in connection.fetch(connection.dialect.open_claims(self.spec.name, upto=upto)):
+        for number, _state in connection.fetch(connection.dialect.stream_claims.unfinished(self.spec.name, upto=upto)):
             connection.outermost(partial(self._ack_one, connection, int(number)))
-        forget = connection.dialect.forget_claims(self.spec.name, min(upto, last) - KEPT)
+        forget = connection.dialect.stream_claims.forget(self.spec.name, min(upto, last) - KEPT)
         connection.outermost(lambda: connection.run(forget))
 
     def _check(self, connection: Asking, upto: int) -> int:
@@ -151,16 +155,18 @@ class Claimer:
         dialect, name = connection.dialect, self.spec.name
         with connection.transaction():
             own(connection, name, self.run)
-            _queue, token, state, text, messages, *_ = connection.fetch(dialect.lock_claim(name, number))[0]
+            _queue, token, state, text, messages, *_ = connection.fetch(dialect.stream_claims.lock(name, number))[0]
             if state != OPEN:
                 logger.warning(
                     "stream %s: claim %s was given back before it was acked; its messages may be delivered again",
                     name, number,
                 )  # fmt: skip
                 return
-            ranges, change = from_text(text), dialect.ack()
-            moved = run_over(connection, ranges, lambda among: dialect.move_parked(change, among, token))
-            connection.run(dialect.end_claim(name, number, ACKED))
+            ranges, change = from_text(text), dialect.messages.ack()
+            moved = run_over(
+                connection, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token)
+            )
+            connection.run(dialect.stream_claims.end(name, number, ACKED))
         if moved < messages:
             logger.warning(
                 "stream %s: of the %s messages of claim %s, %s had been moved by an operator, or died; they were not "

@@ -62,7 +62,7 @@ def planned(connection: Asking, stream: str, run: int, *, above: int, upto: int)
         last = own(connection, stream, run)
         if upto <= above and upto <= last:
             return []
-        rows = connection.fetch(connection.dialect.claims_between(stream, above, upto))
+        rows = connection.fetch(connection.dialect.stream_claims.between(stream, above, upto))
     require_known(stream, upto, last)
     if not any(row[0] == upto for row in rows):
         raise InvalidPipeline(
@@ -82,7 +82,7 @@ def _deliver(connection: Asking, stream: str, run: int, number: int, lease: floa
     dialect = connection.dialect
     with connection.transaction():
         last = own(connection, stream, run)
-        claim = _Standing(*connection.fetch(dialect.lock_claim(stream, number))[0])
+        claim = _Standing(*connection.fetch(dialect.stream_claims.lock(stream, number))[0])
         ranges = from_text(claim.ids)
         if claim.state in {FREEING, FREED}:
             return Delivery(claim.token, ())
@@ -93,12 +93,12 @@ def _deliver(connection: Asking, stream: str, run: int, number: int, lease: floa
             ranges, *others = cut(ranges, PIECES)
             for place, piece in enumerate(others, start=1):
                 connection.run(
-                    dialect.add_claim(
+                    dialect.stream_claims.add(
                         stream, last + place, queue=claim.queue, token=claim.token, ids=to_text(piece),
                         messages=size_of(piece), attempts=SPLIT_AFTER - 1, lease=lease,
                     )
                 )  # fmt: skip
-            connection.run(dialect.number_stream(stream, last + len(others)))
+            connection.run(dialect.streams.number(stream, last + len(others)))
             logger.warning(
                 "stream %s: claim %s failed %s times; its %s messages are delivered in %s pieces now",
                 stream, number, failed, claim.messages, 1 + len(others),
@@ -107,9 +107,9 @@ def _deliver(connection: Asking, stream: str, run: int, number: int, lease: floa
         elif claim.run is not None and claim.messages == 1:
             _charge(connection, stream, number, claim)
         connection.run(
-            dialect.change_claim(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
+            dialect.stream_claims.change(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
         )
-        connection.run(dialect.read_by(stream, number, run))
+        connection.run(dialect.stream_claims.read_by(stream, number, run))
     return Delivery(claim.token, ranges)
 
 
@@ -117,15 +117,15 @@ def _charge(connection: Asking, stream: str, number: int, claim: _Standing) -> N
     """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
     dialect = connection.dialect
     [(message, _)] = from_text(claim.ids)
-    alone = dialect.named([message])
-    rows = connection.fetch(dialect.parked(alone, claim.token))
+    alone = dialect.stream_messages.named([message])
+    rows = connection.fetch(dialect.stream_messages.parked(alone, claim.token))
     if not rows:
         return
     _id, reads, allowed = rows[0]
     if allowed and reads >= allowed:
         error = FAILED.format(stream=stream)
-        move_parked(connection, dialect.bury(error, charged=True), alone, claim.token)
+        move_parked(connection, dialect.messages.bury(error, charged=True), alone, claim.token)
         logger.error("message %s of %s is dead: %s", message, claim.queue, error)
     else:
-        connection.run(dialect.move_parked(dialect.charge_again(), alone, claim.token))
+        connection.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
         logger.warning("stream %s: message %s failed alone in claim %s, and is tried again", stream, message, number)

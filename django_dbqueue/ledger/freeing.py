@@ -43,10 +43,10 @@ def free_expired(connection: Asking, tell: Callable[[Given], None], *, limit: in
     working on is left to it.
     """
     freed = 0
-    for stream, number, state in connection.fetch(connection.dialect.given_up(AT_ONCE)):
+    for stream, number, state in connection.fetch(connection.dialect.stream_claims.given_up(AT_ONCE)):
         is_over = state == FREEING or connection.outermost(partial(_give_up, connection, stream, number))
         if is_over and freed < limit:
-            change = connection.dialect.rescue(LEASE_OVER.format(number=number, stream=stream))
+            change = connection.dialect.messages.rescue(LEASE_OVER.format(number=number, stream=stream))
             freed += _free(connection, stream, number, change, tell, limit - freed)
     return freed
 
@@ -55,11 +55,11 @@ def _give_up(connection: Asking, stream: str, number: int) -> bool:
     """End a claim for its stream, if its lease is still expired and nobody is working on the stream right now."""
     dialect = connection.dialect
     with connection.transaction():
-        if not connection.fetch(dialect.lock_stream(stream, wait=False)):
+        if not connection.fetch(dialect.streams.lock(stream, wait=False)):
             return False
-        claim = connection.fetch(dialect.lock_claim(stream, number))[0]
+        claim = connection.fetch(dialect.stream_claims.lock(stream, number))[0]
         if claim[2] == OPEN and claim[7]:
-            connection.run(dialect.end_claim(stream, number, FREEING))
+            connection.run(dialect.stream_claims.end(stream, number, FREEING))
             return True
     return False
 
@@ -71,7 +71,7 @@ def release_stream(connection: Asking, name: str, *, force: bool = False) -> int
     What its last batch may already have written to its sink is delivered again.
     """
     dialect = connection.dialect
-    if not connection.fetch(dialect.read_stream(name, 0, lock=False)):
+    if not connection.fetch(dialect.streams.read(name, 0, lock=False)):
         raise InvalidPipeline(f"There is no stream {name!r} in this database: the ledger knows those that ran once.")
     if not force and is_running(connection, name):
         raise StreamBusy(
@@ -80,16 +80,16 @@ def release_stream(connection: Asking, name: str, *, force: bool = False) -> int
 
     def give_up() -> list[int]:
         with connection.transaction():
-            connection.fetch(dialect.lock_stream(name))
-            connection.run(dialect.disown_stream(name))
-            claims = [int(row[0]) for row in connection.fetch(dialect.open_claims(name))]
+            connection.fetch(dialect.streams.lock(name))
+            connection.run(dialect.streams.disown(name))
+            claims = [int(row[0]) for row in connection.fetch(dialect.stream_claims.unfinished(name))]
             for number in claims:
-                connection.run(dialect.end_claim(name, number, FREEING))
+                connection.run(dialect.stream_claims.end(name, number, FREEING))
         return claims
 
     freed = 0
     for number in connection.outermost(give_up):
-        change = dialect.release(why=RELEASED.format(number=number, stream=name))
+        change = dialect.messages.release(why=RELEASED.format(number=number, stream=name))
         freed += _free(connection, name, number, change, lambda _: None, 2**63)
     return freed
 
@@ -102,13 +102,13 @@ def forget_stream(connection: Asking, name: str) -> None:
 
     def forget() -> None:
         with connection.transaction():
-            rows = connection.fetch(dialect.lock_stream(name))
+            rows = connection.fetch(dialect.streams.lock(name))
             if not rows:
                 raise InvalidPipeline(f"There is no stream {name!r} in this database.")
-            if connection.fetch(dialect.open_claims(name, limit=1)):
+            if connection.fetch(dialect.stream_claims.unfinished(name, limit=1)):
                 raise InvalidPipeline(f"The stream {name!r} holds messages: release it first.")
-            connection.run(dialect.forget_claims(name, int(rows[0][1]) + 1))
-            connection.run(dialect.delete_stream(name))
+            connection.run(dialect.stream_claims.forget(name, int(rows[0][1]) + 1))
+            connection.run(dialect.streams.delete(name))
 
     connection.outermost(forget)
 
@@ -118,7 +118,7 @@ def _free(
 ) -> int:
     """Release what a freeing claim holds, a part at a time; it is freed when nothing is left."""
     dialect = connection.dialect
-    queue, token, state, text, *_ = connection.fetch(dialect.lock_claim(stream, number))[0]
+    queue, token, state, text, *_ = connection.fetch(dialect.stream_claims.lock(stream, number))[0]
     if state != FREEING:
         return 0
     freed = 0
@@ -129,13 +129,13 @@ def _free(
         freed += len(rows)
         if freed >= limit:
             return freed
-    connection.outermost(lambda: connection.run(dialect.end_claim(stream, number, FREED)))
+    connection.outermost(lambda: connection.run(dialect.stream_claims.end(stream, number, FREED)))
     return freed
 
 
 def _give_back(connection: Asking, among: Any, token: int, change: Change) -> list[tuple[int, int, int | None]]:
     with connection.transaction():
-        rows = connection.fetch(connection.dialect.parked(among, token))
+        rows = connection.fetch(connection.dialect.stream_messages.parked(among, token))
         if rows:
             move_parked(connection, change, among, token)
     return [(int(row[0]), int(row[1]), row[2]) for row in rows]

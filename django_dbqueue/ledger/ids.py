@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from django_dbqueue.databases import Dialect
-from django_dbqueue.databases.streaming import Among
+from django_dbqueue.databases.stream_messages import Among
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last ids, ascending, without overlaps."""
@@ -101,12 +101,12 @@ def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Ite
         else:
             for start in range(first, last + 1, most):
                 end = min(start + most - 1, last)
-                yield dialect.between(start, end), end - start + 1
+                yield dialect.stream_messages.between(start, end), end - start + 1
         while len(few) >= min(MOST_NAMED, most):
             head, few = few[: min(MOST_NAMED, most)], few[min(MOST_NAMED, most) :]
-            yield dialect.named(head), len(head)
+            yield dialect.stream_messages.named(head), len(head)
     if few:
-        yield dialect.named(few), len(few)
+        yield dialect.stream_messages.named(few), len(few)
 
 
 def run_over(connection: Any, ranges: Ranges, statement: Any) -> int:

@@ -29,7 +29,7 @@ class Standing:
 
 def streams(connection: Asking) -> list[Standing]:
     """Return every stream that has ever run, by name."""
-    rows = connection.fetch(connection.dialect.all_streams())
+    rows = connection.fetch(connection.dialect.streams.all())
     found: list[Standing] = []
     for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
         held = (int(claims), int(messages or 0), int(overdue))

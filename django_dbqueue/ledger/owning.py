@@ -44,13 +44,13 @@ class StreamSpec:
 def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -> int:
     """Begin a run of a stream on this connection and return its number; StreamBusy while another query has it."""
     dialect = connection.dialect
-    create = dialect.create_stream(spec.name, spec.queue, spec.on_expired, spec.lease)
+    create = dialect.streams.create(spec.name, spec.queue, spec.on_expired, spec.lease)
     connection.outermost(lambda: connection.run(create))
     run = new_number()
 
     def take_over() -> bool:
         with connection.transaction():
-            row = connection.fetch(dialect.read_stream(spec.name, max(spec.lease, SILENCE), lock=True))[0]
+            row = connection.fetch(dialect.streams.read(spec.name, max(spec.lease, SILENCE), lock=True))[0]
             if row[0] != spec.queue:
                 raise InvalidPipeline(
                     f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: take another name "
@@ -59,7 +59,7 @@ def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -
             if not isinstance(dialect, ServerDialect) and _is_alive(row):
                 return False
             connection.run(
-                dialect.own_stream(
+                dialect.streams.own(
                     spec.name,
                     run=run,
                     runner=f"{socket.gethostname()}:{os.getpid()}"[:200],
@@ -91,7 +91,7 @@ def resume(connection: Asking, spec: StreamSpec, run: int, *, patience: float = 
     def follow() -> None:
         with connection.transaction():
             own(connection, spec.name, run)
-            connection.run(connection.dialect.follow_session(spec.name, os.getpid()))
+            connection.run(connection.dialect.streams.follow_session(spec.name, os.getpid()))
 
     connection.outermost(follow)
 
@@ -101,16 +101,16 @@ def end(connection: Asking, name: str, run: int) -> None:
 
     def disown() -> None:
         with connection.transaction():
-            row = connection.fetch(connection.dialect.lock_stream(name))
+            row = connection.fetch(connection.dialect.streams.lock(name))
             if row and row[0][0] == run:
-                connection.run(connection.dialect.disown_stream(name))
+                connection.run(connection.dialect.streams.disown(name))
 
     connection.outermost(disown)
 
 
 def own(connection: Asking, name: str, run: int) -> int:
     """Lock the stream's row for this transaction and return its last claim's number; StreamLost for an old run."""
-    rows = connection.fetch(connection.dialect.lock_stream(name))
+    rows = connection.fetch(connection.dialect.streams.lock(name))
     if not rows or rows[0][0] != run:
         raise StreamLost(
             f"Another query has taken the stream {name!r} over, or it was released by hand. This one changed nothing "
@@ -135,8 +135,8 @@ def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
     def say() -> None:
         with connection.transaction():
             own(connection, spec.name, run)
-            connection.run(connection.dialect.beat_stream(spec.name))
-            connection.run(connection.dialect.extend_claims(spec.name, spec.lease))
+            connection.run(connection.dialect.streams.beat(spec.name))
+            connection.run(connection.dialect.stream_claims.extend(spec.name, spec.lease))
 
     connection.outermost(say)
 
@@ -144,12 +144,12 @@ def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
 def is_running(connection: Asking, name: str) -> bool:
     """Return whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
     dialect = connection.dialect
-    rows = connection.fetch(dialect.read_stream(name, SILENCE, lock=False))
+    rows = connection.fetch(dialect.streams.read(name, SILENCE, lock=False))
     if not rows:
         return False
     if not isinstance(dialect, ServerDialect):
         return _is_alive(rows[0])
-    [(_server, holder)] = connection.fetch(dialect.lock_holder(_lock_of(connection, name)))
+    [(_server, holder)] = connection.fetch(dialect.sessions.lock_holder(_lock_of(connection, name)))
     return holder is not None
 
 
@@ -157,12 +157,12 @@ def _take_lock(connection: Asking, name: str) -> bool:
     dialect = connection.dialect
     if not isinstance(dialect, ServerDialect):
         return True
-    return bool(connection.fetch(dialect.take_lock(_lock_of(connection, name)))[0][0])
+    return bool(connection.fetch(dialect.sessions.take_lock(_lock_of(connection, name)))[0][0])
 
 
 def _lock_of(connection: Asking, name: str) -> int:
     """Return the number of a stream's lock; lock names are shared by all databases of a MySQL server."""
-    database = connection.fetch(connection.dialect.database_name())[0][0]
+    database = connection.fetch(connection.dialect.streams.database_name())[0][0]
     return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
 
 
@@ -187,7 +187,7 @@ def _is_alive(row: tuple[Any, ...]) -> bool:
 
 def _who(connection: Asking, spec: StreamSpec) -> str:
     _queue, _run, runner, session, _last, begun, beat_at, _recent = connection.fetch(
-        connection.dialect.read_stream(spec.name, 0, lock=False)
+        connection.dialect.streams.read(spec.name, 0, lock=False)
     )[0]
     return (
         f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {session}, since {begun}, "

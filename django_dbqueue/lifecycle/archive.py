@@ -34,10 +34,10 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None, wai
     dialect = dialect_of(connections[using])
     moved = 0
     for priority in priorities_in_use(using, queue, DONE):
-        if not fetch(using, dialect.finished(queue, priority, age, 1, lock=False)):
+        if not fetch(using, dialect.archive.finished(queue, priority, age, 1, lock=False)):
             continue  # the usual case, and no other archiver was kept waiting
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
-            batch = _move(using, dialect.finished(queue, priority, age, wanted), wait=wait)
+            batch = _move(using, dialect.archive.finished(queue, priority, age, wanted), wait=wait)
             if batch is None:
                 return moved
             moved += batch
@@ -51,11 +51,11 @@ def count_old(using: str, queue: str, state: str, *, age: float) -> Iterator[int
     dialect = dialect_of(connections[using])
     if state == "done":
         for priority in priorities_in_use(using, queue, DONE):
-            yield int(fetch(using, dialect.count_finished(queue, priority, age))[0][0])
+            yield int(fetch(using, dialect.archive.count_finished(queue, priority, age))[0][0])
         return
     for priority in priorities_in_use(using, queue, NEW):
         after = 0
-        while rows := fetch(using, dialect.dead_behind(queue, priority, after, age, BATCH)):
+        while rows := fetch(using, dialect.archive.dead_behind(queue, priority, after, age, BATCH)):
             yield sum(bool(row[1]) for row in rows)
             after = rows[-1][0]
 
@@ -63,7 +63,7 @@ def count_old(using: str, queue: str, state: str, *, age: float) -> Iterator[int
 def purge(using: str, ids: Iterable[int]) -> int:
     """Move those of the rows that are done or dead; return how many."""
     dialect = dialect_of(connections[using])
-    return sum(_move(using, dialect.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
+    return sum(_move(using, dialect.archive.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
 
 
 @dataclass(slots=True)
@@ -97,9 +97,9 @@ class DeadWalk:
                     self._place = (priority, after)
                     return moved
                 left = None if limit is None else limit - moved
-                rows = fetch(self.using, dialect.dead_behind(self.queue, priority, after, age, BATCH))
+                rows = fetch(self.using, dialect.archive.dead_behind(self.queue, priority, after, age, BATCH))
                 old = [row[0] for row in rows if row[1]][:left]
-                batch = _move(self.using, dialect.lock_dead(old, age), wait=wait) if old else 0
+                batch = _move(self.using, dialect.archive.lock_dead(old, age), wait=wait) if old else 0
                 if batch is None:
                     self._place = (priority, after)
                     return moved
@@ -120,19 +120,19 @@ def _move(using: str, find: Statement, *, wait: bool) -> int | None:
         moved = outermost(connection, partial(_move_alone, using, find, wait=wait))
         if moved is not None:
             return moved
-        if not wait and fetch(using, dialect.find_mutex(MUTEX)):
+        if not wait and fetch(using, dialect.archive.find_mutex(MUTEX)):
             return None
-        outermost(connection, partial(run, using, dialect.create_mutex(MUTEX)))
+        outermost(connection, partial(run, using, dialect.archive.create_mutex(MUTEX)))
 
 
 def _move_alone(using: str, find: Statement, *, wait: bool) -> int | None:
     """Move as ``_move`` does; return None, having done nothing, if the mutex is taken or doesn't exist yet."""
     dialect = dialect_of(connections[using])
     with short_transaction(using):
-        if not fetch(using, dialect.lock_mutex(MUTEX, wait=wait)):
+        if not fetch(using, dialect.archive.lock_mutex(MUTEX, wait=wait)):
             return None
         ids = [row[0] for row in fetch(using, find)]
         if ids:
-            run(using, dialect.copy_to_archive(ids))
-            run(using, dialect.delete(ids))
+            run(using, dialect.archive.copy_to_archive(ids))
+            run(using, dialect.messages.delete(ids))
     return len(ids)

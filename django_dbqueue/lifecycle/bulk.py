@@ -49,13 +49,13 @@ MATCHING: Final = {
 }
 """By verb, the states in which all messages may be selected for it."""
 _CHANGES: Final[dict[str, tuple[str, Callable[[Dialect, str, str], Change]]]] = {
-    "requeue": (RUNNING_OR_DEAD, lambda dialect, _text, actor: dialect.requeue(actor=actor)),
-    "release": (f"status = '{RUNNING}'", lambda dialect, _text, actor: dialect.release(actor=actor)),
+    "requeue": (RUNNING_OR_DEAD, lambda dialect, _text, actor: dialect.messages.requeue(actor=actor)),
+    "release": (f"status = '{RUNNING}'", lambda dialect, _text, actor: dialect.messages.release(actor=actor)),
     "reject": (
         f"({WAITING} OR status = '{RUNNING}')",
-        lambda dialect, text, actor: dialect.reject(text, actor=actor),
+        lambda dialect, text, actor: dialect.messages.reject(text, actor=actor),
     ),
-    "drop": (NOT_DONE, lambda dialect, text, actor: dialect.drop(text, actor=actor)),
+    "drop": (NOT_DONE, lambda dialect, text, actor: dialect.messages.drop(text, actor=actor)),
 }
 
 
@@ -76,8 +76,8 @@ class Selection:
     def now(cls, using: str, *, state: str, queue: str | None = None, failure: int | None = None) -> Self:
         """Return the selection of what exists now."""
         dialect = dialect_of(connections[using])
-        [(moment,)] = fetch(using, dialect.clock())
-        [(last_id, last_event)] = fetch(using, dialect.last_ids())
+        [(moment,)] = fetch(using, dialect.sql.clock())
+        [(last_id, last_event)] = fetch(using, dialect.bulk.last_ids())
         return cls(state, queue, failure, last_id or 0, last_event or 0, _text(moment))
 
     @classmethod
@@ -164,10 +164,10 @@ def _pages(using: str, selection: Selection) -> Iterator[tuple[list[int], bool]]
 def _newest_of_failure(using: str, failure: int, before: int) -> Iterator[tuple[list[int], bool]]:
     """Yield the newest failures first: the oldest may all be of messages that have failed again since."""
     dialect = dialect_of(connections[using])
-    while rows := fetch(using, dialect.newest_events_of_failure(failure, before, STEP)):
+    while rows := fetch(using, dialect.failures.newest_events_of(failure, before, STEP)):
         events = [row[0] for row in rows]
         before = events[-1]
-        yield [row[1] for row in fetch(using, dialect.dead_of_events(events))], False
+        yield [row[1] for row in fetch(using, dialect.failures.dead_of_events(events))], False
     yield [], True
 
 
@@ -177,9 +177,9 @@ def find_any(using: str, selection: Selection) -> bool:
     cursor: str | None = ""
     for _page in range(2 * (COUNTED // STEP + 1)):
         found = find(using, selection, cursor or "")
-        if found.ids and fetch(using, dialect.count_these(dialect.still(found.ids, selection.state, selection.at))) != [
-            (0,)
-        ]:
+        if found.ids and fetch(
+            using, dialect.bulk.count_these(dialect.bulk.still(found.ids, selection.state, selection.at))
+        ) != [(0,)]:
             return True
         cursor = found.cursor
         if cursor is None:
@@ -203,8 +203,8 @@ def step(
     if not found.ids:
         return Step(0, 0, found.cursor)
     dialect = dialect_of(connections[using])
-    fence = dialect.still(found.ids, selection.state, selection.at)
-    ids = [row[0] for row in fetch(using, dialect.lock(fence, skip_locked=True))]
+    fence = dialect.bulk.still(found.ids, selection.state, selection.at)
+    ids = [row[0] for row in fetch(using, dialect.messages.lock(fence, skip_locked=True))]
     moved = _move(model, using, verb, ids, said_by(verb, actor, reason), actor) if ids else 0
     return Step(moved, len(found.ids) - moved, found.cursor)
 
@@ -228,7 +228,7 @@ def _move(model: Any, using: str, verb: str, ids: list[int], text: str, actor: s
     def move_them(some: Iterable[int]) -> int:
         named = tuple(some)
         with short_transaction(using):
-            return move(using, change, Statement(f"id IN ({dialect.holes(len(named))}) AND {state}", named))
+            return move(using, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {state}", named))
 
     try:
         return move_them(ids)
@@ -246,9 +246,9 @@ def _find_of_failure(using: str, selection: Selection, cursor: str, size: int) -
     dialect = dialect_of(connections[using])
     assert selection.failure is not None
     after = int(cursor or 0)
-    rows = fetch(using, dialect.events_of_failure(selection.failure, after, selection.last_event, size))
+    rows = fetch(using, dialect.failures.events_of(selection.failure, after, selection.last_event, size))
     events = [row[0] for row in rows]
-    ids = [row[1] for row in fetch(using, dialect.dead_of_events(events))] if events else []
+    ids = [row[1] for row in fetch(using, dialect.failures.dead_of_events(events))] if events else []
     return Found(ids, str(events[-1]) if len(events) == size else None)
 
 
@@ -272,14 +272,14 @@ def _find_in_state(using: str, selection: Selection, cursor: str, size: int) -> 
 def _next_place(using: str, selection: Selection, mark: _Mark) -> Place | None:
     """Return the range after a mark: the next lower priority of its queue, or the highest of the next queue."""
     dialect = dialect_of(connections[using])
-    if rows := fetch(using, dialect.next_priority(mark.queue, STATES[selection.state], mark.priority)):
+    if rows := fetch(using, dialect.claims.next_priority(mark.queue, STATES[selection.state], mark.priority)):
         return Place(mark.queue, selection.state, int(rows[0][0]))
     if selection.queue is not None:
         return None
     queue, own = mark.queue, conf.get("OPERATIONS_QUEUE")
-    while rows := fetch(using, dialect.next_queue(queue)):
+    while rows := fetch(using, dialect.claims.next_queue(queue)):
         queue = str(rows[0][0])
-        first = fetch(using, dialect.next_priority(queue, STATES[selection.state], HIGHEST))
+        first = fetch(using, dialect.claims.next_priority(queue, STATES[selection.state], HIGHEST))
         if first and queue != own:  # operations don't operate on themselves
             return Place(queue, selection.state, int(first[0][0]))
     return None
@@ -288,9 +288,9 @@ def _next_place(using: str, selection: Selection, mark: _Mark) -> Place | None:
 def _rows(using: str, place: Place, at: str, mark: _Mark, size: int) -> list[tuple[Any, ...]]:
     dialect = dialect_of(connections[using])
     behind = None if mark.id is None else (mark.moment or "", mark.id)
-    rows = fetch(using, dialect.bulk_page(place, at, behind, size))
+    rows = fetch(using, dialect.bulk.page(place, at, behind, size))
     if behind is not None and len(rows) < size and place.state != "dead":
-        rows += fetch(using, dialect.bulk_page_later(place, at, behind[0], size - len(rows)))
+        rows += fetch(using, dialect.bulk.page_later(place, at, behind[0], size - len(rows)))
     return rows
 
 

@@ -118,7 +118,7 @@ class Claimer:
                         taken += self._claim_range(priority, limit - len(taken), token, lease, max_reads, marks)
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:
-                change = dialect_of(connections[self.using]).bury(SPENT_BEFORE)
+                change = dialect_of(connections[self.using]).messages.bury(SPENT_BEFORE)
                 settle_claims(self.using, blamed(self.using, change, [self.queue]), [each.claim for each in spent])
         if beside is not None:
             beside.committed()
@@ -170,9 +170,11 @@ def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float
     """Claim this one message, due or not; return None if it isn't waiting. For tests that need a certain state."""
     dialect = dialect_of(connections[using])
     token = new_token()
-    session = None if dialect.session_id else os.getpid()
-    change = dialect.take(token=token, worker_id=None, session=session, lease=lease, max_reads=max_reads, now=None)
-    if outermost(connections[using], lambda: run(using, dialect.take_ids([message_id], change))) != 1:
+    session = None if dialect.sql.session_id else os.getpid()
+    change = dialect.claims.take(
+        token=token, worker_id=None, session=session, lease=lease, max_reads=max_reads, now=None
+    )
+    if outermost(connections[using], lambda: run(using, dialect.claims.take_ids([message_id], change))) != 1:
         return None
     message: Any = model._default_manager.using(using).get(pk=message_id)
     message.held_token = token

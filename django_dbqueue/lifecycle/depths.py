@@ -90,7 +90,7 @@ def _counted(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[
 def _counted_at_once(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
     dialect = dialect_of(connections[using])
     for chunk in chunks(places, _at_once(limit)):
-        [counts] = fetch(using, dialect.counts(chunk, limit))
+        [counts] = fetch(using, dialect.depths.counts(chunk, limit))
         yield from zip(chunk, counts, strict=True)
 
 
@@ -105,7 +105,7 @@ def _held_too_long(using: str, places: Iterable[Place], limit: int) -> Iterator[
     dialect = dialect_of(connections[using])
     held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
     for chunk in chunks(held, _at_once(limit)):
-        [counts] = fetch(using, dialect.counts_held(chunk, tokens, limit))
+        [counts] = fetch(using, dialect.depths.counts_held(chunk, tokens, limit))
         yield from zip(chunk, counts, strict=True)
 
 
@@ -113,7 +113,7 @@ def _oldest(using: str, places: Iterable[Place]) -> dict[str, Any]:
     dialect = dialect_of(connections[using])
     found: dict[str, Any] = {}
     for chunk in chunks(places, AT_ONCE):
-        [moments] = fetch(using, dialect.oldest(chunk))
+        [moments] = fetch(using, dialect.depths.oldest(chunk))
         for place, moment in zip(chunk, moments, strict=True):
             if moment is not None:
                 found[place.queue] = min(moment, found.get(place.queue, moment))

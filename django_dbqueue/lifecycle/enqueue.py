@@ -80,11 +80,13 @@ def _insert(connection: Any, item: Sealed) -> int | None:
     """Insert, wake workers, and return the id; None if a live message has the key."""
     using, dialect = connection.alias, dialect_of(connection)
     row, at = row_of(item), None if item.at is None else due_moment(using, item)
-    if dialect.ignore_duplicate:
-        returning = dialect.returning_id(notify=notifies(using))
-        rows = fetch(using, dialect.insert(row, item.delay, at, returning=returning, ignore=item.key is not None))
+    if dialect.sql.ignore_duplicate:
+        returning = dialect.enqueue.returning_id(notify=notifies(using))
+        rows = fetch(
+            using, dialect.enqueue.insert(row, item.delay, at, returning=returning, ignore=item.key is not None)
+        )
         return int(rows[0][0]) if rows else None
-    statement = dialect.insert(row, item.delay, at)
+    statement = dialect.enqueue.insert(row, item.delay, at)
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement.sql, statement.params)
@@ -141,7 +143,7 @@ def due_moment(using: str, item: Sealed) -> Any:
 def _meet(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict) -> Any:
     """Apply ``on_conflict`` to the live message of this key; return None if it is gone."""
     with short_transaction(using):
-        rows = fetch(using, dialect_of(connections[using]).live_by_hash([item.key_hash or ""]))
+        rows = fetch(using, dialect_of(connections[using]).enqueue.live_by_hash([item.key_hash or ""]))
         if not rows:
             return None
         standing = hydrate(model, using, rows[0])
@@ -157,7 +159,9 @@ def _meet(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict)
 
 def _by_id(using: str, message_id: int) -> Statement:
     dialect = dialect_of(connections[using])
-    return Statement(f"SELECT {dialect.columns(MESSAGE_COLUMNS)} FROM {dialect.message} WHERE id = %s", (message_id,))
+    return Statement(
+        f"SELECT {dialect.sql.columns(MESSAGE_COLUMNS)} FROM {dialect.sql.message} WHERE id = %s", (message_id,)
+    )
 
 
 def overwrite(using: str, standing: Any, item: Sealed) -> bool:
@@ -166,7 +170,7 @@ def overwrite(using: str, standing: Any, item: Sealed) -> bool:
         return False
     dialect = dialect_of(connections[using])
     content = (item.body, item.content_type, item.headers, item.priority, item.max_reads, item.lease_seconds)
-    return run(using, dialect.overwrite(standing.pk, content, item.delay, due_moment(using, item))) == 1
+    return run(using, dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(using, item))) == 1
 
 
 def _says_the_same(standing: Any, item: Sealed) -> bool:
@@ -185,16 +189,16 @@ def _says_another_time(using: str, standing: Any, item: Sealed) -> bool:
     if item.at >= standing.due_at:
         return bool(item.at > standing.due_at)
     connection = connections[using]
-    [(now,)] = fetch(using, dialect_of(connection).clock())
+    [(now,)] = fetch(using, dialect_of(connection).sql.clock())
     return bool(standing.due_at > standing._meta.get_field("due_at").from_db_value(now, None, connection))
 
 
 def notify(using: str, queue: str, changed: int) -> None:
     """Wake listening workers, if the server can and the setting allows it."""
     if changed and notifies(using):
-        fetch(using, dialect_of(connections[using]).notify(queue))
+        fetch(using, dialect_of(connections[using]).enqueue.notify(queue))
 
 
 def notifies(using: str) -> bool:
     """Return whether the server can wake listening workers and the setting allows it."""
-    return dialect_of(connections[using]).notifies and bool(conf.get("NOTIFY"))
+    return dialect_of(connections[using]).sql.notifies and bool(conf.get("NOTIFY"))

@@ -124,12 +124,12 @@ def _standing(using: str, hashes: list[str]) -> set[str]:
     dialect = dialect_of(connections[using])
     for part in chunks(hashes, CHUNK_ROWS):
         place = MESSAGE_COLUMNS.index("key_hash")
-        found.update(row[place] for row in fetch(using, dialect.live_by_hash(part)))
+        found.update(row[place] for row in fetch(using, dialect.enqueue.live_by_hash(part)))
     return found
 
 
 def _overwrite_standing(model: MessageType, using: str, item: Sealed) -> bool:
-    rows = fetch(using, dialect_of(connections[using]).live_by_hash([item.key_hash or ""]))
+    rows = fetch(using, dialect_of(connections[using]).enqueue.live_by_hash([item.key_hash or ""]))
     return bool(rows) and overwrite(using, hydrate(model, using, rows[0]), item)
 
 
@@ -140,16 +140,16 @@ def _insert_rows(using: str, items: list[Sealed]) -> list[Sealed]:
     columns: dict[str, Sequence[Any]] = dict(zip(Sealed._fields, told, strict=False))
     columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
     moments = [due_moment(using, item) for item in items]
-    if dialect.ignore_duplicate:
+    if dialect.sql.ignore_duplicate:
         keyed = [item for item in items if item.key_hash is not None]
         if not keyed:
-            run(using, dialect.insert_many(columns, delays, moments))
+            run(using, dialect.enqueue.insert_many(columns, delays, moments))
             return []
-        insert = dialect.insert_many(columns, delays, moments, returning="key_hash", ignore=True)
+        insert = dialect.enqueue.insert_many(columns, delays, moments, returning="key_hash", ignore=True)
         stored = {row[0] for row in fetch(using, insert)}
         return [item for item in keyed if item.key_hash not in stored]
     try:
-        run(using, dialect.insert_many(columns, delays, moments))
+        run(using, dialect.enqueue.insert_many(columns, delays, moments))
     except IntegrityError as error:
         if not is_duplicate(error):
             raise

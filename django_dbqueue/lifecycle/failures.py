@@ -54,7 +54,7 @@ def _ids_in(using: str, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:
 
 
 def _find(using: str, queue: str, fingerprints: Sequence[str]) -> dict[str, int]:
-    rows = fetch(using, dialect_of(connections[using]).find_failures(queue, fingerprints))
+    rows = fetch(using, dialect_of(connections[using]).failures.find(queue, fingerprints))
     return {str(fingerprint): int(number) for fingerprint, number in rows}
 
 
@@ -62,9 +62,9 @@ def _make(using: str, queue: str, kind: Kind) -> int:
     """Create the group and return its id; if another transaction was faster, that of its row."""
     connection = connections[using]
     dialect = dialect_of(connection)
-    statement = dialect.create_failure(queue, kind.fingerprint, kind.exception, kind.place)
+    statement = dialect.failures.create(queue, kind.fingerprint, kind.exception, kind.place)
     for _ in range(TRIES):
-        if dialect.returns_kept_failure:
+        if dialect.sql.returns_kept_failure:
             with seeing_what_is(connection, whatever_the_level=True), connection.cursor() as cursor:
                 cursor.execute(statement.sql, statement.params)
                 return int(cursor.lastrowid)
@@ -86,7 +86,7 @@ def forget_failures(using: str, *, age: float, after: int = 0) -> int:
     """
     connection = connections[using]
     dialect = dialect_of(connection)
-    rows = fetch(using, dialect.forgotten_failures(after, age, AT_ONCE))
+    rows = fetch(using, dialect.failures.forgotten(after, age, AT_ONCE))
     ids = [row[0] for row in rows if row[1]]
     if ids:
         outermost(connection, partial(_forget, using, ids))
@@ -95,4 +95,4 @@ def forget_failures(using: str, *, age: float, after: int = 0) -> int:
 
 def _forget(using: str, ids: Sequence[int]) -> None:
     with short_transaction(using):
-        run(using, dialect_of(connections[using]).delete_failures(ids))
+        run(using, dialect_of(connections[using]).failures.delete(ids))

@@ -42,9 +42,9 @@ NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
 def newest_first(using: str, queue: str | None, limit: int) -> list[int]:
     """Return group ids, the most recently seen first; beyond the limit, those first seen long ago are left out."""
     dialect = dialect_of(connections[using])
-    last = dict(fetch(using, dialect.failures_by_last_event(queue, limit)))
+    last = dict(fetch(using, dialect.failures.by_last_event(queue, limit)))
     if queue is None:
-        last |= dict(fetch(using, dialect.failures_of_newest_events(LATELY)))
+        last |= dict(fetch(using, dialect.failures.of_newest_events(LATELY)))
     return sorted(last, key=lambda number: (last[number] or 0, number), reverse=True)[:limit]
 
 
@@ -54,10 +54,12 @@ def groups(using: str, ids: Sequence[int]) -> dict[int, Group]:
     dialect = dialect_of(connections[using])
     for chunk in chunks(ids, AT_ONCE):
         by_group: dict[int, list[tuple[int, int, Any]]] = {}
-        for number, event, message, at in fetch(using, dialect.newest_of_failures(chunk, CAP + 1)):
+        for number, event, message, at in fetch(using, dialect.failures.newest_of(chunk, CAP + 1)):
             by_group.setdefault(number, []).append((event, message, at))
         events = [event for rows in by_group.values() for event, _message, _at in rows[:CAP]]
-        dead = {row[0] for part in chunks(events, CAP * 10) for row in fetch(using, dialect.dead_of_events(part))}
+        dead = {
+            row[0] for part in chunks(events, CAP * 10) for row in fetch(using, dialect.failures.dead_of_events(part))
+        }
         found |= {number: _group(sorted(rows, reverse=True), dead) for number, rows in by_group.items()}
     return found
 

@@ -98,7 +98,7 @@ class Guardian:
         if not server:
             return 0
         dialect = dialect_of(connections[self._using])
-        late = [Late(*row) for row in fetch(self._using, dialect.late_workers(server, AT_ONCE))]
+        late = [Late(*row) for row in fetch(self._using, dialect.workers.late_workers(server, AT_ONCE))]
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -124,7 +124,7 @@ class Guardian:
         connection.ensure_connection()
         if connection.connection is not self._raw:
             self._gone_since.clear()
-            [(_, server)] = fetch(self._using, dialect.me())
+            [(_, server)] = fetch(self._using, dialect.sessions.me())
             self._server, self._raw = str(server), connection.connection
         return self._server
 
@@ -137,7 +137,7 @@ class Guardian:
         listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
         gone: set[Late] = set()
         if locks:
-            free = fetch(self._using, dialect.free_locks([number for number in locks if number is not None]))
+            free = fetch(self._using, dialect.sessions.free_locks([number for number in locks if number is not None]))
             gone = {locks[int(number)] for server, number in free if locks[int(number)].server == server}
         if listed:
             there = self._sessions(dialect, [worker.conn_id for worker in listed if worker.conn_id is not None])
@@ -149,7 +149,7 @@ class Guardian:
     def _sessions(self, dialect: ServerDialect, ids: list[int]) -> set[tuple[str, int]]:
         """Return those of these sessions that exist, and one's own; nothing if the list can't be seen in full."""
         try:
-            return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions(ids))}
+            return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions.existing(ids))}
         except DatabaseError as error:
             if not is_blind(dialect, error):
                 raise
@@ -175,23 +175,25 @@ class Guardian:
         """
         dialect = dialect_of(connections[self._using])
         with short_transaction(self._using):
-            if not fetch(self._using, dialect.lock_worker(worker.id, worker.beat_at, worker.server)):
+            if not fetch(self._using, dialect.workers.lock_worker(worker.id, worker.beat_at, worker.server)):
                 return [], True
             if worker not in self._gone([worker]):
                 return [], True
             queues = worker.queues.split(",")
-            owned = [Claim(*row) for row in fetch(self._using, dialect.owned(queues, worker.id))]
+            owned = [Claim(*row) for row in fetch(self._using, dialect.messages.owned(queues, worker.id))]
             part = owned[:BATCH]
-            free = fetch(self._using, dialect.lock(dialect.held(part), skip_locked=True)) if part else []
+            free = (
+                fetch(self._using, dialect.messages.lock(dialect.messages.held(part), skip_locked=True)) if part else []
+            )
             taken = self._taken([row[0] for row in free])
             ids = {row.id for row in taken}
             if ids:
-                change = dialect.rescue(f"WorkerGone: {worker.evidence}.")
+                change = dialect.messages.rescue(f"WorkerGone: {worker.evidence}.")
                 change = blamed(self._using, change, {row.queue for row in taken})
-                move(self._using, change, dialect.held([claim for claim in part if claim.id in ids]))
+                move(self._using, change, dialect.messages.held([claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
-                run(self._using, dialect.delete_worker(worker.id))
+                run(self._using, dialect.workers.delete_worker(worker.id))
         return taken, is_all
 
     def _taken(self, ids: list[int]) -> list[Taken]:
@@ -205,10 +207,10 @@ def forget_workers(using: str, *, age: float) -> None:
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
     dialect = dialect_of(connections[using])
-    for worker_id, beat_at, server in fetch(using, dialect.silent_workers(age, AT_ONCE)):
+    for worker_id, beat_at, server in fetch(using, dialect.workers.silent_workers(age, AT_ONCE)):
         with short_transaction(using):
-            if fetch(using, dialect.lock_worker(worker_id, beat_at, server)):
-                run(using, dialect.delete_worker(worker_id))
+            if fetch(using, dialect.workers.lock_worker(worker_id, beat_at, server)):
+                run(using, dialect.workers.delete_worker(worker_id))
 
 
 def _unjudged(worker: Late) -> Late:
@@ -247,7 +249,7 @@ def blind_spots(using: str) -> list[str]:
 def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
     """Say that this account may not see other accounts' sessions, if the server hides them."""
     try:
-        fetch(using, dialect.sessions([0]))
+        fetch(using, dialect.sessions.existing([0]))
     except DatabaseError as error:
         if not is_blind(dialect, error):
             raise
@@ -258,8 +260,8 @@ def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
 def blind_to_workers(using: str, dialect: ServerDialect) -> list[str]:
     """Say which living workers can't be judged from here."""
     spots: list[str] = []
-    [(_conn_id, server)] = fetch(using, dialect.me())
-    [(unproven, elsewhere)] = fetch(using, dialect.elsewhere(server, lately=LATELY, settles=SETTLES))
+    [(_conn_id, server)] = fetch(using, dialect.sessions.me())
+    [(unproven, elsewhere)] = fetch(using, dialect.workers.elsewhere(server, lately=LATELY, settles=SETTLES))
     if unproven:
         spots.append(
             ngettext(

@@ -50,19 +50,21 @@ def ids_of_keys(using: str, hashes: Sequence[str], *, limit: int) -> list[int]:
 def _ids_by_key(using: str, hashes: Sequence[str], limit: int) -> dict[str, list[int]]:
     ids: dict[str, set[int]] = {}
     for some in chunks(hashes, max(1, min(_KEYS_AT_ONCE, ROWS_AT_ONCE // limit))):
-        for number, message_id in fetch(using, _dialect(using).latest_of_keys(some, limit)):
+        for number, message_id in fetch(using, _dialect(using).listing.latest_of_keys(some, limit)):
             ids.setdefault(some[number], set()).add(int(message_id))
     return {each: sorted(found, reverse=True)[:limit] for each, found in ids.items()}
 
 
 def latest_hours(using: str, *, limit: int) -> list[tuple[Any, str, int]]:
     """Return hour (as the cursor returns it), queue and id of up to ``limit`` roll-ups, the latest first."""
-    return [(hour, str(queue), int(row)) for hour, queue, row in fetch(using, _dialect(using).latest_hours(limit))]
+    return [
+        (hour, str(queue), int(row)) for hour, queue, row in fetch(using, _dialect(using).listing.latest_hours(limit))
+    ]
 
 
 def _ids_of(using: str, places: list[Place], limit: int, overdue: list[int]) -> list[int]:
     rows: list[list[tuple[Any, int]]] = [[] for _ in places]
-    for number, moment, message_id in fetch(using, _dialect(using).first_ids(places, limit, overdue)):
+    for number, moment, message_id in fetch(using, _dialect(using).listing.first_ids(places, limit, overdue)):
         rows[number].append((moment, int(message_id)))
     ids: list[int] = []
     for place, listed in zip(places, rows, strict=True):
@@ -83,5 +85,5 @@ def _filled(using: str, places: list[Place], *, most: int, overdue: list[int]) -
         return
     dialect = _dialect(using)
     for some in chunks(places, AT_ONCE):
-        [counts] = fetch(using, dialect.counts(some, 1))
+        [counts] = fetch(using, dialect.depths.counts(some, 1))
         yield from chunks((place for place, count in zip(some, counts, strict=True) if count), most)

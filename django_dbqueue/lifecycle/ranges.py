@@ -27,10 +27,10 @@ class Range(NamedTuple):
 def queues_in_use(using: str) -> list[str]:
     """Return the names of all queues that have rows, sorted."""
     dialect = dialect_of(connections[using])
-    if (rows := _skipped(using, dialect.queues())) is not None:
+    if (rows := _skipped(using, dialect.queues.names())) is not None:
         return sorted(str(name) for (name,) in rows)
     names: list[str] = []
-    while rows := fetch(using, dialect.next_queue(names[-1] if names else "")):
+    while rows := fetch(using, dialect.claims.next_queue(names[-1] if names else "")):
         names.append(str(rows[0][0]))
     return names
 
@@ -38,7 +38,7 @@ def queues_in_use(using: str) -> list[str]:
 def ranges_in_use(using: str, queues: Collection[str] | None = None) -> list[Range]:
     """Return the ranges of these queues (None: all) that have rows: by queue, highest priority first."""
     if queues is None or len(queues) > _FEW:
-        rows = _skipped(using, dialect_of(connections[using]).ranges())
+        rows = _skipped(using, dialect_of(connections[using]).queues.ranges())
         if rows is not None:
             found = (Range(str(queue), str(status), int(priority)) for queue, status, priority in rows)
             wanted = None if queues is None else set(queues)
@@ -58,7 +58,7 @@ def _place(each: Range) -> tuple[str, str, int]:
 def _skipped(using: str, statement: Statement) -> list[tuple[Any, ...]] | None:
     """Run a skip scan; return None, with nothing read, if the server would read the index from end to end."""
     dialect = dialect_of(connections[using])
-    plan = dialect.plan(statement)
-    if plan is not None and not dialect.skips(fetch(using, plan)):
+    plan = dialect.queues.plan(statement)
+    if plan is not None and not dialect.queues.skips(fetch(using, plan)):
         return None
     return fetch(using, statement)

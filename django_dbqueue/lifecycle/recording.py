@@ -26,25 +26,25 @@ BATCH = 500
 def move(using: str, change: Change, where: Statement) -> int:
     """Move the rows of a fence and record it; return how many. It joins the caller's transaction."""
     dialect = dialect_of(connections[using])
-    return _recorded(using, change.event, where, partial(run, using, dialect.move(change, where)), nothing=0)
+    return _recorded(using, change.event, where, partial(run, using, dialect.messages.move(change, where)), nothing=0)
 
 
 def settle(using: str, change: Change, claims: list[Claim]) -> int:
     """Move, or remove, what these claims hold, and record it; return how many."""
     dialect = dialect_of(connections[using])
-    statement = dialect.settle(change, claims)
-    return _recorded(using, change.event, dialect.held(claims), partial(run, using, statement), nothing=0)
+    statement = dialect.messages.settle(change, claims)
+    return _recorded(using, change.event, dialect.messages.held(claims), partial(run, using, statement), nothing=0)
 
 
 def settle_and_tell(using: str, change: Change, claims: list[Claim]) -> set[int]:
     """Do as ``settle`` does where UPDATE returns rows; return the ids that were moved."""
     dialect = dialect_of(connections[using])
-    statement = dialect.settle(change, claims, returning=True)
+    statement = dialect.messages.settle(change, claims, returning=True)
 
     def go_on() -> set[int]:
         return {row[0] for row in fetch(using, statement)}
 
-    return _recorded(using, change.event, dialect.held(claims), go_on, nothing=set())
+    return _recorded(using, change.event, dialect.messages.held(claims), go_on, nothing=set())
 
 
 def _recorded(
@@ -53,7 +53,7 @@ def _recorded(
     if event is None:
         return go_on()
     with short_transaction(using):
-        if not run(using, dialect_of(connections[using]).record(event, where)):
+        if not run(using, dialect_of(connections[using]).events.record(event, where)):
             return nothing
         return go_on()
 
@@ -61,7 +61,7 @@ def _recorded(
 def resent(using: str, message: Any, new_id: int, *, actor: str | None) -> None:
     """Record that a message was sent again, as a new one, in the transaction that sends it."""
     same = Statement("id = %s", (message.pk,))
-    run(using, dialect_of(connections[using]).record(Event(RESENT, f"#{new_id}", actor), same))
+    run(using, dialect_of(connections[using]).events.record(Event(RESENT, f"#{new_id}", actor), same))
 
 
 def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:
@@ -81,7 +81,7 @@ def blamed(using: str, change: Change, queues: Iterable[str]) -> Change:
 def forget_events(using: str, *, age: float, limit: int) -> int:
     """Delete up to ``limit`` records older than ``age`` seconds; return how many."""
     forgotten = 0
-    if not fetch(using, dialect_of(connections[using]).old_events(age, 1, lock=False)):
+    if not fetch(using, dialect_of(connections[using]).events.old(age, 1, lock=False)):
         return 0  # the usual case, and no transaction was opened
     while forgotten < limit:
         some = outermost(connections[using], partial(_forget_some, using, age, min(BATCH, limit - forgotten)))
@@ -94,5 +94,5 @@ def forget_events(using: str, *, age: float, limit: int) -> int:
 def _forget_some(using: str, age: float, limit: int) -> int:
     dialect = dialect_of(connections[using])
     with short_transaction(using):
-        ids = [row[0] for row in fetch(using, dialect.old_events(age, limit))]
-        return run(using, dialect.delete_events(ids)) if ids else 0
+        ids = [row[0] for row in fetch(using, dialect.events.old(age, limit))]
+        return run(using, dialect.events.delete(ids)) if ids else 0

@@ -44,17 +44,17 @@ class Changed(int):
 
 def requeue(using: str, messages: Iterable[Any], *, actor: str | None = None) -> Changed:
     """{run, dead} → n, as if new. ``actor``, here and below, is the person who does it, if one does."""
-    return _move_each(using, messages, RUNNING_OR_DEAD, lambda dialect: dialect.requeue(actor=actor))
+    return _move_each(using, messages, RUNNING_OR_DEAD, lambda dialect: dialect.messages.requeue(actor=actor))
 
 
 def reject_waiting(using: str, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
     """N → dead, by an operator."""
-    return _move_each(using, messages, WAITING, lambda dialect: dialect.reject(_said(reason), actor=actor))
+    return _move_each(using, messages, WAITING, lambda dialect: dialect.messages.reject(_said(reason), actor=actor))
 
 
 def drop(using: str, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
     """{n, run, dead} → y, marked by whom."""
-    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.drop(_said(reason), actor=actor))
+    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.messages.drop(_said(reason), actor=actor))
 
 
 def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -> bool:
@@ -64,11 +64,11 @@ def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -
 
     def drop_it() -> bool:
         with short_transaction(using):
-            rows = fetch(using, dialect.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
+            rows = fetch(using, dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
             if not rows:
                 return False
-            where = dialect.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
-            return move(using, dialect.drop(_said(reason)), where) == 1
+            where = dialect.messages.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
+            return move(using, dialect.messages.drop(_said(reason)), where) == 1
 
     return outermost(connection, drop_it)
 
@@ -92,5 +92,5 @@ def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable
 def _move_one(using: str, message: Any, state: str, change: Callable[[Dialect], Change]) -> int:
     connection = connections[using]
     dialect = dialect_of(connection)
-    where = dialect.unmoved(message.claim, state)
+    where = dialect.messages.unmoved(message.claim, state)
     return outermost(connection, lambda: move(using, change(dialect), where))

@@ -61,9 +61,9 @@ def _rescue_range(using: str, queue: str, priority: int, but_token: int | None) 
     dialect = dialect_of(connections[using])
     with short_transaction(using):
         names = ("id", "read_count", "max_reads")
-        rows = fetch(using, dialect.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
+        rows = fetch(using, dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
         ids: list[Any] = [row[0] for row in rows]
         if ids:
-            where = Statement(f"id IN ({dialect.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
-            move(using, blamed(using, dialect.rescue(LEASE_OVER), [queue]), where)
+            where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
+            move(using, blamed(using, dialect.messages.rescue(LEASE_OVER), [queue]), where)
     return rows

@@ -31,7 +31,7 @@ def ack_of(using: str, queue: str) -> Change:
     without consumers.
     """
     dialect = dialect_of(connections[using])
-    return dialect.remove() if conf.on_ack(queue) == conf.DELETE else dialect.ack()
+    return dialect.messages.remove() if conf.on_ack(queue) == conf.DELETE else dialect.messages.ack()
 
 
 def ack_one(message: Any, using: str) -> None:
@@ -42,23 +42,25 @@ def ack_one(message: Any, using: str) -> None:
 def nack_one(message: Any, using: str, *, delay: float | timedelta | None, error: str | BaseException | None) -> None:
     """run → n, charged, or dead when the reads are spent."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    _settle_one(message, using, "nack", dialect_of(connections[using]).nack(seconds, error_text(error)))
+    _settle_one(message, using, "nack", dialect_of(connections[using]).messages.nack(seconds, error_text(error)))
 
 
 def reject_one(message: Any, using: str, *, reason: str) -> None:
     """run → dead."""
-    _settle_one(message, using, "reject", dialect_of(connections[using]).reject(error_text(reason) or "Rejected"))
+    _settle_one(
+        message, using, "reject", dialect_of(connections[using]).messages.reject(error_text(reason) or "Rejected")
+    )
 
 
 def release_one(message: Any, using: str) -> None:
     """run → n, uncharged."""
-    _settle_one(message, using, "release", dialect_of(connections[using]).release(pause=message.release_pause))
+    _settle_one(message, using, "release", dialect_of(connections[using]).messages.release(pause=message.release_pause))
 
 
 def extend_one(message: Any, using: str, *, seconds: float | timedelta | None) -> None:
     """run → run with a new deadline."""
     length = None if seconds is None else check_seconds("seconds", seconds)
-    _settle_one(message, using, "extend", dialect_of(connections[using]).extend(length), settled=False)
+    _settle_one(message, using, "extend", dialect_of(connections[using]).messages.extend(length), settled=False)
 
 
 def _settle_one(message: Any, using: str, verb: str, change: Change, *, settled: bool = True) -> None:
@@ -88,13 +90,13 @@ def nack_many(
 ) -> list[Any]:
     """run → n, charged, or dead, for each; return the ones that were lost."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    change = dialect_of(connections[using]).nack(seconds, error_text(error))
+    change = dialect_of(connections[using]).messages.nack(seconds, error_text(error))
     return _settle_many(messages, using, "nack", lambda _: change)
 
 
 def reject_many(messages: Iterable[Any], using: str, *, reason: str, actor: str | None = None) -> list[Any]:
     """run → dead for each; return the ones that were lost. ``actor`` is the person who does it, if any."""
-    change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected", actor=actor)
+    change = dialect_of(connections[using]).messages.reject(error_text(reason) or "Rejected", actor=actor)
     return _settle_many(messages, using, "reject", lambda _: change)
 
 
@@ -102,14 +104,14 @@ def release_many(messages: Iterable[Any], using: str, *, actor: str | None = Non
     """run → n, uncharged, for each; return the ones that were lost. It is an event if an ``actor`` does it."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
-    change = dialect_of(connections[using]).release(actor=actor, pause=pause)
+    change = dialect_of(connections[using]).messages.release(actor=actor, pause=pause)
     return _settle_many(messages, using, "release", lambda _: change)
 
 
 def extend_many(messages: Iterable[Any], using: str, *, seconds: float | timedelta | None) -> list[Any]:
     """run → run with a new deadline for each; return the ones that were lost."""
     length = None if seconds is None else check_seconds("seconds", seconds)
-    change = dialect_of(connections[using]).extend(length)
+    change = dialect_of(connections[using]).messages.extend(length)
     return _settle_many(messages, using, "extend", lambda _: change, settled=False)
 
 
@@ -165,7 +167,7 @@ def _settle_layer(using: str, change: Change, claims: list[Claim]) -> set[Claim]
     connection = connections[using]
     if len(claims) == 1:
         return set(claims) if outermost(connection, lambda: recording.settle(using, change, claims)) else set()
-    if dialect_of(connection).updates_return_rows:
+    if dialect_of(connection).sql.updates_return_rows:
         moved = outermost(connection, lambda: recording.settle_and_tell(using, change, claims))
     else:
         moved = outermost(connection, lambda: _move_counted(using, change, claims))
@@ -181,7 +183,7 @@ def _move_counted(using: str, change: Change, claims: list[Claim]) -> set[int]:
                 raise Short
     except Short:
         with short_transaction(using):
-            held = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims)))}
+            held = {row[0] for row in fetch(using, dialect.messages.lock(dialect.messages.held(claims)))}
             if held:
                 recording.settle(using, change, [claim for claim in claims if claim.id in held])
             return held
@@ -195,7 +197,7 @@ def settling_all(using: str, change: Change, claims: list[Claim]) -> Ahead:
         if moved < len(claims):
             raise Short
 
-    return Ahead(dialect_of(connections[using]).settle(change, claims), check)
+    return Ahead(dialect_of(connections[using]).messages.settle(change, claims), check)
 
 
 class Short(Exception):

@@ -20,8 +20,8 @@ class Sign(Enum):
 
 def is_blind(dialect: ServerDialect, error: DatabaseError) -> bool:
     """Return whether the server refused because this account may not see other accounts' sessions."""
-    cause = error.__cause__
-    return dialect.blind_error is not None and cause is not None and cause.args[:1] == (dialect.blind_error,)
+    refusal, cause = dialect.sessions.blind_error, error.__cause__
+    return refusal is not None and cause is not None and cause.args[:1] == (refusal,)
 
 
 def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock: int | None) -> Sign:
@@ -31,7 +31,7 @@ def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock
         return Sign.UNKNOWN
     if session_lock is None:
         return sign_of_session(using, conn_id, server=server)
-    [(asked, holder)] = fetch(using, dialect.lock_holder(session_lock))
+    [(asked, holder)] = fetch(using, dialect.sessions.lock_holder(session_lock))
     if str(asked) != server:
         return Sign.UNKNOWN
     return Sign.GONE if holder is None else Sign.THERE
@@ -43,7 +43,7 @@ def sign_of_session(using: str, conn_id: int | None, *, server: str = "") -> Sig
     if not isinstance(dialect, ServerDialect) or conn_id is None:
         return Sign.UNKNOWN
     try:
-        rows = fetch(using, dialect.sessions([conn_id]))
+        rows = fetch(using, dialect.sessions.existing([conn_id]))
     except DatabaseError as error:
         if not is_blind(dialect, error):
             raise

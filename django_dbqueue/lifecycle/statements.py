@@ -55,7 +55,7 @@ def fetch_messages(using: str, statement: Statement) -> list[tuple[Any, ...]]:
 def _rows(connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any, ...]]:
     if _is_held(connection, statement) and _takes_many(connection):  # one round trip, not three
         dialect = dialect_of(connection)
-        cursor.execute(f"{dialect.keep_order}; {statement.sql}; {dialect.forget_order}", statement.params)
+        cursor.execute(f"{dialect.sql.keep_order}; {statement.sql}; {dialect.sql.forget_order}", statement.params)
         cursor.nextset()
         return list(cursor.fetchall())
     with held_to_order(connection, cursor, statement):
@@ -80,14 +80,14 @@ def held_to_order(connection: Any, cursor: Any, statement: Statement) -> Iterato
     dialect = dialect_of(connection)
     is_held = _is_held(connection, statement) and connection.in_atomic_block
     if is_held:
-        cursor.execute(dialect.keep_order)
+        cursor.execute(dialect.sql.keep_order)
     yield
     if is_held:
-        cursor.execute(dialect.forget_order)
+        cursor.execute(dialect.sql.forget_order)
 
 
 def _is_held(connection: Any, statement: Statement) -> bool:
-    return isinstance(statement, InOrder) and bool(dialect_of(connection).keep_order)
+    return isinstance(statement, InOrder) and bool(dialect_of(connection).sql.keep_order)
 
 
 def run(using: str, statement: Statement) -> int:

@@ -58,7 +58,7 @@ def requeue_expired(model: MessageType, using: str) -> int:
 
 def overdue_tokens(using: str) -> list[int]:
     """Return the tokens of stream claims whose lease has expired: what they hold is stuck."""
-    return [int(row[0]) for row in fetch(using, dialect_of(connections[using]).overdue_tokens(MAX_IDS))]
+    return [int(row[0]) for row in fetch(using, dialect_of(connections[using]).stream_claims.overdue_tokens(MAX_IDS))]
 
 
 def _tell(model: MessageType, given: Given) -> None:

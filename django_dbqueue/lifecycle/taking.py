@@ -97,7 +97,7 @@ def read_body(message: Any) -> None:
     if "body" in message.__dict__:
         return
     using = message._state.db
-    rows = fetch(using, dialect_of(connections[using]).read_body(message.claim))
+    rows = fetch(using, dialect_of(connections[using]).messages.read_body(message.claim))
     if not rows:
         raise LeaseLost(message.pk, "read")
     message.body = rows[0][0]
@@ -121,9 +121,11 @@ def first_statement(
 ) -> Statement:
     """Return the statement that finds and locks what is due, and takes it at once if the server can do both."""
     if _takes_at_once(dialect):
-        change = dialect.take(**how, session=None, now=None)
-        return dialect.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
-    return dialect.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes)
+        change = dialect.claims.take(**how, session=None, now=None)
+        return dialect.claims.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
+    return dialect.claims.due(
+        CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes
+    )
 
 
 def _first_statement(place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]) -> Statement:
@@ -131,7 +133,7 @@ def _first_statement(place: Place, dialect: Dialect, limit: int, mark: Mark | No
 
 
 def _takes_at_once(dialect: Dialect) -> bool:
-    return dialect.updates_return_rows and bool(dialect.session_id)
+    return dialect.sql.updates_return_rows and bool(dialect.sql.session_id)
 
 
 def _take_and_return(
@@ -153,10 +155,12 @@ def _lock_and_take(
         return [], None
     now = rows[0][-1]
     session = os.getpid()
-    taken = run(using, dialect.take_ids([row[0] for row in rows], dialect.take(**how, session=session, now=now)))
+    taken = run(
+        using, dialect.claims.take_ids([row[0] for row in rows], dialect.claims.take(**how, session=session, now=now))
+    )
     if taken != len(rows):  # can't happen: the rows are locked
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
-    conn_id = _session_of(using) if dialect.session_id else session
+    conn_id = _session_of(using) if dialect.sql.session_id else session
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     make = hydrator(
         place.model,

@@ -103,13 +103,13 @@ def wanted_routines(using: str) -> list[Routine]:
     """Return the routines for this server and these settings."""
     connection = connections[using]
     dialect = dialect_of(connection)
-    if dialect.message not in connection.introspection.table_names():
+    if dialect.sql.message not in connection.introspection.table_names():
         raise CommandError(
             _(
                 "The queue's table %(table)s is not in the database %(alias)r. Run first:\n"
                 "  manage.py migrate --database %(alias)s"
             )
-            % {"table": dialect.message, "alias": using}
+            % {"table": dialect.sql.message, "alias": using}
         )
     return routines(dialect, _words(using), _folders(using))
 

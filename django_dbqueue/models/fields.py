@@ -34,13 +34,13 @@ class DbNow(Func):
     allowed_default = True
 
     def as_sql(self, _compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
-        return dialect_of(connection).now, []
+        return dialect_of(connection).sql.now, []
 
 
 def clock(using: str) -> datetime:
     """Return what the database's clock says now."""
     connection = connections[using]
-    moment = to_utc(fetch(using, dialect_of(connection).clock())[0][0], connection)
+    moment = to_utc(fetch(using, dialect_of(connection).sql.clock())[0][0], connection)
     assert moment is not None
     return moment
 

@@ -102,7 +102,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         status, order = PEEKS[state]
-        if state == "dead" and dialect_of(connections[self.db]).sorted_beyond_null:
+        if state == "dead" and dialect_of(connections[self.db]).sql.sorted_beyond_null:
             order = ("-id",)
         found: list[Message] = []
         for priority in priorities_in_use(self.db, check_queue(queue), status):

@@ -121,7 +121,7 @@ class Pages:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _from_postgresql(self, statement: Statement) -> Generator[pa.RecordBatch]:
-        copied = self.dialect.copied_out(statement)
+        copied = self.dialect.scan.copied_out(statement)
         with self.connection.raw.cursor() as cursor, cursor.copy(copied.sql, copied.params) as copy:
             lines: list[Any] = []
             size = 0

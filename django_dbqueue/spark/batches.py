@@ -46,7 +46,7 @@ class Register:
     def begin(self) -> int:
         """Register the lake as a reader of the history; return the last id that it has."""
         connection = self.connection
-        known = connection.fetch(connection.dialect.reader_position(self.lake))
+        known = connection.fetch(connection.dialect.history.reader_position(self.lake))
         if known:
             return int(known[0][0])
         had = [batch.last_id for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
@@ -56,7 +56,7 @@ class Register:
 
     def batches(self) -> list[Batch]:
         """Return all of them by id, including those that were given up."""
-        return [Batch(*row) for row in self.connection.fetch(self.connection.dialect.batches(self.lake))]
+        return [Batch(*row) for row in self.connection.fetch(self.connection.dialect.history.batches(self.lake))]
 
     def exported(self) -> list[Batch]:
         """Return those that are in the lake."""
@@ -84,14 +84,14 @@ class Register:
 
         def work() -> Batch | None:
             with connection.transaction():
-                connection.run(dialect.drop_batches(self.lake))
-                [(last, rows, young)] = connection.fetch(dialect.window(after, limit, cutoff))
+                connection.run(dialect.history.drop_batches(self.lake))
+                [(last, rows, young)] = connection.fetch(dialect.history.window(after, limit, cutoff))
                 if young is not None:
-                    [(last, rows)] = connection.fetch(dialect.count_history(after, young - 1))
+                    [(last, rows)] = connection.fetch(dialect.history.count_history(after, young - 1))
                 if not rows:
                     return None
                 number = max((batch.number for batch in self.batches()), default=0) + 1
-                connection.run(dialect.insert_batch(self.lake, number, after + 1, last, rows))
+                connection.run(dialect.history.insert_batch(self.lake, number, after + 1, last, rows))
                 return Batch(number, after + 1, int(last), int(rows))
 
         return connection.outermost(work)
@@ -117,7 +117,7 @@ class Register:
 
         def work() -> None:
             with connection.transaction():
-                connection.run(connection.dialect.verify_batch(self.lake, batch.number))
+                connection.run(connection.dialect.history.verify_batch(self.lake, batch.number))
                 readers.advance(connection, self.lake, batch.last_id)
 
         connection.outermost(work)
@@ -145,22 +145,22 @@ class Register:
             bound = self.bound(batch)
             if bound <= gone:
                 return 0, gone
-            [(end,)] = connection.fetch(dialect.purge_end(gone, bound, PURGE_ROWS))
-            rows = connection.run(dialect.delete_history(gone, end)) if end is not None else 0
+            [(end,)] = connection.fetch(dialect.history.purge_end(gone, bound, PURGE_ROWS))
+            rows = connection.run(dialect.history.delete_history(gone, end)) if end is not None else 0
             through = bound if rows < PURGE_ROWS else int(end)
-            connection.run(dialect.purge_batch(self.lake, batch.number, through))
+            connection.run(dialect.history.purge_batch(self.lake, batch.number, through))
             return rows, through
 
         return readers.under_mutex(connection, work)
 
     def remaining(self, batch: Batch) -> int:
         """Count a batch's rows that are still in the archive."""
-        statement = self.connection.dialect.count_history(batch.purged, batch.last_id)
+        statement = self.connection.dialect.history.count_history(batch.purged, batch.last_id)
         return int(self.connection.fetch(statement)[0][1])
 
     def cutoff(self, seconds: float) -> Any:
         """Return the moment ``seconds`` ago, in the form of the columns."""
-        return self.connection.fetch(self.connection.dialect.moment_before(seconds))[0][0]
+        return self.connection.fetch(self.connection.dialect.history.moment_before(seconds))[0][0]
 
     def now(self) -> str:
         """Return the database's clock as text."""

@@ -69,16 +69,16 @@ class Connection:
 
     def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
-        held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.keep_order
+        held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.sql.keep_order
         if held:
-            self.run(Statement(self.dialect.keep_order, ()))
+            self.run(Statement(self.dialect.sql.keep_order, ()))
         cursor = self._execute(statement)
         try:
             rows = list(cursor.fetchall())
         finally:
             cursor.close()
         if held:
-            self.run(Statement(self.dialect.forget_order, ()))
+            self.run(Statement(self.dialect.sql.forget_order, ()))
         return rows
 
     def run(self, statement: Statement) -> int:
@@ -131,7 +131,7 @@ class Connection:
 
     def clock(self) -> datetime:
         """Return the database's clock, in UTC."""
-        return to_utc(self.fetch(self.dialect.clock())[0][0])
+        return to_utc(self.fetch(self.dialect.sql.clock())[0][0])
 
     def close(self) -> None:
         """End the session; what it had not committed is rolled back."""

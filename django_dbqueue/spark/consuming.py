@@ -30,7 +30,7 @@ from django_dbqueue.spark.schemas import MESSAGES, arrow_schema, with_id
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from django_dbqueue.databases.streaming import Among
+    from django_dbqueue.databases.stream_messages import Among
     from django_dbqueue.spark.arrow import Pages
     from django_dbqueue.spark.running import Runner
 
@@ -92,10 +92,10 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Begin a new checkpoint before the first claim that is not acked."""
 
         def begin(connection: Connection) -> int:
-            standing = connection.fetch(connection.dialect.open_claims(self.spec.name, limit=1))
+            standing = connection.fetch(connection.dialect.stream_claims.unfinished(self.spec.name, limit=1))
             if standing:
                 return int(standing[0][0]) - 1
-            rows = connection.fetch(connection.dialect.read_stream(self.spec.name, 0, lock=False))
+            rows = connection.fetch(connection.dialect.streams.read(self.spec.name, 0, lock=False))
             return int(rows[0][4]) if rows else 0
 
         with Lasting(Credentials.load(self.options), outage=self.outage) as session:
@@ -166,11 +166,11 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _read(self, pages: Pages, among: Among, token: int) -> Iterator[pa.RecordBatch]:
         """Read some messages of a claim, continuing after the last one if the session ends meanwhile."""
         names = [name.lower() for name in pages.schema.names]
-        columns, place, rest = pages.dialect.columns(names), names.index("id"), among
+        columns, place, rest = pages.dialect.sql.columns(names), names.index("id"), among
         while True:
             try:
-                for batch in pages.read(pages.dialect.delivered(columns, rest, token)):
-                    rest = pages.dialect.behind(among, batch.column(place)[-1].as_py())
+                for batch in pages.read(pages.dialect.stream_messages.delivered(columns, rest, token)):
+                    rest = pages.dialect.stream_messages.behind(among, batch.column(place)[-1].as_py())
                     yield batch
             except Exception as error:
                 pages.recover(error)
@@ -179,7 +179,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
         """Fail the batch, which acks nothing, if the claim holds more than was read: no operator moved it."""
-        held = int(pages.connection.fetch(pages.dialect.count_delivered(among, token))[0][0])
+        held = int(pages.connection.fetch(pages.dialect.stream_messages.count_delivered(among, token))[0][0])
         if held > rows:
             raise DBQueueError(
                 f"Claim {number} of the stream {self.spec.name!r} was not read in full: of {held:,} messages {rows:,} "

@@ -27,9 +27,9 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         with _file_lock(Path(f"{credentials.name}.export-lock")):
             yield
         return
-    [(taken,)] = connection.fetch(dialect.take_export_lock())
+    [(taken,)] = connection.fetch(dialect.sessions.take_export_lock())
     if not taken:
-        held = connection.fetch(dialect.export_lock_holder())
+        held = connection.fetch(dialect.sessions.export_lock_holder())
         who = f"the database session {held[0][0]} ({held[0][1] or 'of another account'})" if held else "somebody else"
         raise ExportBusy(
             f"Another export works on this archive: {who} holds its lock. Nothing was done. Wait until it has ended; "
@@ -39,7 +39,7 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         yield
     finally:
         with suppress(Exception):  # a lost session has released it, as the end of the session does in any case
-            connection.fetch(dialect.free_export_lock())
+            connection.fetch(dialect.sessions.free_export_lock())
 
 
 def require_lock(connection: Connection) -> None:
@@ -48,7 +48,7 @@ def require_lock(connection: Connection) -> None:
     if not isinstance(dialect, ServerDialect):
         return
     try:
-        held = connection.fetch(dialect.export_lock_holder())
+        held = connection.fetch(dialect.sessions.export_lock_holder())
     except Exception as error:
         raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
     if not any(mine for _, _, mine in held):

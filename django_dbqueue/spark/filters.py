@@ -68,21 +68,21 @@ def condition_of(asked: Filter, source: Source, dialect: Dialect, vendor: str) -
         return None
     column = path[0].lower()
     if isinstance(asked, IsNull | IsNotNull):
-        missing = dialect.missing(column)
-        return Condition(column, missing if isinstance(asked, IsNull) else dialect.negated(missing), exact=True)
+        missing = dialect.scan.missing(column)
+        return Condition(column, missing if isinstance(asked, IsNull) else dialect.scan.negated(missing), exact=True)
     kind = source.columns[column]
-    exact = not isinstance(kind, StringType) or column == "status" or not dialect.padded_text
+    exact = not isinstance(kind, StringType) or column == "status" or not dialect.sql.padded_text
     if isinstance(asked, In):
         values = [value for value in asked.value if value is not None]
         if not 0 < len(values) <= MOST_VALUES or not all(_fits(value, column, kind) for value in values):
             return None
         return Condition(
-            column, dialect.one_of(column, [_as_column(each, vendor) for each in values]), exact, finds=True
+            column, dialect.scan.one_of(column, [_as_column(each, vendor) for each in values]), exact, finds=True
         )
     operator, value = _OPERATORS.get(type(asked)), getattr(asked, "value", None)
     if operator is None or not _fits(value, column, kind) or (operator != "=" and isinstance(kind, StringType)):
         return None
-    statement = dialect.compared(column, operator, _as_column(value, vendor))
+    statement = dialect.scan.compared(column, operator, _as_column(value, vendor))
     low, high = _bounds(operator, value) if column == "id" else (None, None)
     return Condition(column, statement, exact, finds=operator == "=", low=low, high=high)
 
@@ -93,7 +93,7 @@ def _negated(condition: Condition | None, asked: Filter, dialect: Dialect) -> Co
         return None
     if isinstance(asked, In) and None in asked.value:
         return None
-    return Condition(condition.column, dialect.negated(condition.statement), exact=True)
+    return Condition(condition.column, dialect.scan.negated(condition.statement), exact=True)
 
 
 def _fits(value: Any, column: str, kind: DataType) -> bool:

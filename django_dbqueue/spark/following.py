@@ -105,7 +105,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._move(after)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.max_rows
         assert isinstance(limit, ReadMaxRows | ReadAllAvailable)
-        [(last, _)] = self._ask(lambda each: each.fetch(each.dialect.following(after, self._until, most)))
+        [(last, _)] = self._ask(lambda each: each.fetch(each.dialect.history.following(after, self._until, most)))
         if last is None:
             time.sleep(self._idle)  # otherwise Spark would ask again at once, and do nothing else
             self._idle = min(MOST_IDLE_SECONDS, 0.01 + 2 * self._idle)

@@ -52,13 +52,13 @@ def readers(connection: Connection) -> list[Reader]:
     newest = newest_id(connection)
     return [
         Reader(name, position, max(0, newest - position), to_utc(begun), to_utc(seen))
-        for name, position, begun, seen in connection.fetch(connection.dialect.readers())
+        for name, position, begun, seen in connection.fetch(connection.dialect.history.readers())
     ]
 
 
 def forget(connection: Connection, name: str) -> bool:
     """Forget a reader that will not come back; False if there is none with this name."""
-    return under_mutex(connection, lambda: connection.run(connection.dialect.delete_reader(name)) > 0)
+    return under_mutex(connection, lambda: connection.run(connection.dialect.history.delete_reader(name)) > 0)
 
 
 def begin(connection: Connection, name: str, at: str) -> int:
@@ -68,7 +68,7 @@ def begin(connection: Connection, name: str, at: str) -> int:
     """
 
     def work() -> int:
-        [(lowest, highest)] = connection.fetch(connection.dialect.ends(connection.dialect.archived))
+        [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
         ends = (purged_to(connection),) * 2 if lowest is None else (int(lowest) - 1, int(highest))
         start = ends[0] if at == EARLIEST else ends[1]
         _hold(connection, name, start)
@@ -89,8 +89,8 @@ def resume(connection: Connection, name: str, position: int) -> None:
 
 def advance(connection: Connection, name: str, position: int) -> None:
     """Record that a reader is done with all rows up to this one; InvalidPipeline if it was forgotten."""
-    moved = connection.run(connection.dialect.advance_reader(name, position))
-    if not moved and not connection.fetch(connection.dialect.reader_position(name)):
+    moved = connection.run(connection.dialect.history.advance_reader(name, position))
+    if not moved and not connection.fetch(connection.dialect.history.reader_position(name)):
         raise InvalidPipeline(
             f"The reader {name!r} was forgotten while it ran, so that export may have purged what it was to read. "
             "Start the query again: it says whether it can go on from its checkpoint."
@@ -110,12 +110,12 @@ def require_kept(connection: Connection, name: str, position: int) -> None:
 
 def purged_to(connection: Connection) -> int:
     """Return the last id that was purged, or 0."""
-    return int(connection.fetch(connection.dialect.purged_to())[0][0] or 0)
+    return int(connection.fetch(connection.dialect.history.purged_to())[0][0] or 0)
 
 
 def newest_id(connection: Connection) -> int:
     """Return the id after which the next rows will be."""
-    [(_, highest)] = connection.fetch(connection.dialect.ends(connection.dialect.archived))
+    [(_, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
     return int(highest) if highest is not None else purged_to(connection)
 
 
@@ -129,17 +129,17 @@ def _alone(connection: Connection, work: Callable[[], Result]) -> Result:
         with _mutex(connection) as locked:
             if locked:
                 return work()
-        connection.run(connection.dialect.create_mutex(READERS))
+        connection.run(connection.dialect.archive.create_mutex(READERS))
 
 
 @contextmanager
 def _mutex(connection: Connection) -> Iterator[bool]:
     with connection.transaction():
-        yield bool(connection.fetch(connection.dialect.lock_mutex(READERS, wait=True)))
+        yield bool(connection.fetch(connection.dialect.archive.lock_mutex(READERS, wait=True)))
 
 
 def _hold(connection: Connection, name: str, position: int) -> None:
-    if connection.fetch(connection.dialect.reader_position(name)):
-        connection.run(connection.dialect.hold_reader(name, position))
+    if connection.fetch(connection.dialect.history.reader_position(name)):
+        connection.run(connection.dialect.history.hold_reader(name, position))
     else:
-        connection.run(connection.dialect.insert_reader(name, position))
+        connection.run(connection.dialect.history.insert_reader(name, position))

@@ -119,7 +119,9 @@ class TableReader(DataSourceReader):
             return [IdRanges(((ends, rows),), few=True)]
 
         def sample(span: Span, limit: int, backwards: bool) -> Any:
-            return connection.fetch(connection.dialect.sample(self.source.table, span, limit, backwards=backwards))[0]
+            return connection.fetch(
+                connection.dialect.scan.sample(self.source.table, span, limit, backwards=backwards)
+            )[0]
 
         parts = self.parts or 2 * (os.cpu_count() or 1)
         every = dealt(ends, sample, parts=parts, least=1 if self.parts else PARTITION_ROWS)
@@ -127,7 +129,7 @@ class TableReader(DataSourceReader):
 
     def _ends(self, connection: Connection) -> Span | None:
         """Return the ids that exist and were asked for."""
-        [(lowest, highest)] = connection.fetch(connection.dialect.ends(self.source.table))
+        [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(self.source.table))
         if lowest is None:
             return None
         first, last = narrowed(self.conditions, max(lowest, self.first_id), min(highest, self.last_id))
@@ -143,8 +145,8 @@ class TableReader(DataSourceReader):
         ):
             return None
         indexed = [each.statement for each in self.conditions if each.column in {"queue", "status"}]
-        condition = connection.dialect.all_of(indexed)
-        rows = int(connection.fetch(connection.dialect.count_few(condition, self.page_rows + 1))[0][0])
+        condition = connection.dialect.scan.all_of(indexed)
+        rows = int(connection.fetch(connection.dialect.scan.count_few(condition, self.page_rows + 1))[0][0])
         return rows if rows <= self.page_rows else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -183,8 +185,8 @@ class TableReader(DataSourceReader):
 
     def _page(self, pages: Pages, columns: list[str], span: Span, limit: int, few: bool) -> Statement:
         said = [condition.statement for condition in self.conditions]
-        condition = pages.dialect.all_of(said) if said else None
-        return pages.dialect.page(self.source.table, columns, span, limit, condition=condition, few=few)
+        condition = pages.dialect.scan.all_of(said) if said else None
+        return pages.dialect.scan.page(self.source.table, columns, span, limit, condition=condition, few=few)
 
     def _windows(self, partition: IdRanges) -> Iterator[Span]:
         """Split spans so that no statement scans many more rows than a page has, however few match a condition."""
@@ -216,25 +218,27 @@ def _conditions(said: Options, source: Source, credentials: Credentials) -> Iter
     """Yield the conditions that the options set on rows."""
     dialect, vendor = dialect_of(credentials), credentials.vendor
     if queues := said.texts("queue"):
-        yield Condition("queue", dialect.one_of("queue", [_queue(name) for name in queues]), exact=True, finds=True)
+        yield Condition(
+            "queue", dialect.scan.one_of("queue", [_queue(name) for name in queues]), exact=True, finds=True
+        )
     if words := said.texts("status"):
         known = STANDINGS if source.name == MESSAGES.name else OUTCOMES
         for word in words:
             Options({"status": word}).choice("status", known, word)
         words = tuple(word.lower() for word in words)
         if source.name == MESSAGES.name:
-            yield Condition("status", dialect.standing(words), exact=True)
+            yield Condition("status", dialect.scan.standing(words), exact=True)
         else:
-            yield Condition("outcome", dialect.one_of("outcome", words), exact=True)
+            yield Condition("outcome", dialect.scan.one_of("outcome", words), exact=True)
     since, until = said.moment("since"), said.moment("until")
     if since is not None and until is not None and since >= until:
         raise InvalidPipeline(
             f"The option 'since' ({since}) is not before 'until' ({until}), which is the first moment that is not read."
         )
     if since is not None:
-        yield Condition(source.moment, dialect.compared(source.moment, ">=", to_column(since, vendor)), exact=True)
+        yield Condition(source.moment, dialect.scan.compared(source.moment, ">=", to_column(since, vendor)), exact=True)
     if until is not None:
-        yield Condition(source.moment, dialect.compared(source.moment, "<", to_column(until, vendor)), exact=True)
+        yield Condition(source.moment, dialect.scan.compared(source.moment, "<", to_column(until, vendor)), exact=True)
 
 
 def _queue(name: str) -> str:

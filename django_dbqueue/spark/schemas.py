@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from django_dbqueue.databases.words import Words
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.options import Options
 
@@ -91,7 +91,7 @@ _OPTIONAL: Final = frozenset({"key", "claim_token", "max_reads", "headers", "cla
 
 MESSAGES: Final = Source(
     name="messages",
-    table=Words.message,
+    table=Vocabulary.message,
     columns={
         "id": _LONG,
         "queue": _TEXT,
@@ -110,7 +110,7 @@ MESSAGES: Final = Source(
 )
 HISTORY: Final = Source(
     name="history",
-    table=Words.archived,
+    table=Vocabulary.archived,
     columns={
         "id": _LONG,
         "message_id": _LONG,

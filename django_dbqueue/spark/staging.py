@@ -52,7 +52,7 @@ class Published:
 
 def find_published(connection: Connection, job: str, *, run: int) -> Published | None:
     """Return the result of a job, as this run sees it; None if it isn't published."""
-    rows = connection.fetch(connection.dialect.published_job(job))
+    rows = connection.fetch(connection.dialect.staging.published_job(job))
     if not rows:
         return None
     by, created, ignored = rows[0]
@@ -75,29 +75,29 @@ def publish(
 def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Attempt], *, notify: bool) -> Published:
     dialect = connection.dialect
     with connection.transaction():
-        connection.run(dialect.name_job(job, run, _BEING_PUBLISHED))
+        connection.run(dialect.staging.name_job(job, run, _BEING_PUBLISHED))
         found = find_published(connection, job, run=run)
         assert found is not None
         if found.again or found.created != _BEING_PUBLISHED:
-            connection.run(dialect.drop_staged(run))
+            connection.run(dialect.staging.drop_staged(run))
             return found
         _refuse_missing_rows(connection, job, run, attempts)
         created = sum(
-            connection.run(dialect.publish(run, attempt.number, range(place, place + _PUBLISHED_AT_ONCE)))
+            connection.run(dialect.staging.publish(run, attempt.number, range(place, place + _PUBLISHED_AT_ONCE)))
             for attempt in attempts
             for place in range(0, attempt.rows, _PUBLISHED_AT_ONCE)
         )
         ignored = sum(attempt.rows for attempt in attempts) - created
-        connection.run(dialect.count_published(job, created, ignored))
-        if notify and created and dialect.notifies:
-            for (queue,) in connection.fetch(dialect.staged_queues(run)):
-                connection.fetch(dialect.notify(queue))
-        connection.run(dialect.drop_staged(run))
+        connection.run(dialect.staging.count_published(job, created, ignored))
+        if notify and created and dialect.sql.notifies:
+            for (queue,) in connection.fetch(dialect.staging.staged_queues(run)):
+                connection.fetch(dialect.enqueue.notify(queue))
+        connection.run(dialect.staging.drop_staged(run))
     return Published(job, created, ignored, again=False)
 
 
 def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: Sequence[Attempt]) -> None:
-    staged = {int(number): int(rows) for number, rows in connection.fetch(connection.dialect.count_staged(run))}
+    staged = {int(number): int(rows) for number, rows in connection.fetch(connection.dialect.staging.count_staged(run))}
     for attempt in attempts:
         if (found := staged.get(attempt.number, 0)) != attempt.rows:
             raise DBQueueError(
@@ -110,7 +110,7 @@ def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: S
 def drop(credentials: Credentials, *, run: int) -> None:
     """Delete what a run has staged; what can't be deleted for lack of a server is purged by its age."""
     with Connection(credentials) as connection:
-        connection.outermost(lambda: connection.run(connection.dialect.drop_staged(run)))
+        connection.outermost(lambda: connection.run(connection.dialect.staging.drop_staged(run)))
 
 
 def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECONDS) -> int:
@@ -122,7 +122,7 @@ def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECOND
     deleted = 0
     with Connection(credentials) as connection:
         dialect, forsaken, here = connection.dialect, list[tuple[int, int]](), (0, 0)
-        while rows := connection.fetch(dialect.next_attempt(*here)):
+        while rows := connection.fetch(dialect.staging.next_attempt(*here)):
             run, attempt = (int(rows[0][0]), int(rows[0][1]))
             if run != here[0]:
                 deleted += _drop_attempts(connection, forsaken)
@@ -136,13 +136,13 @@ def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECOND
 
 
 def _is_forsaken(connection: Connection, run: int, attempt: int, seconds: float) -> bool:
-    rows = connection.fetch(connection.dialect.is_forsaken(run, attempt, seconds))
+    rows = connection.fetch(connection.dialect.staging.is_forsaken(run, attempt, seconds))
     return not rows or bool(rows[0][0])
 
 
 def _drop_attempts(connection: Connection, attempts: Sequence[tuple[int, int]]) -> int:
     deleted = 0
     for run, attempt in attempts:
-        statement = connection.dialect.drop_staged(run, attempt)
+        statement = connection.dialect.staging.drop_staged(run, attempt)
         deleted += connection.outermost(lambda: connection.run(statement))  # noqa: B023 - called at once
     return deleted

@@ -168,11 +168,11 @@ def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
                 statements, first = [], rows
                 for chunk in group:
                     said = [row_of(item, session.vendor) for item in chunk]
-                    statements.append(dialect.stage(task.job, task.run, number, said, place=rows))
+                    statements.append(dialect.staging.stage(task.job, task.run, number, said, place=rows))
                     rows += len(chunk)
-                _run_together(session, statements, undo=dialect.drop_staged_from(task.run, number, first))
+                _run_together(session, statements, undo=dialect.staging.drop_staged_from(task.run, number, first))
         except InvalidMessage:
-            _run_together(session, [dialect.drop_staged(task.run, number)])
+            _run_together(session, [dialect.staging.drop_staged(task.run, number)])
             raise
     return Staged(task.run, Attempt(number, rows))
 
@@ -287,11 +287,11 @@ class DirectWriter(DataSourceArrowWriter):
             dialect = session.dialect
             for group in _groups(task, iterator):
                 said = [[row_of(item, session.vendor) for item in chunk] for chunk in group]
-                created += _run_together(session, [dialect.insert_directly(each) for each in said])
+                created += _run_together(session, [dialect.staging.insert_directly(each) for each in said])
                 rows += sum(map(len, group))
-                if task.notify and dialect.notifies:
+                if task.notify and dialect.sql.notifies:
                     for queue in sorted({item.queue for chunk in group for item in chunk}):
-                        session.ask(partial(Connection.fetch, statement=dialect.notify(queue)))
+                        session.ask(partial(Connection.fetch, statement=dialect.enqueue.notify(queue)))
         return Written(created, rows - created)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

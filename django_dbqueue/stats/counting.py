@@ -75,11 +75,11 @@ class Counter:
         """Take one step; return False if nothing is due, or another counter is active."""
         dialect = dialect_of(connections[self._using])
         with short_transaction(self._using):
-            if fetch(self._using, dialect.lock_mutex(MUTEX, wait=False)):
+            if fetch(self._using, dialect.archive.lock_mutex(MUTEX, wait=False)):
                 return self._step_alone(reader)
-            if fetch(self._using, dialect.find_mutex(MUTEX)):
+            if fetch(self._using, dialect.archive.find_mutex(MUTEX)):
                 return False
-        run(self._using, dialect.create_mutex(MUTEX))
+        run(self._using, dialect.archive.create_mutex(MUTEX))
         return True
 
     def _step_alone(self, reader: Reader) -> bool:

@@ -77,7 +77,7 @@ class Reader:
     def first(self, since: datetime) -> datetime | None:
         """Return the first moment from this one on at which something ended, or may have; None if nothing did."""
         moments = [moment for _range, moment in self._first_ends(since)]
-        for statement in (self._dialect.first_archived_end, self._dialect.first_event):
+        for statement in (self._dialect.statistics.first_archived_end, self._dialect.statistics.first_event):
             moments += [self._utc(moment) for (moment,) in fetch(self._using, statement(self._column(since)))]
         return min(moments, default=None)
 
@@ -91,23 +91,25 @@ class Reader:
         for (queue, priority), first in self._first_ends(since):
             if first >= until:
                 continue
-            build = partial(self._dialect.done_within, queue, priority)
+            build = partial(self._dialect.statistics.done_within, queue, priority)
             for ended, message_id, due, claimed, reads, acked in rows.of(build):
                 seen.add(message_id)
                 self._cell(cells, queue, ended)._count(ended, due, claimed, reads, acked=bool(acked))
-        for ended, _row, due, claimed, reads, outcome, queue, message_id in rows.of(self._dialect.archived_within):
+        for ended, _row, due, claimed, reads, outcome, queue, message_id in rows.of(
+            self._dialect.statistics.archived_within
+        ):
             if message_id not in seen and outcome != "dead":
                 self._cell(cells, queue, ended)._count(ended, due, claimed, reads, acked=outcome == "done")
-        deaths = [row for row in rows.of(self._dialect.events_within) if row[2] in DEADLY]
+        deaths = [row for row in rows.of(self._dialect.statistics.events_within) if row[2] in DEADLY]
         self._count_deaths(cells, deaths)
         return cells, rows.read
 
     def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Sequence[Any]]) -> None:
         dues: dict[int, Any] = {}
         for some in chunks({row[4] for row in deaths}, MAX_IDS):
-            dues.update(fetch(self._using, self._dialect.dues(some)))
+            dues.update(fetch(self._using, self._dialect.statistics.dues(some)))
             if gone := [message_id for message_id in some if message_id not in dues]:
-                dues.update(fetch(self._using, self._dialect.archived_dues(gone)))
+                dues.update(fetch(self._using, self._dialect.statistics.archived_dues(gone)))
         for died, _row, _kind, queue, message_id, reads, claimed in deaths:
             cell = self._cell(cells, queue, died)
             cell.dead += 1
@@ -115,7 +117,7 @@ class Reader:
 
     def _first_ends(self, since: datetime) -> Iterator[tuple[tuple[str, int], datetime]]:
         for some in chunks(self._ranges, _RANGES):
-            for place, moment in fetch(self._using, self._dialect.first_ends(some, self._column(since))):
+            for place, moment in fetch(self._using, self._dialect.statistics.first_ends(some, self._column(since))):
                 yield some[place], self._utc(moment)
 
     def _cell(self, cells: dict[tuple[str, datetime], Cell], queue: str, moment: datetime) -> Cell:

@@ -56,7 +56,7 @@ class Busy:
 def incoming(using: str) -> Incoming:
     """Return how many messages arrived within the last minute; what was archived since is missing."""
     connection = connections[using]
-    rows = fetch(using, dialect_of(connection).newest(MINUTE, NEWEST))
+    rows = fetch(using, dialect_of(connection).watch.newest(MINUTE, NEWEST))
     looked = sum(int(count) for _queue, count, _fresh, _first in rows)
     fresh = {str(queue): int(count) for queue, _all, count, _first in rows}
     if looked < NEWEST or sum(fresh.values()) < looked:
@@ -77,7 +77,7 @@ def busy_workers(using: str) -> list[Busy]:
     held: list[tuple[int, Held]] = []
     for some in chunks(ranges, _RANGES):
         for worker, message_id, queue, since in fetch(
-            using, dialect_of(connection).in_hands(some, HELD // len(ranges))
+            using, dialect_of(connection).watch.in_hands(some, HELD // len(ranges))
         ):
             claimed = to_utc(since, connection)
             if worker in found and claimed is not None:

@@ -58,11 +58,11 @@ def settle_after(
     started, hung = standing[SlotState.STARTED], standing[SlotState.TIMED_OUT]
     in_slots = {claim for claims in standing.values() for claim in claims}
     _await_the_locks_of_the_dead(using, in_slots)
-    owned = [Claim(*row) for row in fetch(using, dialect.owned(tuple(consumers), worker_id))]
+    owned = [Claim(*row) for row in fetch(using, dialect.messages.owned(tuple(consumers), worker_id))]
     besides = [claim for claim in owned if claim not in in_slots]
-    crash = dialect.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
+    crash = dialect.messages.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
     if cut_off:
-        interrupted = dialect.cut_off("Interrupted: the worker was stopped before the handler returned.")
+        interrupted = dialect.messages.cut_off("Interrupted: the worker was stopped before the handler returned.")
         moved = _settle(using, interrupted, started)
     else:
         moved = _settle(using, crash, started)
@@ -72,7 +72,7 @@ def settle_after(
     running = len(moved)
     board.count("done", _count_done(using, [claim for claim in started + hung if claim not in moved]))
     if in_slots or cut_off:
-        _settle(using, dialect.release(), besides)
+        _settle(using, dialect.messages.release(), besides)
     else:
         moved = _settle(using, crash, besides)
         _tell(using, moved, f"its process ended by {how}, before any handler had begun", board)
@@ -97,8 +97,10 @@ def _await_the_locks_of_the_dead(using: str, claims: set[Claim]) -> None:
 def _are_unlocked(using: str, claims: list[Claim]) -> bool:
     dialect, tokens = dialect_of(connections[using]), dict(claims)
     with short_transaction(using):
-        unlocked = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims), skip_locked=True))}
-        rows = fetch(using, dialect.states(list(tokens)))
+        unlocked = {
+            row[0] for row in fetch(using, dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
+        }
+        rows = fetch(using, dialect.messages.states(list(tokens)))
     return all(row[0] in unlocked or row[1:] != (RUNNING, tokens[row[0]]) for row in rows)
 
 
@@ -120,7 +122,7 @@ def _blamed(using: str, change: Change, claims: list[Claim]) -> Change:
 def _count_done(using: str, claims: list[Claim]) -> int:
     """Return how many of these are done under their own token."""
     dialect = dialect_of(connections[using])
-    rows = fetch(using, dialect.states(list({claim.id for claim in claims}))) if claims else []
+    rows = fetch(using, dialect.messages.states(list({claim.id for claim in claims}))) if claims else []
     return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
 
 
@@ -140,7 +142,7 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
         consumer = consumers[row.queue]
         options = consumer.resolved()
         delay, text = backoff(options, row.read_count), timed_out(consumer, options)
-        if settle_claims(using, blamed(using, dialect.nack(delay, text), [row.queue]), [claim]):
+        if settle_claims(using, blamed(using, dialect.messages.nack(delay, text), [row.queue]), [claim]):
             moved.add(claim)
             board.expect_retry(time.monotonic() + delay)
             spent = 0 < (row.max_reads or 0) <= row.read_count

@@ -137,10 +137,12 @@ def extend(using: str, deliveries: list[Delivery]) -> None:
 
     def lock_and_extend() -> set[int]:
         with short_transaction(using):
-            ids = {row[0] for row in fetch(using, dialect.lock(dialect.held(claims), skip_locked=True))}
+            ids = {
+                row[0] for row in fetch(using, dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
+            }
             if ids:
-                held = dialect.held([claim for claim in claims if claim.id in ids])
-                run(using, dialect.move(dialect.extend(None), held))
+                held = dialect.messages.held([claim for claim in claims if claim.id in ids])
+                run(using, dialect.messages.move(dialect.messages.extend(None), held))
         return ids
 
     extended = outermost(connection, lock_and_extend)

@@ -25,10 +25,10 @@ _BETWEEN_LOOKS: Final = 0.5
 def release_unknown(using: str, queues: Sequence[str], worker_id: int, known: Collection[Claim] = ()) -> bool:
     """Release what the table says this worker holds and nobody knows of; return whether there was any."""
     dialect = dialect_of(connections[using])
-    owned = {Claim(*row) for row in fetch(using, dialect.owned(queues, worker_id))}
+    owned = {Claim(*row) for row in fetch(using, dialect.messages.owned(queues, worker_id))}
     found = False
     for part in chunks(sorted(owned - set(known)), MAX_IDS):
-        found = bool(settle_claims(using, dialect.release(), part)) or found
+        found = bool(settle_claims(using, dialect.messages.release(), part)) or found
     return found
 
 

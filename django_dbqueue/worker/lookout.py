@@ -36,13 +36,13 @@ class Lookout:
     def look(self, server: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
         dialect = dialect_of(connections[self._using])
-        parts = [*self._due(EXPIRED), dialect.paused_fact(), dialect.given_up_fact()]
+        parts = [*self._due(EXPIRED), dialect.lookout.paused(), dialect.lookout.given_up()]
         if self.awaits_work:
             parts += self._due(READY)
         if self._operations in self._queues:
-            parts.append(dialect.at_work_fact(self._operations))
+            parts.append(dialect.lookout.at_work(self._operations))
         if server:
-            parts += [dialect.late_fact(LATE, server, 0.0), dialect.late_fact(LATE_SOON, server, soon)]
+            parts += [dialect.lookout.late(LATE, server, 0.0), dialect.lookout.late(LATE_SOON, server, soon)]
         self._seen = self._ask(parts)
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
 
@@ -91,14 +91,14 @@ class Lookout:
     def _due(self, fact: str) -> Iterable[Statement]:
         dialect = dialect_of(connections[self._using])
         for queue in self._queues:
-            yield from dialect.due_facts(fact, queue, self._known.get((fact, queue), []))
+            yield from dialect.lookout.due(fact, queue, self._known.get((fact, queue), []))
 
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
         """Return, by fact, the names for which it holds."""
         dialect = dialect_of(connections[self._using])
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
-            for fact, name, priority in fetch(self._using, dialect.together(some)):
+            for fact, name, priority in fetch(self._using, dialect.lookout.together(some)):
                 seen.setdefault(fact, set()).add(name)
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))

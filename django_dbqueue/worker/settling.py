@@ -87,7 +87,7 @@ class Settler:
         dialect = dialect_of(connections[self.using])
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
-            settle_claims(self.using, dialect.release(), [delivery.claim for delivery in unstarted])
+            settle_claims(self.using, dialect.messages.release(), [delivery.claim for delivery in unstarted])
             del self._unstarted[: len(unstarted)]
             for delivery in unstarted:
                 self._holding.drop(delivery)
@@ -95,9 +95,9 @@ class Settler:
         while self._others:
             delivery, verdict = self._others[0]
             change = (
-                dialect.reject(verdict.error)
+                dialect.messages.reject(verdict.error)
                 if verdict.verb == "reject"
-                else dialect.nack(verdict.delay, verdict.error)
+                else dialect.messages.nack(verdict.delay, verdict.error)
             )
             claim = delivery.claim
             held = bool(settle_claims(self.using, blamed(self.using, change, [delivery.message.queue]), [claim]))
@@ -175,7 +175,7 @@ class Settler:
         if not claims:
             return set(), set()
         dialect, tokens = dialect_of(connections[self.using]), dict(claims)
-        rows = fetch(self.using, dialect.states([claim.id for claim in claims]))
+        rows = fetch(self.using, dialect.messages.states([claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}
         if gone:

@@ -58,7 +58,7 @@ class Strays(threading.Thread):
 
     def _look(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
-        rows = fetch(self._using, dialect_of(connections[self._using]).unserved(sorted(served)))
+        rows = fetch(self._using, dialect_of(connections[self._using]).queues.unserved(sorted(served)))
         new = sorted({str(name) for (name,) in rows} - self._named)
         is_first = not self._named
         self._named.update(new)

@@ -30,7 +30,7 @@ def ask(asked: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
 
 def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
     """The row of a worker that fell silent while it held messages."""
-    conn_id, server = ask(session, dialect_of(connection).me())
+    conn_id, server = ask(session, dialect_of(connection).sessions.me())
     said = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
     said |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": SILENT, "late_at": SILENT}
     return Worker.objects.create(**said | columns)
@@ -41,6 +41,6 @@ def end(session: BaseDatabaseWrapper) -> None:
     session.close()
     with connection.cursor() as cursor:
         while True:
-            cursor.execute(*dialect_of(connection).free_locks([WORKER]))
+            cursor.execute(*dialect_of(connection).sessions.free_locks([WORKER]))
             if cursor.fetchall():
                 return

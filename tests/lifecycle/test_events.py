@@ -193,13 +193,13 @@ def test_only_what_precedes_the_traceback_is_kept() -> None:
 def test_an_event_that_cannot_be_written_undoes_the_move(monkeypatch: pytest.MonkeyPatch) -> None:
     message = held()
     was = row(message)
-    monkeypatch.setattr(type(dialect_of(connection)), "event", "no_such_table")
+    monkeypatch.setattr(type(dialect_of(connection).sql), "event", "no_such_table")
     with pytest.raises(DatabaseError):
         message.nack(error="no")
     assert row(message) == was
     monkeypatch.undo()
     with transaction.atomic():
-        monkeypatch.setattr(type(dialect_of(connection)), "event", "no_such_table")
+        monkeypatch.setattr(type(dialect_of(connection).sql), "event", "no_such_table")
         with suppress(DatabaseError):
             message.nack(error="no")
         monkeypatch.undo()

@@ -42,7 +42,7 @@ else:
     def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
         """A worker's session, which holds the named lock of the worker's number."""
         with other_connection.cursor() as cursor:
-            cursor.execute(*dialect_of(connection).take_lock(WORKER))
+            cursor.execute(*dialect_of(connection).sessions.take_lock(WORKER))
             assert cursor.fetchone()[0]
         return other_connection
 
@@ -168,7 +168,7 @@ else:
             """Once the guardian has locked the worker's row, the worker's session holds its named lock again."""
             result = execute(sql, params, many, context)
             if "django_dbqueue_worker" in sql and "FOR UPDATE" in sql:
-                locks_taken.append(ask(session, dialect_of(connection).take_lock(WORKER))[0])
+                locks_taken.append(ask(session, dialect_of(connection).sessions.take_lock(WORKER))[0])
             return result
 
         with connection.execute_wrapper(come_back):
@@ -305,7 +305,7 @@ else:
                 waiting = other.begin(lambda: ask(connection, waiting_for_it))
                 while ask(connection, Statement(in_line, (other.session,))) != (1,):
                     assert not waiting.done()
-                found = {number for _server, number in fetch("default", dialect.sessions([other.session]))}
+                found = {number for _server, number in fetch("default", dialect.sessions.existing([other.session]))}
                 assert other.session in found
                 assert blind_spots("default") == []
                 ask(session, Statement("SELECT RELEASE_LOCK(%s)", (name,)))

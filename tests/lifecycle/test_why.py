@@ -189,10 +189,10 @@ else:
                 cursor.execute(*statement)
                 return cursor.fetchone()
 
-        conn_id, server = of_the_other(dialect.me())
+        conn_id, server = of_the_other(dialect.sessions.me())
         lock = number if by_lock else None
         if by_lock:
-            of_the_other(dialect.take_lock(number))
+            of_the_other(dialect.sessions.take_lock(number))
         owner = worker(conn_id=conn_id, server=str(server), session_lock=lock)
         message = held_by(owner)
         answer = ask(message)
@@ -213,7 +213,7 @@ else:
         raise AssertionError("the session never went")
 
     def test_a_claim_by_a_program_that_is_no_worker_names_its_session() -> None:
-        [(conn_id, _server)] = fetch("default", dialect_of(connection).me())
+        [(conn_id, _server)] = fetch("default", dialect_of(connection).sessions.me())
         answer = ask(held())
         assert answer.code == "running"
         assert f"session {conn_id}" in answer.text

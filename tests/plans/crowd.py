@@ -39,9 +39,9 @@ def fill(*, done: int, delayed: int, stuck: int, dead: int, backlog: int, queues
     dialect = dialect_of(connection)
     insert = partial(insert_messages, connection)
     day, hash_of_key = "-86400 + n * 0.0001", f"'{key_hash(QUEUE, KEY)}'"
-    run = f"{TOKEN}, {WORKER}, {dialect.now}"
-    insert(done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=dialect.now)
-    insert(dead, f"'{QUEUE}'", NEW, 0, None, finished=dialect.now)
+    run = f"{TOKEN}, {WORKER}, {dialect.sql.now}"
+    insert(done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=dialect.sql.now)
+    insert(dead, f"'{QUEUE}'", NEW, 0, None, finished=dialect.sql.now)
     insert(delayed, f"'{QUEUE}'", NEW, 9, "3600 + n * 0.01")
     insert(stuck, f"'{QUEUE}'", RUNNING, 0, "-3600 + n * 0.001", claim=run)
     insert(stuck, f"'{QUEUE}'", RUNNING, 0, "3600 + n * 0.001", claim=run)
@@ -100,7 +100,7 @@ def forget_statistics() -> None:
 
 
 def _name(dialect: Dialect) -> str:
-    return "CONCAT('q', n)" if dialect.quote == "`" else "'q' || n"
+    return "CONCAT('q', n)" if dialect.sql.quote == "`" else "'q' || n"
 
 
 def insert_messages(
@@ -117,13 +117,13 @@ def insert_messages(
 ) -> None:
     """Rows n = 0 … count − 1, in this order, ``seconds`` (SQL of n) from now; the other arguments are SQL, too."""
     dialect = dialect_of(into)
-    available = "NULL" if seconds is None else dialect.plus(dialect.now, seconds)
+    available = "NULL" if seconds is None else dialect.sql.plus(dialect.sql.now, seconds)
     with into.cursor() as cursor:
         if into.vendor == "mysql":
             cursor.execute("SET SESSION sql_log_bin = 0")
         for first in range(0, count, AT_ONCE):
             cursor.execute(
-                f"INSERT INTO {dialect.message} (queue, status, priority, available_at, key_hash, finished_at, "
+                f"INSERT INTO {dialect.sql.message} (queue, status, priority, available_at, key_hash, finished_at, "
                 "claim_token, worker_id, claimed_at, body) "
                 "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
                 f"numbers (n) AS (SELECT {first} + a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b WHERE a.i < 100) "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY
 from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, Plan, plan_of, walk
 from django_dbqueue.lifecycle.statements import held_to_order
@@ -51,7 +51,7 @@ def _pages(connection: BaseDatabaseWrapper, statement: Statement) -> int:
     scans = [
         node
         for node in walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"])
-        if node.get("Relation Name") == Dialect.message and node["Node Type"] != "ModifyTable"
+        if node.get("Relation Name") == Vocabulary.message and node["Node Type"] != "ModifyTable"
     ]
     return sum(
         node["Shared Hit Blocks"] + node["Shared Read Blocks"] + node.get("Rows Removed by Filter", 0) for node in scans

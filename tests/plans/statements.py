@@ -115,12 +115,12 @@ PROBES: dict[str, Build] = {
 
 
 def take_ids(dialect: Any, ids: list[int]) -> Statement:
-    change = dialect.take(token=1, worker_id=1, session=1, lease=60.0, max_reads=5, now=None)
-    return dialect.take_ids(ids, change)
+    change = dialect.claims.take(token=1, worker_id=1, session=1, lease=60.0, max_reads=5, now=None)
+    return dialect.claims.take_ids(ids, change)
 
 
 def _park(dialect: Any) -> Any:
-    return dialect.park(token=1, session=1, lease=60.0, max_reads=5)
+    return dialect.stream_messages.park(token=1, session=1, lease=60.0, max_reads=5)
 
 
 BY_ID: dict[str, Build] = {

@@ -66,9 +66,9 @@ def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, p
     if part == "later":
         if state == "dead":
             return  # they have no moment
-        statement = dialect.bulk_page_later(place, at, moment, PAGE)
+        statement = dialect.bulk.page_later(place, at, moment, PAGE)
     else:
-        statement = dialect.bulk_page(place, at, None if part == "first" else (moment, middle[1]), PAGE)
+        statement = dialect.bulk.page(place, at, None if part == "first" else (moment, middle[1]), PAGE)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
 
 
@@ -76,13 +76,13 @@ def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, p
 def test_what_still_matches_is_locked_row_by_row() -> None:
     dialect = dialect_of(connection)
     ids = list(Message.objects.dead(crowd.QUEUE).values_list("pk", flat=True)[:PAGE])
-    fence = dialect.still(ids, "dead", bulk.Selection.now("default", state="dead").at)
-    assert cost_of(connection, dialect.lock(fence, skip_locked=True)) <= MOST[connection.vendor]
+    fence = dialect.bulk.still(ids, "dead", bulk.Selection.now("default", state="dead").at)
+    assert cost_of(connection, dialect.messages.lock(fence, skip_locked=True)) <= MOST[connection.vendor]
 
 
 @pytest.mark.usefixtures("rows")
 def test_looking_for_operations_costs_next_to_nothing() -> None:
-    assert cost_of(connection, dialect_of(connection).at_work_fact("dbqueue.operations")) <= 60
+    assert cost_of(connection, dialect_of(connection).lookout.at_work("dbqueue.operations")) <= 60
 
 
 @pytest.fixture
@@ -111,9 +111,9 @@ def test_a_list_of_groups_reads_a_bounded_part_of_each(failures: list[int]) -> N
     dialect = dialect_of(connection)
     page = failures[:25]
     per_group = {"mysql": 3 * (groups.CAP + 1), "postgresql": 0, "sqlite": 40 * (groups.CAP + 1)}[connection.vendor]
-    newest = dialect.newest_of_failures(page, groups.CAP + 1)
+    newest = dialect.failures.newest_of(page, groups.CAP + 1)
     assert cost_of(connection, newest) <= per_group * len(page)
-    last = dialect.failures_by_last_event(None, 500)
+    last = dialect.failures.by_last_event(None, 500)
     assert cost_of(connection, last) <= {"mysql": 8, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
     found = groups.groups("default", page)
     assert {int(group.count) for group in found.values()} == {groups.CAP}
@@ -123,14 +123,14 @@ def test_a_step_of_a_group_reads_its_own_events_only(failures: list[int]) -> Non
     dialect = dialect_of(connection)
     last = MessageEvent.objects.latest("pk").pk
     behind = list(MessageEvent.objects.filter(failure_id=failures[7]).order_by("pk").values_list("pk", flat=True))
-    statement = dialect.events_of_failure(failures[7], behind[100], last, PAGE)
+    statement = dialect.failures.events_of(failures[7], behind[100], last, PAGE)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
     most = {"mysql": 10, "postgresql": 10, "sqlite": 200}[connection.vendor] * PAGE
-    assert cost_of(connection, dialect.dead_of_events(behind[:PAGE])) <= most
+    assert cost_of(connection, dialect.failures.dead_of_events(behind[:PAGE])) <= most
 
 
 def test_forgetting_groups_reads_no_more_of_their_events_than_one(failures: list[int]) -> None:
     dialect = dialect_of(connection)
     most = {"mysql": 6, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
-    assert cost_of(connection, dialect.forgotten_failures(0, 86_400.0, 500)) <= most
-    assert cost_of(connection, dialect.delete_failures(failures)) <= most
+    assert cost_of(connection, dialect.failures.forgotten(0, 86_400.0, 500)) <= most
+    assert cost_of(connection, dialect.failures.delete(failures)) <= most

@@ -29,13 +29,13 @@ def events() -> list[int]:
 
 
 def test_the_old_are_found_by_their_age(events: list[int]) -> None:
-    statement = dialect_of(connection).old_events(30 * 86_400.0, 10)
+    statement = dialect_of(connection).events.old(30 * 86_400.0, 10)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
     assert len(events) == 10
 
 
 def test_those_that_are_named_are_deleted_one_by_one(events: list[int]) -> None:
-    statement = dialect_of(connection).delete_events(events)
+    statement = dialect_of(connection).events.delete(events)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
 
 

@@ -31,7 +31,7 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
     @pytest.mark.parametrize("late", [0, 3])
     def test_a_look_among_a_thousand_workers_reads_the_late_ones(late: int) -> None:
         workers(1_000, late=late)
-        assert cost_of(connection, dialect_of(connection).late_workers(SERVER, 100)) <= late + 2
+        assert cost_of(connection, dialect_of(connection).workers.late_workers(SERVER, 100)) <= late + 2
 
 
 if settings.TEST_DATABASE == "postgres":
@@ -42,7 +42,7 @@ if settings.TEST_DATABASE == "postgres":
         with connection.cursor() as cursor:
             if statistics == "fresh":
                 cursor.execute("ANALYZE django_dbqueue_worker")
-            sql, params = dialect_of(connection).late_workers(SERVER, 100)
+            sql, params = dialect_of(connection).workers.late_workers(SERVER, 100)
             cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
             said = json.dumps(cursor.fetchone()[0])
         assert "dbqueue_worker_late" in said

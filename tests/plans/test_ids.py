@@ -17,6 +17,6 @@ def test_any_number_of_ids_is_one_statement_and_names_just_these_rows() -> None:
     messages = [held() for _ in range(4)]
     dialect = dialect_of(connection)
     claims = [Claim(each.pk, each.claim_token) for each in messages]
-    assert dialect.id_in([1, 2]).sql == dialect.id_in(range(1, 300)).sql
-    assert settle_claims("default", dialect.ack(), claims[1:3]) == set(claims[1:3])
+    assert dialect.sql.id_in([1, 2]).sql == dialect.sql.id_in(range(1, 300)).sql
+    assert settle_claims("default", dialect.messages.ack(), claims[1:3]) == set(claims[1:3])
     assert list(Message.objects.order_by("pk").values_list("status", flat=True)) == ["run", "y", "y", "run"]

@@ -111,8 +111,8 @@ def test_a_locked_row_holds_up_nobody_who_wants_others(
     act: Callable[[list[Any]], bool],
 ) -> None:
     other_connection.set_autocommit(False)
-    where = dialect_of(connection).held([neighbours[0].claim])
-    statement = dialect_of(connection).lock(where)
+    where = dialect_of(connection).messages.held([neighbours[0].claim])
+    statement = dialect_of(connection).messages.lock(where)
     with other_connection.cursor() as cursor:  # as a handler that has acked in its open transaction
         cursor.execute(statement.sql, statement.params)
         assert [row[0] for row in cursor.fetchall()] == [neighbours[0].pk]

@@ -40,10 +40,10 @@ def unknown_crowd(transactional_db: None) -> Iterator[None]:
 @pytest.mark.usefixtures("unknown_crowd")
 def test_queues_and_ranges_are_found_all_the_same() -> None:
     dialect = dialect_of(connection)
-    for statement in (dialect.queues(), dialect.ranges()):
-        plan = dialect.plan(statement)
+    for statement in (dialect.queues.names(), dialect.queues.ranges()):
+        plan = dialect.queues.plan(statement)
         assert plan is not None
-        assert dialect.skips(fetch("default", plan)) == (cost_of(connection, statement) <= BUDGET)
+        assert dialect.queues.skips(fetch("default", plan)) == (cost_of(connection, statement) <= BUDGET)
     with CaptureQueriesContext(connection) as queries:
         assert len(queues_in_use("default")) == 52
         assert len({each.queue for each in ranges_in_use("default")}) == 52

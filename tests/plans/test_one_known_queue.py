@@ -34,5 +34,5 @@ def one_known_queue(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_known_queue")
 def test_queues_without_consumer_are_found_by_an_entry_or_two_each() -> None:
-    statement = dialect_of(connection).unserved(["test"])
+    statement = dialect_of(connection).queues.unserved(["test"])
     assert cost_of(connection, statement) <= 2 * EACH["sqlite"] * QUEUES

@@ -58,7 +58,10 @@ def test_queues_and_ranges_are_found_by_skipping_over_their_rows(rows: dict[str,
     if rows is SMALL:
         return  # optimisers like to read what is small
     dialect = dialect_of(connection)
-    for statement, answers in ((dialect.queues(), len(names(rows))), (dialect.ranges(), 3 * len(names(rows)) + 3)):
+    for statement, answers in (
+        (dialect.queues.names(), len(names(rows))),
+        (dialect.queues.ranges(), 3 * len(names(rows)) + 3),
+    ):
         assert cost_of(connection, statement) <= EACH[connection.vendor] * (answers + 10)
 
 

@@ -142,9 +142,9 @@ def test_the_question_of_an_idle_worker_reads_an_entry_or_two_for_each_stretch(
     table: Table, fact: str, known: list[int]
 ) -> None:
     dialect = dialect_of(connection)
-    facts = list(dialect.due_facts(fact, crowd.QUEUE, known))
+    facts = list(dialect.lookout.due(fact, crowd.QUEUE, known))
     assert len(facts) == 2 * len(known) + 1
-    statement = dialect.together(facts)
+    statement = dialect.lookout.together(facts)
     plan = plan_of(connection, statement)
     assert set(indexes_of(plan, table)) == {CLAIM}, plan.text
     assert not plan.sorts, plan.text
@@ -175,14 +175,14 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
     claims = [Claim(claim.id, place + 1) for place, claim in enumerate(table.running)]
     ids = [claim.id for claim in claims]
     for statement in (
-        dialect.settle(dialect.ack(), claims),
-        dialect.settle(dialect.ack(), table.running),
+        dialect.messages.settle(dialect.messages.ack(), claims),
+        dialect.messages.settle(dialect.messages.ack(), table.running),
         take_ids(dialect, ids),
-        dialect.settle(dialect.remove(), claims),
-        dialect.lock_finished(ids),
-        dialect.lock_dead(ids, 60.0),
-        dialect.copy_to_archive(ids),
-        dialect.delete(ids),
+        dialect.messages.settle(dialect.messages.remove(), claims),
+        dialect.archive.lock_finished(ids),
+        dialect.archive.lock_dead(ids, 60.0),
+        dialect.archive.copy_to_archive(ids),
+        dialect.messages.delete(ids),
     ):
         plan = plan_of(connection, statement)
         if plan_matters(table):
@@ -199,7 +199,7 @@ def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
 
 
 def test_what_a_worker_holds_is_found_among_the_running_rows(table: Table) -> None:
-    statement = dialect_of(connection).owned([crowd.QUEUE, "nothing"], crowd.WORKER)
+    statement = dialect_of(connection).messages.owned([crowd.QUEUE, "nothing"], crowd.WORKER)
     plan = plan_of(connection, statement)
     if plan_matters(table):
         assert set(indexes_of(plan, table)) == {CLAIM}, plan.text

@@ -26,11 +26,11 @@ class Inserting:
         return f"CONCAT({', '.join(parts)})" if connection.vendor == "mysql" else f"({' || '.join(parts)})"
 
     def _at(self, seconds: str) -> str:
-        return self.dialect.plus(self.dialect.now, seconds)
+        return self.dialect.sql.plus(self.dialect.sql.now, seconds)
 
     def _back_from(self, beginning: dict[str, int], seconds: str) -> str:
         moment = clock("default").replace(second=0, microsecond=0, **beginning)
-        return self.dialect.plus(f"'{to_column(moment, connection)}'", seconds)
+        return self.dialect.sql.plus(f"'{to_column(moment, connection)}'", seconds)
 
     def _insert(self, model: type[Any], count: int, **columns: str) -> None:
         """Insert rows 0 to count - 1 of these columns, each SQL of n."""
@@ -56,7 +56,7 @@ class Inserting:
             if field.unique:
                 found[field.column] = self._joined("'number-'", "n")
                 continue
-            found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.dialect.now}.get(
+            found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.dialect.sql.now}.get(
                 field.get_internal_type(), "FALSE" if isinstance(field, BooleanField) else "0"
             )
         return found

@@ -201,7 +201,7 @@ class Builder(Inserting):
             run=histogram,
         )
 
-        self._insert(StatisticProgress, 1, id="1", fresh_to=self.dialect.now, settled_to=self._at("-60"))
+        self._insert(StatisticProgress, 1, id="1", fresh_to=self.dialect.sql.now, settled_to=self._at("-60"))
 
     def _workers_queues_and_schedules(self) -> None:
         queues = ",".join(name_of(number) for number in range(self.size.queues))

@@ -30,5 +30,5 @@ def stage(envelopes: Iterable[Any], *, run: int, job: str = "job", queue: str = 
     attempt = Attempt(number(), len(sealed))
     with connect() as connection:
         rows = [row_of(item, connection.vendor) for item in sealed]
-        connection.run(connection.dialect.stage(job, run, attempt.number, rows, place=0))
+        connection.run(connection.dialect.staging.stage(job, run, attempt.number, rows, place=0))
     return attempt

@@ -274,12 +274,12 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer, whoever it is
         """Who begins to read waits for a purge that has looked at the readers, and begins behind what it deletes."""
         there = archive(4)
         stream = follow()
-        session = stream._ask(lambda each: each.fetch(Statement(f"SELECT {each.dialect.session_id}", ()))[0][0])
+        session = stream._ask(lambda each: each.fetch(Statement(f"SELECT {each.dialect.sql.session_id}", ()))[0][0])
         readers.under_mutex(own, lambda: None)  # which makes it, the first time
         with ThreadPoolExecutor(1) as aside:
             with own.transaction():
-                assert own.fetch(own.dialect.lock_mutex(READERS, wait=True))
-                own.run(own.dialect.delete_history(0, there[1]))
+                assert own.fetch(own.dialect.archive.lock_mutex(READERS, wait=True))
+                own.run(own.dialect.history.delete_history(0, there[1]))
                 begun = aside.submit(stream.initialOffset)
                 assert waits_for_a_lock(session, begun)
             assert begun.result(PATIENCE) == {"id": there[1]}

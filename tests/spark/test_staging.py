@@ -139,7 +139,7 @@ def test_a_run_that_waits_for_another_publishes_when_that_one_rolls_back() -> No
     attempt = stage(["a"], run=run)
     with connect() as other, ThreadPoolExecutor(1) as pool:
         with suppress(ZeroDivisionError), other.transaction():
-            other.run(other.dialect.name_job("job", number(), 5))
+            other.run(other.dialect.staging.name_job("job", number(), 5))
             waiting = pool.submit(publish, attempt, run=run)
             raise ZeroDivisionError
         assert waiting.result(timeout=30) == Published("job", created=1, ignored=0, again=False)
@@ -169,7 +169,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions to end
 
         def end_its_session(connection: Connection, *args: Any) -> None:
             if next(doomed, False):
-                [(session,)] = connection.fetch(Statement(f"SELECT {connection.dialect.session_id}", ()))
+                [(session,)] = connection.fetch(Statement(f"SELECT {connection.dialect.sql.session_id}", ()))
                 with connect() as other:
                     if other.vendor == "mysql":
                         other.run(Statement(f"KILL CONNECTION {session:d}", ()))
@@ -209,9 +209,9 @@ def test_a_publication_walks_over_a_stage_of_others_by_its_index() -> None:
         stage(["a"] * 100, run=run)
     dialect = connect_dialect()
     statements = [
-        dialect.next_attempt(runs[3], 5),
-        dialect.is_forsaken(runs[3], 5, 1.0),
-        dialect.count_staged(runs[3]),
+        dialect.staging.next_attempt(runs[3], 5),
+        dialect.staging.is_forsaken(runs[3], 5, 1.0),
+        dialect.staging.count_staged(runs[3]),
     ]
     for statement in statements:
         assert INDEX in plan_of(statement), statement.sql

@@ -60,8 +60,10 @@ class Query:
         dialect = self.connection.dialect
         found: list[int] = []
         for first, last in delivery.ranges:
-            among = dialect.between(first, last)
-            found += [row[0] for row in self.connection.fetch(dialect.delivered("id", among, delivery.token))]
+            among = dialect.stream_messages.between(first, last)
+            found += [
+                row[0] for row in self.connection.fetch(dialect.stream_messages.delivered("id", among, delivery.token))
+            ]
         return found
 
     def commit(self, number: int) -> None:

@@ -33,9 +33,9 @@ BUSINESS = "biz-1000"
 def my_session() -> int:
     """What the article calls CONNECTION_ID()."""
     dialect = dialect_of(connection)
-    if not dialect.session_id:
+    if not dialect.sql.session_id:
         return os.getpid()
-    return int(fetch("default", dialect.me())[0][0])
+    return int(fetch("default", dialect.sessions.me())[0][0])
 
 
 def letters_and_owner(message: Message) -> tuple[str, int | None]:

@@ -194,7 +194,7 @@ def worker_row(server: str, *, late_in: float) -> None:
 
 def here() -> str:
     with connection.cursor() as cursor:
-        cursor.execute(dialect_of(connection).me().sql)
+        cursor.execute(dialect_of(connection).sessions.me().sql)
         return str(cursor.fetchone()[1])
 
 

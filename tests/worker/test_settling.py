@@ -111,7 +111,7 @@ def test_what_its_handler_settled_before_it_was_claimed_anew_is_no_loss(
 def test_a_batch_that_names_a_message_under_two_tokens_says_which_one_held() -> None:
     stale = held()
     new, other = claimed_anew(stale), held()
-    change = dialect_of(connections["default"]).release()
+    change = dialect_of(connections["default"]).messages.release()
     for order in (1, -1):
         claims = [stale.claim, new.claim, other.claim][::order]
         assert settle_claims("default", change, claims) == ({new.claim, other.claim} if order == 1 else set())

@@ -95,7 +95,7 @@ def run(spark: SparkSession, config: StatisticsConfig, *, progress: Progress = q
 
 def _window(connection: Connection, since: datetime | None) -> _Window:
     if since is None:
-        last = connection.fetch(connection.dialect.last_hour())[0][0]
+        last = connection.fetch(connection.dialect.statistics.last_hour())[0][0]
         since = None if last is None else to_utc(last) - RECOMPUTED
     return _Window(
         since=None if since is None else since.replace(minute=0, second=0, microsecond=0), until=connection.clock()
@@ -105,7 +105,7 @@ def _window(connection: Connection, since: datetime | None) -> _Window:
 def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: Iterable[str], window: _Window) -> None:
     """Raise InvalidPipeline if rows of these hours have left the archive for a lake that isn't listed."""
     since = None if window.since is None else to_column(window.since, connection.vendor)
-    purged = {str(name) for (name,) in connection.fetch(connection.dialect.lakes_purged_into(since))}
+    purged = {str(name) for (name,) in connection.fetch(connection.dialect.statistics.lakes_purged_into(since))}
     told = {identity(Files(spark, root), make=False) for root in roots}
     if missing := sorted(purged - told):
         raise InvalidPipeline(
@@ -181,14 +181,14 @@ def _cells(ended: DataFrame) -> DataFrame:
 def _replace(connection: Connection, cells: DataFrame, since: datetime | None) -> tuple[int, int]:
     """Replace the roll-ups from this hour on, in one transaction; one writer at a time."""
     dialect = connection.dialect
-    if not connection.fetch(dialect.find_mutex(MUTEX)):
-        connection.run(dialect.create_mutex(MUTEX))
+    if not connection.fetch(dialect.archive.find_mutex(MUTEX)):
+        connection.run(dialect.archive.create_mutex(MUTEX))
     written = messages = 0
     with connection.transaction():
-        connection.fetch(dialect.lock_mutex(MUTEX, wait=True))
-        connection.run(dialect.drop_hours(None if since is None else to_column(since, connection.vendor)))
+        connection.fetch(dialect.archive.lock_mutex(MUTEX, wait=True))
+        connection.run(dialect.statistics.drop_hours(None if since is None else to_column(since, connection.vendor)))
         for rows in _chunks(_column_values(each, connection.vendor) for each in cells.toLocalIterator()):
-            connection.run(dialect.add_hours(rows))
+            connection.run(dialect.statistics.add_hours(rows))
             written, messages = written + len(rows), messages + sum(row[2] for row in rows)
     return written, messages
 

@@ -1,0 +1,143 @@
+"""The terms in which servers differ, and the fragments that all statements are built from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from django_dbqueue.databases.words import Statement
+
+
+@cache
+def _listed(names: tuple[str, ...], quote: str, prefix: str) -> str:
+    return ", ".join(f"{prefix}{quote}{name}{quote}" for name in names)
+
+
+class Vocabulary(ABC):
+    """The terms in which servers differ, and the fragments that all statements are built from."""
+
+    archived = "django_dbqueue_archivedmessage"
+    batch = "django_dbqueue_exportbatch"
+    event = "django_dbqueue_messageevent"
+    failure = "django_dbqueue_failure"
+    message = "django_dbqueue_message"
+    mutex = "django_dbqueue_mutex"
+    published = "django_dbqueue_publishedjob"
+    queue = "django_dbqueue_queue"
+    reader = "django_dbqueue_historyreader"
+    staged = "django_dbqueue_stagedmessage"
+    statistic = "django_dbqueue_queuestatistic"
+    stream = "django_dbqueue_stream"
+    stream_claim = "django_dbqueue_streamclaim"
+    worker = "django_dbqueue_worker"
+
+    quote = '"'
+    now = ""
+    session_id = ""
+    """SQL for the id of the database session, or '' where the caller passes a number."""
+    use_claim_index = ""
+    use_primary_key = ""
+    """Keeps rows named by id from being found by a scan, which would wait for everybody's locks."""
+    use_live_key = ""
+    """The same for rows named by key."""
+    use_event_failure = ""
+    """Keeps the server from finding a group's events (below: a message's) by a scan, or by MySQL's anti-join."""
+    use_event_message = ""
+    use_event_age = ""
+    use_hour_index = ""
+    use_staged_run = ""
+    """Keeps a run's rows from being found by a scan of all runs."""
+    delete_staged = "DELETE FROM django_dbqueue_stagedmessage"
+    """The same for a DELETE."""
+    by_no_index = ""
+    """Placed before a column: it is compared, but not looked up in an index."""
+    order_of_dead = "available_at, id"
+    """The claim index's order where ``available_at`` is NULL, in the form the planner recognises."""
+    order_of_few = "id"
+    """Orders rows by id where an index other than the primary key is to find them."""
+    keep_order = ""
+    """Makes rows come in index order for the transaction, however few the server believes there are."""
+    forget_order = ""
+    """Undoes that."""
+    skip_locked = " FOR UPDATE SKIP LOCKED"
+    lock_row = " FOR UPDATE"
+    updates_return_rows = True
+    """Whether UPDATE … RETURNING exists, so that one statement claims or settles and reports which rows."""
+    ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
+    """Ends an INSERT so that a taken key writes nothing; '' if the error is caught instead."""
+    keep_standing = " ON CONFLICT (key_hash, live) DO NOTHING"
+    """The same without any error, row by row: a row whose key is taken is left out, and not counted."""
+    ignore_same_name = " ON CONFLICT (name) DO NOTHING"
+    """The same for a mutex."""
+    returns_kept_failure = False
+    """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
+    keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
+    notifies = False
+    padded_text = False
+    """Whether 'a' and 'a ' count as equal, even in exact collations."""
+    database = "''"
+    """SQL for the name of the database, where all databases of a server share named locks."""
+    sorted_beyond_null = False
+    """Whether the server sorts entries whose third column IS NULL by the fourth; else both must be named."""
+
+    def clock(self) -> Statement:
+        """Read the server's clock."""
+        return Statement(f"SELECT {self.now}", ())
+
+    @abstractmethod
+    def plus(self, moment: str, seconds: str) -> str:
+        """Return SQL for a moment plus a number of seconds (both SQL)."""
+
+    def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
+        """Return SQL for 'due, and after the mark' as a bounded range of the claim index."""
+        if mark is None:
+            return f"available_at <= {self.now}", ()
+        return f"(available_at, id) > (%s, %s) AND available_at <= {self.now}", mark
+
+    def columns(self, names: Sequence[str], prefix: str = "") -> str:
+        """Return the names as a quoted column list."""
+        return _listed(tuple(names), self.quote, prefix)
+
+    def size_of(self, text: str) -> str:
+        """Return SQL for the bytes of a text, without reading it if the server can."""
+        return f"OCTET_LENGTH({text})"
+
+    @staticmethod
+    def holes(count: int) -> str:
+        """Return that many placeholders."""
+        return ", ".join(["%s"] * count)
+
+    def id_in(self, ids: Sequence[int]) -> Statement:
+        """Return the condition that a row has one of these ids."""
+        return Statement(f"id IN ({self.holes(len(ids))})", tuple(ids))
+
+    def due_from_now(self, delay: float, at: Any) -> tuple[str, tuple[Any, ...]]:
+        """Return SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
+        if at is not None:
+            return self.later_of("%s", self.now), (at,)
+        if delay:
+            return self.plus(self.now, "%s"), (delay,)
+        return self.now, ()
+
+    def joined(self, *texts: str) -> str:
+        """Return SQL for the concatenation of texts."""
+        return f"CONCAT({', '.join(texts)})"
+
+    def as_text(self, moment: str) -> str:
+        """Return SQL for a moment as ISO 8601 text, where the driver's own form is different and expensive."""
+        return moment
+
+    def later_of(self, one: str, other: str) -> str:
+        """Return SQL for the later of two moments."""
+        return f"GREATEST({one}, {other})"
+
+
+class Subject:
+    """Statements about one subject, in the terms of one server."""
+
+    __slots__ = ("sql",)
+
+    def __init__(self, sql: Vocabulary) -> None:
+        self.sql = sql
