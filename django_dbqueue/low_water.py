@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases.session import Session
 
 HIGHEST = 32_767
 RESCAN_SECONDS = 1.0
@@ -37,12 +37,10 @@ Marks = dict[int, Mark]
 """By priority."""
 
 
-def priorities_in_use(
-    fetch: Callable[[Statement], list[tuple[Any, ...]]], dialect: Dialect, queue: str, status: str
-) -> list[int]:
+def priorities_in_use(session: Session, queue: str, status: str) -> list[int]:
     """Return the priorities of a queue's rows in this status, highest first: one index entry read for each."""
     found: list[int] = []
-    while rows := fetch(dialect.claims.next_priority(queue, status, found[-1] if found else HIGHEST)):
+    while rows := session.fetch(session.dialect.claims.next_priority(queue, status, found[-1] if found else HIGHEST)):
         found.append(int(rows[0][0]))
     return found
 

@@ -15,8 +15,8 @@ from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, standing
 from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.rescue import BATCH, rescue
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession
 from django_dbqueue.lifecycle.settle import ack_claims
-from django_dbqueue.lifecycle.statements import MAX_IDS
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ def _rolled_back(once: Callable[[str], float], alias: str) -> float:
 
 
 def _first_claim(alias: str) -> float:
-    return _claim(Claimer(Message, alias, QUEUE))
+    return _claim(Claimer(Message, DjangoSession(alias), QUEUE))
 
 
 def _next_claim(alias: str) -> float:
-    claimer = Claimer(Message, alias, QUEUE)
+    claimer = Claimer(Message, DjangoSession(alias), QUEUE)
     _claim(claimer)
     figure = _claim(claimer)
     if claimer.low_water.saw_all:
@@ -85,10 +85,10 @@ def _claim(claimer: Claimer) -> float:
 
 
 def _ack(alias: str) -> float:
-    messages = Claimer(Message, alias, QUEUE).claim(MAX_IDS, lease=LEASE, max_reads=3)
+    messages = Claimer(Message, DjangoSession(alias), QUEUE).claim(MAX_IDS, lease=LEASE, max_reads=3)
     claims = {message.claim: QUEUE for message in messages}
     began = time.perf_counter()
-    acked = ack_claims(alias, claims)
+    acked = ack_claims(DjangoSession(alias), claims)
     seconds = time.perf_counter() - began
     if len(acked) != MAX_IDS:
         raise AssertionError(f"acked {len(acked)}, not {MAX_IDS}")
@@ -97,7 +97,7 @@ def _ack(alias: str) -> float:
 
 def _rescue(alias: str) -> float:
     began = time.perf_counter()
-    rescued = rescue(Message, alias, [QUEUE], limit=BATCH)
+    rescued = rescue(Message, DjangoSession(alias), [QUEUE], limit=BATCH)
     seconds = time.perf_counter() - began
     if rescued != BATCH:
         raise AssertionError(f"rescued {rescued}, not {BATCH}")
@@ -134,7 +134,7 @@ def _under_a_view(bench: Bench, name: str, rows: Rows, churn: int, claims: Calla
         """The mean, not the median, of the claims of some seconds: what looks from the beginning cost counts too."""
         with standing(bench, [Crowd(BACKLOG, [rows])]) as aliases:
             alias = aliases[BACKLOG]
-            claimer = Claimer(Message, alias, QUEUE)
+            claimer = Claimer(Message, DjangoSession(alias), QUEUE)
             with _read_view(alias) if held else nullcontext():
                 _work(claimer, churn // BATCH_SIZE, 600)
                 return statistics.fmean(claims(claimer))
@@ -158,7 +158,7 @@ def _work(claimer: Claimer, most: int, seconds: float) -> list[float]:
         if not messages:
             break
         figures.append(figure)
-        ack_claims(claimer.using, {message.claim: QUEUE for message in messages})
+        ack_claims(DjangoSession(claimer.using), {message.claim: QUEUE for message in messages})
     return figures
 
 
@@ -172,7 +172,7 @@ def _wait(claimer: Claimer, seconds: float) -> list[float]:
         if len(messages) != 1:
             raise AssertionError(f"claimed {len(messages)}, not the one that came in")
         figures.append(figure)
-        ack_claims(claimer.using, {message.claim: QUEUE for message in messages})
+        ack_claims(DjangoSession(claimer.using), {message.claim: QUEUE for message in messages})
     return figures
 
 

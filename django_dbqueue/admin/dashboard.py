@@ -26,6 +26,7 @@ from django_dbqueue.admin.states import STATES
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import clock
@@ -111,7 +112,7 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
     link = _Links(request)
     pages = Paginator(_by_urgency(using), PAGE)
     page = pages.get_page(asked.page)
-    coming, now = incoming(using), clock(using)
+    coming, now = incoming(DjangoSession(using)), clock(using)
     ended = dict(
         QueueMinute.objects.using(using)
         .filter(minute=floor(now, MINUTE) - MINUTE, shown=True)
@@ -128,8 +129,10 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "page": page,
         "pages": [(number, asked.query(p=number)) for number in pages.page_range],
         "sees_workers": may(request, "worker"),
-        "workers": [_worker_row(link, each) for each in busy_workers(using)] if may(request, "worker") else [],
-        "points": series(using, span, asked.queue) if may(request, "queuestatistic") else [],
+        "workers": [_worker_row(link, each) for each in busy_workers(DjangoSession(using))]
+        if may(request, "worker")
+        else [],
+        "points": series(DjangoSession(using), span, asked.queue) if may(request, "queuestatistic") else [],
         "step": span.step,
         "sees_charts": may(request, "queuestatistic"),
     }
@@ -138,7 +141,7 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
 def _by_urgency(using: str) -> list[str]:
     """Return the names of all queues, those that need attention first."""
     names = sorted(known_queues(using))
-    urgent = depths(using, names, states=URGENT, cap=1)
+    urgent = depths(DjangoSession(using), names, states=URGENT, cap=1)
     paused = Queue.objects.using(using).paused_names()
     return sorted(names, key=lambda name: not (any(urgent[name].counts.values()) or name in paused))
 

@@ -24,6 +24,7 @@ from django_dbqueue.admin.verbs import VERBS, Verb
 from django_dbqueue.consumers import has_consumer, registered
 from django_dbqueue.lifecycle import bulk, groups
 from django_dbqueue.lifecycle.fingerprint import names_class
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Message
 from django_dbqueue.models.fields import to_utc
 from django_dbqueue.redaction import error_text
@@ -40,7 +41,7 @@ class FailureChangeList(BoundedChangeList):
 
     def find_ids(self, _request: HttpRequest) -> list[int]:
         said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
-        return groups.newest_first(self.root_queryset.db, said.get("queue"), LIST_CAP + 1)
+        return groups.newest_first(DjangoSession(self.root_queryset.db), said.get("queue"), LIST_CAP + 1)
 
 
 @admin.register(Failure)
@@ -76,7 +77,7 @@ class FailureAdmin(ReadOnlyAdmin):
         """Give each row the summary of its events, and which of its messages can be viewed."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
-        found = groups.groups(self.alias, [row.pk for row in rows])
+        found = groups.groups(DjangoSession(self.alias), [row.pk for row in rows])
         ids = {pk for group in found.values() for pk in group.messages[:EXAMPLES]} if sees_messages else set()
         there = set(Message.objects.using(self.alias).filter(pk__in=ids).values_list("pk", flat=True))
         for row in rows:
@@ -107,7 +108,7 @@ class FailureAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if self.get_object(request, str(pk)) is None:
             raise Http404
-        selection = bulk.Selection.now(self.alias, state="dead", failure=pk)
+        selection = bulk.Selection.now(DjangoSession(self.alias), state="dead", failure=pk)
         return ordering.ask(request, verb, selection, back=self._url("change", pk))
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -15,16 +15,14 @@ from functools import partial
 from typing import Any, Self
 
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin.listing import MAX_ID
 from django_dbqueue.admin.states import stage_of
 from django_dbqueue.admin.verbs import Verb
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
-from django_dbqueue.lifecycle.statements import chunks, short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.models import Message
-from django_dbqueue.retry import outermost
 
 CHUNK = 50
 """Messages per transaction: few enough to hold no row for long."""
@@ -74,14 +72,14 @@ def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: s
     ordered = sorted(set(pins), key=lambda pin: pin.id)  # locks are always taken in the same order
     for chunk in chunks(ordered, CHUNK):
         work = partial(_operate_chunk, verb, chunk, using, user, reason)
-        outcomes += outermost(connections[using], work)
+        outcomes += DjangoSession(using).outermost(work)
     return outcomes
 
 
 def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: str) -> list[Outcome]:
     outcomes: list[Outcome] = []
     moved: list[Any] = []
-    with short_transaction(using):
+    with DjangoSession(using).transaction():
         rows = _locked(pins, using)
         for pin in pins:
             message = rows.get(pin.id)

@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.exceptions import PermissionDenied
-from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
@@ -23,10 +22,9 @@ from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.verbs import VERBS
 from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED
-from django_dbqueue.retry import outermost
 
 STATES = {
     RUNNING: ("running", "▶", pgettext_lazy("bulk operation", "running")),
@@ -123,7 +121,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if obj is None:
             raise Http404
-        if outermost(connections[self.alias], lambda: self._stop(request, pk)):
+        if DjangoSession(self.alias).outermost(lambda: self._stop(request, pk)):
             messages.success(request, _("Stopped. What was moved stays moved."))
         else:
             messages.warning(request, _("It had ended already; nothing was changed."))
@@ -131,7 +129,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     def _stop(self, request: HttpRequest, pk: int) -> bool:
         user: Any = request.user
-        with short_transaction(self.alias):
+        with DjangoSession(self.alias).transaction():
             operation = BulkOperation.objects.locked(pk, using=self.alias)
             if operation is None or operation.state != RUNNING:
                 return False

@@ -15,7 +15,6 @@ from django.contrib import messages
 from django.contrib.admin.models import ADDITION, LogEntry
 from django.core import signing
 from django.core.exceptions import PermissionDenied
-from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -29,11 +28,10 @@ from django_dbqueue.admin.states import STATES
 from django_dbqueue.admin.verbs import VERBS, Verb
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.worker import ALIVE_WITHIN
-from django_dbqueue.retry import outermost
 from django_dbqueue.worker.operations import PERMISSIONS
 
 FRESH_FOR: Final = 3_600
@@ -93,7 +91,7 @@ class Ordering:
         if not self.allowed(request, verb, failure=selection.failure is not None):
             raise PermissionDenied
         why_not = _why_not(verb, selection)
-        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(self.alias, selection)
+        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(DjangoSession(self.alias), selection)
         if not count and not count.more:
             why_not = why_not or _("There is nothing to do: no message matches.")
             messages.warning(request, f"{verb.label}: {why_not}")
@@ -116,12 +114,12 @@ class Ordering:
         form = ReasonForm(request.POST) if verb.asks_reason else None
         if form is not None and not form.is_valid():
             return self._page(request, verb, ticket, form)
-        if not bulk.find_any(self.alias, selection):
+        if not bulk.find_any(DjangoSession(self.alias), selection):
             return self._refuse(
                 request, ticket, _("What this page showed has changed meanwhile: nothing is left to do.")
             )
         reason = "" if form is None else form.cleaned_data["reason"]
-        operation = outermost(connections[self.alias], lambda: self._order(request, verb, ticket, selection, reason))
+        operation = DjangoSession(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, reason))
         if operation is None:
             return self._refuse(request, ticket, _("This page was confirmed already; nothing was done again."))
         return HttpResponseRedirect(self._url("change", operation.pk))
@@ -130,7 +128,7 @@ class Ordering:
         self, request: HttpRequest, verb: Verb, ticket: Ticket, selection: bulk.Selection, reason: str
     ) -> BulkOperation | None:
         user: Any = request.user
-        with short_transaction(self.alias):
+        with DjangoSession(self.alias).transaction():
             operation = BulkOperation.objects.order(
                 verb.name,
                 selection,

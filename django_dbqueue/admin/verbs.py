@@ -11,6 +11,7 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.admin.states import DEAD, FINISHED, TAKEN, WAITING
 from django_dbqueue.lifecycle import requeue, settle
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import RUNNING
 
@@ -36,20 +37,20 @@ class Verb:
 
 
 def _requeue(using: str, message: Any, _reason: str, actor: str) -> bool:
-    changed = requeue.requeue(using, [message], actor=actor)
+    changed = requeue.requeue(DjangoSession(using), [message], actor=actor)
     if changed.conflicts:
         raise changed.conflicts[0]
     return changed == 1
 
 
 def _release(using: str, message: Any, _reason: str, actor: str) -> bool:
-    return not settle.release_many([message], using, actor=actor)
+    return not settle.release_many([message], DjangoSession(using), actor=actor)
 
 
 def _reject(using: str, message: Any, reason: str, actor: str) -> bool:
     if message.status == RUNNING:
-        return not settle.reject_many([message], using, reason=reason, actor=actor)
-    return requeue.reject_waiting(using, [message], reason=reason, actor=actor) == 1
+        return not settle.reject_many([message], DjangoSession(using), reason=reason, actor=actor)
+    return requeue.reject_waiting(DjangoSession(using), [message], reason=reason, actor=actor) == 1
 
 
 def _send_again(using: str, message: Any, _reason: str, actor: str) -> bool:
@@ -60,7 +61,7 @@ def _send_again(using: str, message: Any, _reason: str, actor: str) -> bool:
 
 
 def _drop(using: str, message: Any, reason: str, actor: str) -> bool:
-    return requeue.drop(using, [message], reason=reason, actor=actor) == 1
+    return requeue.drop(DjangoSession(using), [message], reason=reason, actor=actor) == 1
 
 
 VERBS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, Final, NamedTuple
 
 from django_dbqueue.statuses import NEW
@@ -119,3 +120,8 @@ class Change(NamedTuple):
     params: tuple[Any, ...]
     removes: bool = False
     event: Event | None = None
+
+
+def new_token() -> int:
+    """Return a random 63-bit number, never 0: a claim's token, a worker's id, a stream's run."""
+    return secrets.randbelow(2**63 - 1) + 1

@@ -18,8 +18,8 @@ from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.plans import PRIMARY, Plan, plan_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.statements import fetch
-from django_dbqueue.lifecycle.taking import first_statement
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.taking import Terms, first_statement
 from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import NEW
 
@@ -55,10 +55,10 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
 
 
 def _ranges(patient: Patient) -> Iterator[Range]:
-    for queue in queues_in_use(patient.alias):
+    for queue in queues_in_use(DjangoSession(patient.alias)):
         below = HIGHEST
         for _each in range(PER_QUEUE):
-            rows = fetch(patient.alias, patient.dialect.claims.next_priority(queue, NEW, below))
+            rows = DjangoSession(patient.alias).fetch(patient.dialect.claims.next_priority(queue, NEW, below))
             if not rows:
                 break
             below = int(rows[0][0])
@@ -67,8 +67,8 @@ def _ranges(patient: Patient) -> Iterator[Range]:
 
 def _claim(patient: Patient, of: Range) -> Statement:
     queue, priority = of
-    how = {"token": 1, "worker_id": None, "lease": 60.0, "max_reads": 1}
-    return first_statement(patient.dialect, queue, priority, AT_ONCE, None, how)
+    terms = Terms(token=1, worker_id=None, lease=60.0, max_reads=1)
+    return first_statement(patient.dialect, queue, priority, AT_ONCE, None, terms)
 
 
 def _is_good(plan: Plan) -> bool:

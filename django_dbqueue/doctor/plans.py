@@ -11,7 +11,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.databases.facts import explained
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.words import LIVE_KEY
-from django_dbqueue.lifecycle.statements import held_to_order
+from django_dbqueue.lifecycle.session import held_to_order
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"

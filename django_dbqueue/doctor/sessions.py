@@ -16,6 +16,7 @@ from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SERVERS, SQLITE, e
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient, leases
 from django_dbqueue.lifecycle.guardian import blind_to_sessions, blind_to_workers
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.worker.presence import told_by_driver
 
 SHORTEST_TIMEOUT: Final = 20
@@ -199,7 +200,10 @@ def no_sight(patient: Patient) -> Iterable[Finding]:  # noqa: ARG001
 def sight(patient: Patient) -> Iterator[Finding]:
     """Check whether a guardian on this connection could tell the dead from the living."""
     dialect = _of_server(patient)
-    hidden, unjudged = blind_to_sessions(patient.alias, dialect), blind_to_workers(patient.alias, dialect)
+    hidden, unjudged = (
+        blind_to_sessions(DjangoSession(patient.alias), dialect),
+        blind_to_workers(DjangoSession(patient.alias), dialect),
+    )
     for spot in hidden:
         yield _hidden(spot, patient, conf.get("SESSION_LOCKS"))
     for spot in unjudged:

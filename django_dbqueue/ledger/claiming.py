@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from django_dbqueue.databases import Event
 from django_dbqueue.databases.recording import DIED
+from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.streaming import ACKED, OPEN
-from django_dbqueue.databases.words import SPENT_BEFORE
+from django_dbqueue.databases.words import SPENT_BEFORE, new_token
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.ledger.asking import Asking, new_number
 from django_dbqueue.ledger.ids import from_text, ranges_of, run_over, to_text
 from django_dbqueue.ledger.owning import StreamSpec, own, require_known
 from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
@@ -43,36 +43,36 @@ class Claimer:
     run: int
     low_water: LowWater = field(default_factory=LowWater)
 
-    def next_open(self, connection: Asking, above: int) -> int | None:
+    def next_open(self, session: Session, above: int) -> int | None:
         """Return the number of the first unfinished claim above a number."""
-        rows = connection.fetch(connection.dialect.stream_claims.unfinished(self.spec.name, above=above, limit=1))
+        rows = session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, above=above, limit=1))
         return int(rows[0][0]) if rows else None
 
-    def claim(self, connection: Asking, limit: int, *, until: Any = None) -> int | None:
+    def claim(self, session: Session, limit: int, *, until: Any = None) -> int | None:
         """Claim up to ``limit`` messages that are due (at ``until`` at the latest); return the claim's number.
 
         Return None if nothing is due, or if the queue is paused.
         """
-        filling = _Filling(new_number())
+        filling = _Filling(new_token())
         more = True
         while more and len(filling.ids) < limit:
             chunk = min(max(CHUNK, limit // MOST_CHUNKS), limit - len(filling.ids))
-            more = connection.outermost(partial(self._fill, connection, filling, chunk, until))
+            more = session.outermost(partial(self._fill, session, filling, chunk, until))
         return filling.number
 
-    def _fill(self, connection: Asking, filling: _Filling, chunk: int, until: Any) -> bool:
+    def _fill(self, session: Session, filling: _Filling, chunk: int, until: Any) -> bool:
         """Claim a chunk in one transaction; return whether more may be due."""
-        dialect = connection.dialect
-        marks = self.low_water.begin(lambda: priorities_in_use(connection.fetch, dialect, self.spec.queue, NEW))
+        dialect = session.dialect
+        marks = self.low_water.begin(lambda: priorities_in_use(session, self.spec.queue, NEW))
         taken, spent = list[int](), list[int]()
-        with connection.transaction():
-            last = own(connection, self.spec.name, self.run)
-            if connection.fetch(dialect.streams.is_paused(self.spec.queue)):
+        with session.transaction():
+            last = own(session, self.spec.name, self.run)
+            if session.fetch(dialect.streams.is_paused(self.spec.queue)):
                 return False
             with self.low_water.reading():
-                left = self._find(connection, chunk, until, marks, taken, spent)
-            self._bury(connection, spent)
-            number = self._park(connection, filling, taken, last) if taken else filling.number
+                left = self._find(session, chunk, until, marks, taken, spent)
+            self._bury(session, spent)
+            number = self._park(session, filling, taken, last) if taken else filling.number
         self.low_water.end(marks, chunk - left, is_full=not left)
         filling.ids += taken
         filling.number = number
@@ -83,14 +83,12 @@ class Claimer:
             return not self.low_water.saw_all
         return True
 
-    def _find(
-        self, connection: Asking, chunk: int, until: Any, marks: Marks, taken: list[int], spent: list[int]
-    ) -> int:
+    def _find(self, session: Session, chunk: int, until: Any, marks: Marks, taken: list[int], spent: list[int]) -> int:
         """Lock what is due after the marks, which advance; return how many of the chunk are missing."""
         left = chunk
         for priority in self.low_water.priorities:
-            rows = connection.fetch(
-                connection.dialect.stream_messages.due_for_stream(
+            rows = session.fetch(
+                session.dialect.stream_messages.due_for_stream(
                     self.spec.queue, priority, left, marks.get(priority), until
                 )
             )
@@ -104,58 +102,58 @@ class Claimer:
                 break
         return left
 
-    def _bury(self, connection: Asking, spent: list[int]) -> None:
-        dialect, ranges = connection.dialect, ranges_of(spent)
+    def _bury(self, session: Session, spent: list[int]) -> None:
+        dialect, ranges = session.dialect, ranges_of(spent)
         event, change = Event(DIED, SPENT_BEFORE), dialect.messages.bury(SPENT_BEFORE, charged=True)
-        run_over(connection, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
-        run_over(connection, ranges, lambda among: dialect.stream_messages.move_due(change, among))
+        run_over(session, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
+        run_over(session, ranges, lambda among: dialect.stream_messages.move_due(change, among))
 
-    def _park(self, connection: Asking, filling: _Filling, taken: list[int], last: int) -> int:
+    def _park(self, session: Session, filling: _Filling, taken: list[int], last: int) -> int:
         """Take rows that this transaction has locked, and enter them into the ledger."""
-        dialect, spec = connection.dialect, self.spec
+        dialect, spec = session.dialect, self.spec
         change = dialect.stream_messages.park(
             token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads
         )
-        run_over(connection, ranges_of(taken), lambda among: dialect.stream_messages.move_due(change, among))
+        run_over(session, ranges_of(taken), lambda among: dialect.stream_messages.move_due(change, among))
         every = filling.ids + taken
         ids, number = to_text(ranges_of(every)), filling.number or last + 1
         if filling.number is None:
-            connection.run(
+            session.run(
                 dialect.stream_claims.add(
                     spec.name, number, queue=spec.queue, token=filling.token, ids=ids, messages=len(every),
                     attempts=0, lease=spec.lease,
                 )
             )  # fmt: skip
-            connection.run(dialect.streams.number(spec.name, number))
+            session.run(dialect.streams.number(spec.name, number))
             return number
-        if connection.fetch(dialect.stream_claims.lock(spec.name, number))[0][2] != OPEN:
+        if session.fetch(dialect.stream_claims.lock(spec.name, number))[0][2] != OPEN:
             raise StreamLost(f"Claim {number} of the stream {spec.name!r} was given back while it was being filled.")
-        connection.run(dialect.stream_claims.change(spec.name, number, ids=ids, messages=len(every), attempts=0))
+        session.run(dialect.stream_claims.change(spec.name, number, ids=ids, messages=len(every), attempts=0))
         return number
 
-    def ack(self, connection: Asking, upto: int) -> None:
+    def ack(self, session: Session, upto: int) -> None:
         """run → y for what the claims up to this number still hold; does nothing if that was done already.
 
         Rows are kept whatever ``on_ack`` is: only Django's settings know it, and a batch that Spark asks for again is
         read from them.
         """
-        last = connection.outermost(partial(self._check, connection, upto))
-        for number, _state in connection.fetch(connection.dialect.stream_claims.unfinished(self.spec.name, upto=upto)):
-            connection.outermost(partial(self._ack_one, connection, int(number)))
-        forget = connection.dialect.stream_claims.forget(self.spec.name, min(upto, last) - KEPT)
-        connection.outermost(lambda: connection.run(forget))
+        last = session.outermost(partial(self._check, session, upto))
+        for number, _state in session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, upto=upto)):
+            session.outermost(partial(self._ack_one, session, int(number)))
+        forget = session.dialect.stream_claims.forget(self.spec.name, min(upto, last) - KEPT)
+        session.outermost(lambda: session.run(forget))
 
-    def _check(self, connection: Asking, upto: int) -> int:
-        with connection.transaction():
-            last = own(connection, self.spec.name, self.run)
+    def _check(self, session: Session, upto: int) -> int:
+        with session.transaction():
+            last = own(session, self.spec.name, self.run)
         require_known(self.spec.name, upto, last)
         return last
 
-    def _ack_one(self, connection: Asking, number: int) -> None:
-        dialect, name = connection.dialect, self.spec.name
-        with connection.transaction():
-            own(connection, name, self.run)
-            _queue, token, state, text, messages, *_ = connection.fetch(dialect.stream_claims.lock(name, number))[0]
+    def _ack_one(self, session: Session, number: int) -> None:
+        dialect, name = session.dialect, self.spec.name
+        with session.transaction():
+            own(session, name, self.run)
+            _queue, token, state, text, messages, *_ = session.fetch(dialect.stream_claims.lock(name, number))[0]
             if state != OPEN:
                 logger.warning(
                     "stream %s: claim %s was given back before it was acked; its messages may be delivered again",
@@ -163,10 +161,8 @@ class Claimer:
                 )  # fmt: skip
                 return
             ranges, change = from_text(text), dialect.messages.ack()
-            moved = run_over(
-                connection, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token)
-            )
-            connection.run(dialect.stream_claims.end(name, number, ACKED))
+            moved = run_over(session, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token))
+            session.run(dialect.stream_claims.end(name, number, ACKED))
         if moved < messages:
             logger.warning(
                 "stream %s: of the %s messages of claim %s, %s had been moved by an operator, or died; they were not "

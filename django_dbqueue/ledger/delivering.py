@@ -14,11 +14,12 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.streaming import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.ledger.asking import Asking, move_parked
 from django_dbqueue.ledger.ids import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.ledger.owning import own, require_known
+from django_dbqueue.ledger.parked import move_parked
 
 SPLIT_AFTER: Final = 2
 """Failed attempts after which a claim of several messages is split."""
@@ -52,17 +53,17 @@ class _Standing:
     is_overdue: bool
 
 
-def planned(connection: Asking, stream: str, run: int, *, above: int, upto: int) -> list[tuple[int, Ranges]]:
+def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -> list[tuple[int, Ranges]]:
     """Return the claims of an interval of offsets with their ids; the run is checked, and nothing is changed.
 
     An interval without claims is an empty batch. Spark plans one at the start of a new checkpoint, when nothing was
     claimed yet. After a kill it plans it again, and by then the stream may start after it.
     """
-    with connection.transaction():
-        last = own(connection, stream, run)
+    with session.transaction():
+        last = own(session, stream, run)
         if upto <= above and upto <= last:
             return []
-        rows = connection.fetch(connection.dialect.stream_claims.between(stream, above, upto))
+        rows = session.fetch(session.dialect.stream_claims.between(stream, above, upto))
     require_known(stream, upto, last)
     if not any(row[0] == upto for row in rows):
         raise InvalidPipeline(
@@ -73,16 +74,16 @@ def planned(connection: Asking, stream: str, run: int, *, above: int, upto: int)
     return [(int(number), from_text(ids)) for number, _token, state, ids in rows if state in {OPEN, ACKED}]
 
 
-def deliver(connection: Asking, stream: str, run: int, number: int, *, lease: float) -> Delivery:
+def deliver(session: Session, stream: str, run: int, number: int, *, lease: float) -> Delivery:
     """Return what a task of this run may read of a claim; nothing if it was released meanwhile."""
-    return connection.outermost(lambda: _deliver(connection, stream, run, number, lease))
+    return session.outermost(lambda: _deliver(session, stream, run, number, lease))
 
 
-def _deliver(connection: Asking, stream: str, run: int, number: int, lease: float) -> Delivery:
-    dialect = connection.dialect
-    with connection.transaction():
-        last = own(connection, stream, run)
-        claim = _Standing(*connection.fetch(dialect.stream_claims.lock(stream, number))[0])
+def _deliver(session: Session, stream: str, run: int, number: int, lease: float) -> Delivery:
+    dialect = session.dialect
+    with session.transaction():
+        last = own(session, stream, run)
+        claim = _Standing(*session.fetch(dialect.stream_claims.lock(stream, number))[0])
         ranges = from_text(claim.ids)
         if claim.state in {FREEING, FREED}:
             return Delivery(claim.token, ())
@@ -92,40 +93,40 @@ def _deliver(connection: Asking, stream: str, run: int, number: int, lease: floa
         if failed >= SPLIT_AFTER and claim.messages > 1:
             ranges, *others = cut(ranges, PIECES)
             for place, piece in enumerate(others, start=1):
-                connection.run(
+                session.run(
                     dialect.stream_claims.add(
                         stream, last + place, queue=claim.queue, token=claim.token, ids=to_text(piece),
                         messages=size_of(piece), attempts=SPLIT_AFTER - 1, lease=lease,
                     )
                 )  # fmt: skip
-            connection.run(dialect.streams.number(stream, last + len(others)))
+            session.run(dialect.streams.number(stream, last + len(others)))
             logger.warning(
                 "stream %s: claim %s failed %s times; its %s messages are delivered in %s pieces now",
                 stream, number, failed, claim.messages, 1 + len(others),
             )  # fmt: skip
             failed = SPLIT_AFTER - 1
         elif claim.run is not None and claim.messages == 1:
-            _charge(connection, stream, number, claim)
-        connection.run(
+            _charge(session, stream, number, claim)
+        session.run(
             dialect.stream_claims.change(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
         )
-        connection.run(dialect.stream_claims.read_by(stream, number, run))
+        session.run(dialect.stream_claims.read_by(stream, number, run))
     return Delivery(claim.token, ranges)
 
 
-def _charge(connection: Asking, stream: str, number: int, claim: _Standing) -> None:
+def _charge(session: Session, stream: str, number: int, claim: _Standing) -> None:
     """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
-    dialect = connection.dialect
+    dialect = session.dialect
     [(message, _)] = from_text(claim.ids)
     alone = dialect.stream_messages.named([message])
-    rows = connection.fetch(dialect.stream_messages.parked(alone, claim.token))
+    rows = session.fetch(dialect.stream_messages.parked(alone, claim.token))
     if not rows:
         return
     _id, reads, allowed = rows[0]
     if allowed and reads >= allowed:
         error = FAILED.format(stream=stream)
-        move_parked(connection, dialect.messages.bury(error, charged=True), alone, claim.token)
+        move_parked(session, dialect.messages.bury(error, charged=True), alone, claim.token)
         logger.error("message %s of %s is dead: %s", message, claim.queue, error)
     else:
-        connection.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
+        session.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
         logger.warning("stream %s: message %s failed alone in claim %s, and is tried again", stream, message, number)

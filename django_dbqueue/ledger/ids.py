@@ -109,6 +109,6 @@ def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Ite
         yield dialect.stream_messages.named(few), len(few)
 
 
-def run_over(connection: Any, ranges: Ranges, statement: Any) -> int:
+def run_over(session: Any, ranges: Ranges, statement: Any) -> int:
     """Run ``statement(among)`` over ranges; return how many rows they matched in total."""
-    return sum(connection.run(statement(among)) for among, _ in steps(connection.dialect, ranges))
+    return sum(session.run(statement(among)) for among, _ in steps(session.dialect, ranges))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django_dbqueue.ledger.asking import Asking
+from django_dbqueue.databases.session import Session
 from django_dbqueue.ledger.owning import is_running
 
 
@@ -27,12 +27,12 @@ class Standing:
     is_running: bool
 
 
-def streams(connection: Asking) -> list[Standing]:
+def streams(session: Session) -> list[Standing]:
     """Return every stream that has ever run, by name."""
-    rows = connection.fetch(connection.dialect.streams.all())
+    rows = session.fetch(session.dialect.streams.all())
     found: list[Standing] = []
     for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
         held = (int(claims), int(messages or 0), int(overdue))
-        running = is_running(connection, name)
+        running = is_running(session, name)
         found.append(Standing(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running))
     return found

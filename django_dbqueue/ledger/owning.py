@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.words import new_token
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
-from django_dbqueue.ledger.asking import Asking, new_number
 
 HOLD: Final = "hold"
 REQUEUE: Final = "requeue"
@@ -41,16 +42,16 @@ class StreamSpec:
     max_reads: int = 5
 
 
-def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -> int:
-    """Begin a run of a stream on this connection and return its number; StreamBusy while another query has it."""
-    dialect = connection.dialect
+def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> int:
+    """Begin a run of a stream on this session and return its number; StreamBusy while another query has it."""
+    dialect = session.dialect
     create = dialect.streams.create(spec.name, spec.queue, spec.on_expired, spec.lease)
-    connection.outermost(lambda: connection.run(create))
-    run = new_number()
+    session.outermost(lambda: session.run(create))
+    run = new_token()
 
     def take_over() -> bool:
-        with connection.transaction():
-            row = connection.fetch(dialect.streams.read(spec.name, max(spec.lease, SILENCE), lock=True))[0]
+        with session.transaction():
+            row = session.fetch(dialect.streams.read(spec.name, max(spec.lease, SILENCE), lock=True))[0]
             if row[0] != spec.queue:
                 raise InvalidPipeline(
                     f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: take another name "
@@ -58,7 +59,7 @@ def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -
                 )
             if not isinstance(dialect, ServerDialect) and _is_alive(row):
                 return False
-            connection.run(
+            session.run(
                 dialect.streams.own(
                     spec.name,
                     run=run,
@@ -71,46 +72,46 @@ def begin(connection: Asking, spec: StreamSpec, *, patience: float = PATIENCE) -
         return True
 
     end = time.monotonic() + patience
-    while not (_take_lock(connection, spec.name) and connection.outermost(take_over)):
+    while not (_take_lock(session, spec.name) and session.outermost(take_over)):
         if time.monotonic() >= end:
-            raise StreamBusy(_who(connection, spec))
+            raise StreamBusy(_who(session, spec))
         time.sleep(_LOOK_EVERY)
     return run
 
 
-def resume(connection: Asking, spec: StreamSpec, run: int, *, patience: float = PATIENCE) -> None:
-    """Continue a run on a new connection; StreamLost if another query has taken the stream over meanwhile."""
+def resume(session: Session, spec: StreamSpec, run: int, *, patience: float = PATIENCE) -> None:
+    """Continue a run on a new session; StreamLost if another query has taken the stream over meanwhile."""
     end = time.monotonic() + patience
-    while not _take_lock(connection, spec.name):
-        with connection.transaction():
-            own(connection, spec.name, run)
+    while not _take_lock(session, spec.name):
+        with session.transaction():
+            own(session, spec.name, run)
         if time.monotonic() >= end:
-            raise StreamBusy(_who(connection, spec))
+            raise StreamBusy(_who(session, spec))
         time.sleep(_LOOK_EVERY)
 
     def follow() -> None:
-        with connection.transaction():
-            own(connection, spec.name, run)
-            connection.run(connection.dialect.streams.follow_session(spec.name, os.getpid()))
+        with session.transaction():
+            own(session, spec.name, run)
+            session.run(session.dialect.streams.follow_session(spec.name, os.getpid()))
 
-    connection.outermost(follow)
+    session.outermost(follow)
 
 
-def end(connection: Asking, name: str, run: int) -> None:
+def end(session: Session, name: str, run: int) -> None:
     """End a run, if it is still the stream's. The session's lock ends with the session."""
 
     def disown() -> None:
-        with connection.transaction():
-            row = connection.fetch(connection.dialect.streams.lock(name))
+        with session.transaction():
+            row = session.fetch(session.dialect.streams.lock(name))
             if row and row[0][0] == run:
-                connection.run(connection.dialect.streams.disown(name))
+                session.run(session.dialect.streams.disown(name))
 
-    connection.outermost(disown)
+    session.outermost(disown)
 
 
-def own(connection: Asking, name: str, run: int) -> int:
+def own(session: Session, name: str, run: int) -> int:
     """Lock the stream's row for this transaction and return its last claim's number; StreamLost for an old run."""
-    rows = connection.fetch(connection.dialect.streams.lock(name))
+    rows = session.fetch(session.dialect.streams.lock(name))
     if not rows or rows[0][0] != run:
         raise StreamLost(
             f"Another query has taken the stream {name!r} over, or it was released by hand. This one changed nothing "
@@ -129,40 +130,40 @@ def require_known(name: str, upto: int, last: int) -> None:
         )
 
 
-def beat(connection: Asking, spec: StreamSpec, run: int) -> None:
+def beat(session: Session, spec: StreamSpec, run: int) -> None:
     """Record that the run is alive, and extend the leases of its claims; StreamLost for an old run."""
 
     def say() -> None:
-        with connection.transaction():
-            own(connection, spec.name, run)
-            connection.run(connection.dialect.streams.beat(spec.name))
-            connection.run(connection.dialect.stream_claims.extend(spec.name, spec.lease))
+        with session.transaction():
+            own(session, spec.name, run)
+            session.run(session.dialect.streams.beat(spec.name))
+            session.run(session.dialect.stream_claims.extend(spec.name, spec.lease))
 
-    connection.outermost(say)
+    session.outermost(say)
 
 
-def is_running(connection: Asking, name: str) -> bool:
+def is_running(session: Session, name: str) -> bool:
     """Return whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
-    dialect = connection.dialect
-    rows = connection.fetch(dialect.streams.read(name, SILENCE, lock=False))
+    dialect = session.dialect
+    rows = session.fetch(dialect.streams.read(name, SILENCE, lock=False))
     if not rows:
         return False
     if not isinstance(dialect, ServerDialect):
         return _is_alive(rows[0])
-    [(_server, holder)] = connection.fetch(dialect.sessions.lock_holder(_lock_of(connection, name)))
+    [(_server, holder)] = session.fetch(dialect.sessions.lock_holder(_lock_of(session, name)))
     return holder is not None
 
 
-def _take_lock(connection: Asking, name: str) -> bool:
-    dialect = connection.dialect
+def _take_lock(session: Session, name: str) -> bool:
+    dialect = session.dialect
     if not isinstance(dialect, ServerDialect):
         return True
-    return bool(connection.fetch(dialect.sessions.take_lock(_lock_of(connection, name)))[0][0])
+    return bool(session.fetch(dialect.sessions.take_lock(_lock_of(session, name)))[0][0])
 
 
-def _lock_of(connection: Asking, name: str) -> int:
+def _lock_of(session: Session, name: str) -> int:
     """Return the number of a stream's lock; lock names are shared by all databases of a MySQL server."""
-    database = connection.fetch(connection.dialect.streams.database_name())[0][0]
+    database = session.fetch(session.dialect.streams.database_name())[0][0]
     return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
 
 
@@ -185,11 +186,11 @@ def _is_alive(row: tuple[Any, ...]) -> bool:
     return True
 
 
-def _who(connection: Asking, spec: StreamSpec) -> str:
-    _queue, _run, runner, session, _last, begun, beat_at, _recent = connection.fetch(
-        connection.dialect.streams.read(spec.name, 0, lock=False)
+def _who(session: Session, spec: StreamSpec) -> str:
+    _queue, _run, runner, conn_id, _last, begun, beat_at, _recent = session.fetch(
+        session.dialect.streams.read(spec.name, 0, lock=False)
     )[0]
     return (
-        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {session}, since {begun}, "
+        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {conn_id}, since {begun}, "
         f"last beat {beat_at} UTC). One query at a time runs a stream: stop that one, or take another name."
     )

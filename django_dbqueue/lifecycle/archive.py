@@ -13,31 +13,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from django.db import connections
-
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import Statement
-from django_dbqueue.lifecycle.claim import priorities_in_use
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW
 
 BATCH = 500
 MUTEX = "archiver"
 
 
-def archive(using: str, queue: str, *, age: float, limit: int | None = None, wait: bool = True) -> int:
+def archive(session: DjangoSession, queue: str, *, age: float, limit: int | None = None, wait: bool = True) -> int:
     """Move done rows of a queue that finished ``age`` seconds ago or earlier; return how many.
 
     If another archiver is active, wait for it, or stop and return what was moved so far.
     """
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     moved = 0
-    for priority in priorities_in_use(using, queue, DONE):
-        if not fetch(using, dialect.archive.finished(queue, priority, age, 1, lock=False)):
+    for priority in priorities_in_use(session, queue, DONE):
+        if not session.fetch(dialect.archive.finished(queue, priority, age, 1, lock=False)):
             continue  # the usual case, and no other archiver was kept waiting
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
-            batch = _move(using, dialect.archive.finished(queue, priority, age, wanted), wait=wait)
+            batch = _move(session, dialect.archive.finished(queue, priority, age, wanted), wait=wait)
             if batch is None:
                 return moved
             moved += batch
@@ -46,24 +42,24 @@ def archive(using: str, queue: str, *, age: float, limit: int | None = None, wai
     return moved
 
 
-def count_old(using: str, queue: str, state: str, *, age: float) -> Iterator[int]:
+def count_old(session: DjangoSession, queue: str, state: str, *, age: float) -> Iterator[int]:
     """Count the done (or dead) rows of a queue that ended ``age`` seconds ago or earlier, in batches."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     if state == "done":
-        for priority in priorities_in_use(using, queue, DONE):
-            yield int(fetch(using, dialect.archive.count_finished(queue, priority, age))[0][0])
+        for priority in priorities_in_use(session, queue, DONE):
+            yield int(session.fetch(dialect.archive.count_finished(queue, priority, age))[0][0])
         return
-    for priority in priorities_in_use(using, queue, NEW):
+    for priority in priorities_in_use(session, queue, NEW):
         after = 0
-        while rows := fetch(using, dialect.archive.dead_behind(queue, priority, after, age, BATCH)):
+        while rows := session.fetch(dialect.archive.dead_behind(queue, priority, after, age, BATCH)):
             yield sum(bool(row[1]) for row in rows)
             after = rows[-1][0]
 
 
-def purge(using: str, ids: Iterable[int]) -> int:
+def purge(session: DjangoSession, ids: Iterable[int]) -> int:
     """Move those of the rows that are done or dead; return how many."""
-    dialect = dialect_of(connections[using])
-    return sum(_move(using, dialect.archive.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
+    dialect = session.dialect
+    return sum(_move(session, dialect.archive.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
 
 
 @dataclass(slots=True)
@@ -74,7 +70,7 @@ class DeadWalk:
     checked: one window at a time, continuing where the last scan ended and starting over after the end.
     """
 
-    using: str
+    session: DjangoSession
     queue: str
     _place: tuple[int, int] | None = None
     """The priority and the id of the last row that was checked; None before the first."""
@@ -85,10 +81,10 @@ class DeadWalk:
         It stops after the last dead row, soon after ``looks`` rows were checked, after ``limit`` rows were moved, or
         when another archiver is active and ``wait`` is false.
         """
-        dialect = dialect_of(connections[self.using])
+        dialect = self.session.dialect
         looked = moved = 0
         place = self._place
-        for priority in priorities_in_use(self.using, self.queue, NEW):
+        for priority in priorities_in_use(self.session, self.queue, NEW):
             if place is not None and priority > place[0]:
                 continue
             after = place[1] if place is not None and priority == place[0] else 0
@@ -97,9 +93,9 @@ class DeadWalk:
                     self._place = (priority, after)
                     return moved
                 left = None if limit is None else limit - moved
-                rows = fetch(self.using, dialect.archive.dead_behind(self.queue, priority, after, age, BATCH))
+                rows = self.session.fetch(dialect.archive.dead_behind(self.queue, priority, after, age, BATCH))
                 old = [row[0] for row in rows if row[1]][:left]
-                batch = _move(self.using, dialect.archive.lock_dead(old, age), wait=wait) if old else 0
+                batch = _move(self.session, dialect.archive.lock_dead(old, age), wait=wait) if old else 0
                 if batch is None:
                     self._place = (priority, after)
                     return moved
@@ -112,27 +108,26 @@ class DeadWalk:
         return moved
 
 
-def _move(using: str, find: Statement, *, wait: bool) -> int | None:
+def _move(session: DjangoSession, find: Statement, *, wait: bool) -> int | None:
     """Move what a statement locks; return how many, or None if another archiver is active and ``wait`` is false."""
-    connection = connections[using]
-    dialect = dialect_of(connection)
+    dialect = session.dialect
     while True:
-        moved = outermost(connection, partial(_move_alone, using, find, wait=wait))
+        moved = session.outermost(partial(_move_alone, session, find, wait=wait))
         if moved is not None:
             return moved
-        if not wait and fetch(using, dialect.archive.find_mutex(MUTEX)):
+        if not wait and session.fetch(dialect.archive.find_mutex(MUTEX)):
             return None
-        outermost(connection, partial(run, using, dialect.archive.create_mutex(MUTEX)))
+        session.outermost(partial(session.run, dialect.archive.create_mutex(MUTEX)))
 
 
-def _move_alone(using: str, find: Statement, *, wait: bool) -> int | None:
+def _move_alone(session: DjangoSession, find: Statement, *, wait: bool) -> int | None:
     """Move as ``_move`` does; return None, having done nothing, if the mutex is taken or doesn't exist yet."""
-    dialect = dialect_of(connections[using])
-    with short_transaction(using):
-        if not fetch(using, dialect.archive.lock_mutex(MUTEX, wait=wait)):
+    dialect = session.dialect
+    with session.transaction():
+        if not session.fetch(dialect.archive.lock_mutex(MUTEX, wait=wait)):
             return None
-        ids = [row[0] for row in fetch(using, find)]
+        ids = [row[0] for row in session.fetch(find)]
         if ids:
-            run(using, dialect.archive.copy_to_archive(ids))
-            run(using, dialect.messages.delete(ids))
+            session.run(dialect.archive.copy_to_archive(ids))
+            session.run(dialect.messages.delete(ids))
     return len(ids)

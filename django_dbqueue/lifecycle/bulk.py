@@ -13,19 +13,19 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
-from django.db import IntegrityError, connections
+from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.counts import Capped
-from django_dbqueue.databases import Change, Dialect, Statement, dialect_of
+from django_dbqueue.databases import Change, Dialect, Statement
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import move
 from django_dbqueue.lifecycle.requeue import NOT_DONE, RUNNING_OR_DEAD, WAITING
-from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType, chunks
 from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import RUNNING
 
@@ -73,11 +73,11 @@ class Selection:
     """The moment by the database's clock, in the form its columns accept."""
 
     @classmethod
-    def now(cls, using: str, *, state: str, queue: str | None = None, failure: int | None = None) -> Self:
+    def now(cls, session: DjangoSession, *, state: str, queue: str | None = None, failure: int | None = None) -> Self:
         """Return the selection of what exists now."""
-        dialect = dialect_of(connections[using])
-        [(moment,)] = fetch(using, dialect.sql.clock())
-        [(last_id, last_event)] = fetch(using, dialect.bulk.last_ids())
+        dialect = session.dialect
+        [(moment,)] = session.fetch(dialect.sql.clock())
+        [(last_id, last_event)] = session.fetch(dialect.bulk.last_ids())
         return cls(state, queue, failure, last_id or 0, last_event or 0, _text(moment))
 
     @classmethod
@@ -114,19 +114,19 @@ class _Mark(NamedTuple):
     id: int | None = None
 
 
-def find(using: str, selection: Selection, cursor: str, size: int = STEP) -> Found:
+def find(session: DjangoSession, selection: Selection, cursor: str, size: int = STEP) -> Found:
     """Return up to ``size`` of the next ids that match; a page may be empty without being the last."""
-    found = (_find_in_state if selection.failure is None else _find_of_failure)(using, selection, cursor, size)
+    found = (_find_in_state if selection.failure is None else _find_of_failure)(session, selection, cursor, size)
     return found._replace(ids=[number for number in found.ids if number <= selection.last_id])
 
 
-def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
+def count(session: DjangoSession, selection: Selection, cap: int = COUNTED) -> Capped:
     """Count what matches, up to a cap: exactly, page by page; across all queues, by their depths."""
     if selection.failure is None and selection.queue is None:
-        names = [name for name in queues_in_use(using) if name != conf.get("OPERATIONS_QUEUE")]
-        return _count_of_queues(using, names, selection.state, cap)
+        names = [name for name in queues_in_use(session) if name != conf.get("OPERATIONS_QUEUE")]
+        return _count_of_queues(session, names, selection.state, cap)
     total = 0
-    for page, is_last in islice(_pages(using, selection), 2 * (cap // STEP + 1)):
+    for page, is_last in islice(_pages(session, selection), 2 * (cap // STEP + 1)):
         total += sum(number <= selection.last_id for number in page)
         if is_last or total > cap:
             return Capped(total, cap)
@@ -135,50 +135,50 @@ def count(using: str, selection: Selection, cap: int = COUNTED) -> Capped:
     return counted
 
 
-def _count_of_queues(using: str, names: list[str], state: str, cap: int) -> Capped:
+def _count_of_queues(session: DjangoSession, names: list[str], state: str, cap: int) -> Capped:
     """Count a little of each queue, then, until the cap is reached, count on in those that have more."""
     little = max(_LITTLE, cap // max(1, len(names)))
-    found = {name: depth.counts[state] for name, depth in depths(using, names, states=[state], cap=little).items()}
+    found = {name: depth.counts[state] for name, depth in depths(session, names, states=[state], cap=little).items()}
     total, more = int(sum(found.values())), False
     for name in [name for name, few in found.items() if few.more]:
         if total > cap:
             break
-        deep = depths(using, [name], states=[state], cap=min(cap, ROWS_AT_ONCE - 1))[name].counts[state]
+        deep = depths(session, [name], states=[state], cap=min(cap, ROWS_AT_ONCE - 1))[name].counts[state]
         total, more = total + deep - found[name], more or deep.more
     counted = Capped(total, cap)
     counted.more |= more
     return counted
 
 
-def _pages(using: str, selection: Selection) -> Iterator[tuple[list[int], bool]]:
+def _pages(session: DjangoSession, selection: Selection) -> Iterator[tuple[list[int], bool]]:
     """Walk through what matches, to count it: yield ids, and whether they are the last."""
     if selection.failure is not None:
-        yield from _newest_of_failure(using, selection.failure, selection.last_event + 1)
+        yield from _newest_of_failure(session, selection.failure, selection.last_event + 1)
         return
     cursor: str | None = ""
     while cursor is not None:
-        ids, cursor = find(using, selection, cursor)
+        ids, cursor = find(session, selection, cursor)
         yield ids, cursor is None
 
 
-def _newest_of_failure(using: str, failure: int, before: int) -> Iterator[tuple[list[int], bool]]:
+def _newest_of_failure(session: DjangoSession, failure: int, before: int) -> Iterator[tuple[list[int], bool]]:
     """Yield the newest failures first: the oldest may all be of messages that have failed again since."""
-    dialect = dialect_of(connections[using])
-    while rows := fetch(using, dialect.failures.newest_events_of(failure, before, STEP)):
+    dialect = session.dialect
+    while rows := session.fetch(dialect.failures.newest_events_of(failure, before, STEP)):
         events = [row[0] for row in rows]
         before = events[-1]
-        yield [row[1] for row in fetch(using, dialect.failures.dead_of_events(events))], False
+        yield [row[1] for row in session.fetch(dialect.failures.dead_of_events(events))], False
     yield [], True
 
 
-def find_any(using: str, selection: Selection) -> bool:
+def find_any(session: DjangoSession, selection: Selection) -> bool:
     """Return whether anything still matches, as far as finding a page without locking it can show."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     cursor: str | None = ""
     for _page in range(2 * (COUNTED // STEP + 1)):
-        found = find(using, selection, cursor or "")
-        if found.ids and fetch(
-            using, dialect.bulk.count_these(dialect.bulk.still(found.ids, selection.state, selection.at))
+        found = find(session, selection, cursor or "")
+        if found.ids and session.fetch(
+            dialect.bulk.count_these(dialect.bulk.still(found.ids, selection.state, selection.at))
         ) != [(0,)]:
             return True
         cursor = found.cursor
@@ -189,7 +189,7 @@ def find_any(using: str, selection: Selection) -> bool:
 
 def step(
     model: MessageType,
-    using: str,
+    session: DjangoSession,
     verb: str,
     selection: Selection,
     cursor: str,
@@ -199,13 +199,13 @@ def step(
     size: int | None = None,
 ) -> Step:
     """Move the next page of what matches. Call it in a transaction; the cursor belongs to the same commit."""
-    found = find(using, selection, cursor, size or (STEP_OF_PAYLOADS if verb == "send-again" else STEP))
+    found = find(session, selection, cursor, size or (STEP_OF_PAYLOADS if verb == "send-again" else STEP))
     if not found.ids:
         return Step(0, 0, found.cursor)
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     fence = dialect.bulk.still(found.ids, selection.state, selection.at)
-    ids = [row[0] for row in fetch(using, dialect.messages.lock(fence, skip_locked=True))]
-    moved = _move(model, using, verb, ids, said_by(verb, actor, reason), actor) if ids else 0
+    ids = [row[0] for row in session.fetch(dialect.messages.lock(fence, skip_locked=True))]
+    moved = _move(model, session, verb, ids, said_by(verb, actor, reason), actor) if ids else 0
     return Step(moved, len(found.ids) - moved, found.cursor)
 
 
@@ -217,18 +217,18 @@ def said_by(verb: str, actor: str, reason: str) -> str:
     return _("Rejected by %(user)s: %(reason)s") % words if verb == "reject" else ""
 
 
-def _move(model: Any, using: str, verb: str, ids: list[int], text: str, actor: str) -> int:
+def _move(model: Any, session: DjangoSession, verb: str, ids: list[int], text: str, actor: str) -> int:
     """Move locked rows: together if no key is in the way, otherwise one by one."""
     if verb == "send-again":
-        return int(model.objects.using(using).filter(pk__in=ids).send_again(by=actor))
-    dialect = dialect_of(connections[using])
+        return int(model.objects.using(session.using).filter(pk__in=ids).send_again(by=actor))
+    dialect = session.dialect
     state, change_of = _CHANGES[verb]
     change = change_of(dialect, error_text(text) or "", actor)
 
     def move_them(some: Iterable[int]) -> int:
         named = tuple(some)
-        with short_transaction(using):
-            return move(using, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {state}", named))
+        with session.transaction():
+            return move(session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {state}", named))
 
     try:
         return move_them(ids)
@@ -242,25 +242,25 @@ def _move(model: Any, using: str, verb: str, ids: list[int], text: str, actor: s
         return moved
 
 
-def _find_of_failure(using: str, selection: Selection, cursor: str, size: int) -> Found:
-    dialect = dialect_of(connections[using])
+def _find_of_failure(session: DjangoSession, selection: Selection, cursor: str, size: int) -> Found:
+    dialect = session.dialect
     assert selection.failure is not None
     after = int(cursor or 0)
-    rows = fetch(using, dialect.failures.events_of(selection.failure, after, selection.last_event, size))
+    rows = session.fetch(dialect.failures.events_of(selection.failure, after, selection.last_event, size))
     events = [row[0] for row in rows]
-    ids = [row[1] for row in fetch(using, dialect.failures.dead_of_events(events))] if events else []
+    ids = [row[1] for row in session.fetch(dialect.failures.dead_of_events(events))] if events else []
     return Found(ids, str(events[-1]) if len(events) == size else None)
 
 
-def _find_in_state(using: str, selection: Selection, cursor: str, size: int) -> Found:
+def _find_in_state(session: DjangoSession, selection: Selection, cursor: str, size: int) -> Found:
     mark = _Mark(*json.loads(cursor)) if cursor else _Mark(selection.queue or "", HIGHEST)
     for _look in range(LOOKS):
         place: Place | None = Place(mark.queue, selection.state, mark.priority)
         if mark.id is None:
-            place = _next_place(using, selection, mark)
+            place = _next_place(session, selection, mark)
         if place is None:
             return Found([], None)
-        rows = _rows(using, place, selection.at, mark, size)
+        rows = _rows(session, place, selection.at, mark, size)
         if rows:
             moment, last = rows[-1]
             mark = _Mark(place.queue, place.priority, "" if moment is None else _text(moment), last)
@@ -269,28 +269,28 @@ def _find_in_state(using: str, selection: Selection, cursor: str, size: int) -> 
     return Found([], json.dumps(mark))
 
 
-def _next_place(using: str, selection: Selection, mark: _Mark) -> Place | None:
+def _next_place(session: DjangoSession, selection: Selection, mark: _Mark) -> Place | None:
     """Return the range after a mark: the next lower priority of its queue, or the highest of the next queue."""
-    dialect = dialect_of(connections[using])
-    if rows := fetch(using, dialect.claims.next_priority(mark.queue, STATES[selection.state], mark.priority)):
+    dialect = session.dialect
+    if rows := session.fetch(dialect.claims.next_priority(mark.queue, STATES[selection.state], mark.priority)):
         return Place(mark.queue, selection.state, int(rows[0][0]))
     if selection.queue is not None:
         return None
     queue, own = mark.queue, conf.get("OPERATIONS_QUEUE")
-    while rows := fetch(using, dialect.claims.next_queue(queue)):
+    while rows := session.fetch(dialect.claims.next_queue(queue)):
         queue = str(rows[0][0])
-        first = fetch(using, dialect.claims.next_priority(queue, STATES[selection.state], HIGHEST))
+        first = session.fetch(dialect.claims.next_priority(queue, STATES[selection.state], HIGHEST))
         if first and queue != own:  # operations don't operate on themselves
             return Place(queue, selection.state, int(first[0][0]))
     return None
 
 
-def _rows(using: str, place: Place, at: str, mark: _Mark, size: int) -> list[tuple[Any, ...]]:
-    dialect = dialect_of(connections[using])
+def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int) -> list[tuple[Any, ...]]:
+    dialect = session.dialect
     behind = None if mark.id is None else (mark.moment or "", mark.id)
-    rows = fetch(using, dialect.bulk.page(place, at, behind, size))
+    rows = session.fetch(dialect.bulk.page(place, at, behind, size))
     if behind is not None and len(rows) < size and place.state != "dead":
-        rows += fetch(using, dialect.bulk.page_later(place, at, behind[0], size - len(rows)))
+        rows += session.fetch(dialect.bulk.page_later(place, at, behind[0], size - len(rows)))
     return rows
 
 

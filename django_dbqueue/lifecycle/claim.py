@@ -9,38 +9,24 @@ rows, and neither waits. The token, drawn before the claim, is the fence that ev
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from django.db import connections
-
-from django_dbqueue import low_water, signals
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.words import SPENT_BEFORE
+from django_dbqueue import signals
+from django_dbqueue.databases.words import SPENT_BEFORE, new_token
 from django_dbqueue.lifecycle.recording import blamed
+from django_dbqueue.lifecycle.session import Ahead, DjangoSession, MessageType
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.lifecycle.statements import Ahead, MessageType, ahead_of_the_first, fetch, run, short_transaction
-from django_dbqueue.lifecycle.taking import Claimed, Place, take_range
-from django_dbqueue.low_water import LowWater, Marks
-from django_dbqueue.retry import is_passing, outermost
+from django_dbqueue.lifecycle.taking import Claimed, Source, Terms, take_range
+from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
+from django_dbqueue.retry import is_passing
 from django_dbqueue.statuses import NEW
 
 WAITED_SHARE = 0.1
 """Share of the lease that a claim sent together with acks, which wait for locks, may take."""
-
-
-def new_token() -> int:
-    """Return a random 63-bit number, never 0."""
-    return secrets.randbelow(2**63 - 1) + 1
-
-
-def priorities_in_use(using: str, queue: str, status: str) -> list[int]:
-    """Return the priorities of a queue's rows in this status, highest first."""
-    return low_water.priorities_in_use(partial(fetch, using), dialect_of(connections[using]), queue, status)
 
 
 class Beside(Protocol):
@@ -64,7 +50,7 @@ class Claimer:
     """A repeated claimer of one queue that remembers where it stood (``low_water``)."""
 
     model: MessageType
-    using: str
+    session: DjangoSession
     queue: str
     worker_id: int | None = None
     most_bytes: int | None = None
@@ -82,9 +68,9 @@ class Claimer:
         """
         taken: list[Claimed] = []
         while True:
-            ask = partial(self._claim, limit - len(taken), lease, max_reads, beside)
+            ask = partial(self._claim, limit - len(taken), Terms(0, self.worker_id, lease, max_reads), beside)
             try:
-                claimed, spent = outermost(connections[self.using], ask, passing=partial(_passes, beside))
+                claimed, spent = self.session.outermost(ask, passing=partial(_passes, beside))
             except Short:
                 assert beside is not None
                 beside.refused()
@@ -96,30 +82,36 @@ class Claimer:
             for each in spent:
                 signals.message_died.send(self.model, queue=self.queue, message_id=each.claim.id, error=SPENT_BEFORE)
 
-    def _claim(
-        self, limit: int, lease: float, max_reads: int, beside: Beside | None
-    ) -> tuple[list[Claimed], list[Claimed]]:
+    def _claim(self, limit: int, terms: Terms, beside: Beside | None) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed, and what was buried: rows written by SQL that had no reads left."""
-        marks = self.low_water.begin(lambda: priorities_in_use(self.using, self.queue, NEW))
-        taken, spent = self._take(limit, lease, max_reads, marks, beside) if self.low_water.priorities else ([], [])
+        marks = self.low_water.begin(lambda: priorities_in_use(self.session, self.queue, NEW))
+        if not self.low_water.priorities:
+            taken, spent = list[Claimed](), list[Claimed]()
+        else:
+            taken, spent = self._take(limit, terms._replace(token=new_token()), marks, beside)
         self.low_water.end(marks, len(taken), is_full=len(taken) == limit)
         return [each for each in taken if each not in spent] if spent else taken, spent
 
     def _take(
-        self, limit: int, lease: float, max_reads: int, marks: Marks, beside: Beside | None
+        self, limit: int, terms: Terms, marks: Marks, beside: Beside | None
     ) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed after the marks, which advance, and which of it was buried."""
-        token = new_token()
+        session = self.session
         taken: list[Claimed] = []
-        with short_transaction(self.using, saves_a_journey=True), self._sending(beside, lease):
+        with session.transaction(saves_a_journey=True), self._sending(beside, terms.lease):
             with self.low_water.reading():
                 for priority in self.low_water.priorities:
-                    if len(taken) < limit:
-                        taken += self._claim_range(priority, limit - len(taken), token, lease, max_reads, marks)
+                    source = Source(self.model, session, self.queue, priority, self.most_bytes)
+                    found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
+                    taken += found
+                    if mark is not None:
+                        marks[priority] = mark
+                    if len(taken) == limit:
+                        break
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:
-                change = dialect_of(connections[self.using]).messages.bury(SPENT_BEFORE)
-                settle_claims(self.using, blamed(self.using, change, [self.queue]), [each.claim for each in spent])
+                change = blamed(session, session.dialect.messages.bury(SPENT_BEFORE), [self.queue])
+                settle_claims(session, change, [each.claim for each in spent])
         if beside is not None:
             beside.committed()
         return taken, spent
@@ -130,7 +122,7 @@ class Claimer:
         if ahead is None:
             return nullcontext()
         if self.low_water.saw_all:
-            ahead.check(run(self.using, ahead.statement))
+            ahead.check(self.session.run(ahead.statement))
             return nullcontext()
         began = time.monotonic()
 
@@ -140,23 +132,7 @@ class Claimer:
             if time.monotonic() - began > WAITED_SHARE * lease:
                 raise Short
 
-        return ahead_of_the_first(self.using, ahead._replace(check=check))
-
-    def _claim_range(
-        self,
-        priority: int,
-        limit: int,
-        token: int,
-        lease: float,
-        max_reads: int,
-        marks: Marks,
-    ) -> list[Claimed]:
-        how = {"token": token, "worker_id": self.worker_id, "lease": lease, "max_reads": max_reads}
-        place = Place(self.model, self.using, self.queue, priority, self.most_bytes)
-        taken, mark = take_range(place, limit, marks.get(priority), how)
-        if mark is not None:
-            marks[priority] = mark
-        return taken
+        return self.session.ahead_of_the_first(ahead._replace(check=check))
 
 
 def _passes(beside: Beside | None, error: BaseException) -> bool:
@@ -166,16 +142,18 @@ def _passes(beside: Beside | None, error: BaseException) -> bool:
     return passes
 
 
-def claim_by_id(model: MessageType, using: str, message_id: int, *, lease: float, max_reads: int) -> Any | None:
+def claim_by_id(
+    model: MessageType, session: DjangoSession, message_id: int, *, lease: float, max_reads: int
+) -> Any | None:
     """Claim this one message, due or not; return None if it isn't waiting. For tests that need a certain state."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     token = new_token()
-    session = None if dialect.sql.session_id else os.getpid()
+    process = None if dialect.sql.session_id else os.getpid()
     change = dialect.claims.take(
-        token=token, worker_id=None, session=session, lease=lease, max_reads=max_reads, now=None
+        token=token, worker_id=None, session=process, lease=lease, max_reads=max_reads, now=None
     )
-    if outermost(connections[using], lambda: run(using, dialect.claims.take_ids([message_id], change))) != 1:
+    if session.outermost(lambda: session.run(dialect.claims.take_ids([message_id], change))) != 1:
         return None
-    message: Any = model._default_manager.using(using).get(pk=message_id)
+    message: Any = model._default_manager.using(session.using).get(pk=message_id)
     message.held_token = token
     return message

@@ -10,13 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db import connections
-
 from django_dbqueue.counts import Capped
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle.ranges import ranges_in_use
-from django_dbqueue.lifecycle.statements import chunks, fetch
+from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.lifecycle.streams import overdue_tokens
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
@@ -41,7 +38,7 @@ class Depth:
 
 
 def depths(
-    using: str, queues: Iterable[str], *, states: Iterable[str] = UNFINISHED, cap: int = CAP
+    session: DjangoSession, queues: Iterable[str], *, states: Iterable[str] = UNFINISHED, cap: int = CAP
 ) -> dict[str, Depth]:
     """Return how deep each of these queues is, in each of these states, up to the cap.
 
@@ -49,48 +46,48 @@ def depths(
     """
     names, asked = list(queues), list(states)
     found = {name: dict.fromkeys(asked, 0) for name in names}
-    places = _places(using, names, asked)
-    for place, count in _counted(using, places, cap + 1):
+    places = _places(session, names, asked)
+    for place, count in _counted(session, places, cap + 1):
         found[place.queue][place.state] += count
-    for place, count in _held_too_long(using, places, cap + 1):
+    for place, count in _held_too_long(session, places, cap + 1):
         counts = found[place.queue]
         if "stuck" in counts:
             counts["stuck"] += count
         if counts.get("running", cap + 1) <= cap:
             counts["running"] -= count
-    oldest = _oldest(using, [place for place in places if place.state == "ready"])
+    oldest = _oldest(session, [place for place in places if place.state == "ready"])
     return {
         name: Depth(name, {state: Capped(count, cap) for state, count in counts.items()}, oldest.get(name))
         for name, counts in found.items()
     }
 
 
-def _places(using: str, queues: Iterable[str], states: Iterable[str]) -> list[Place]:
+def _places(session: DjangoSession, queues: Iterable[str], states: Iterable[str]) -> list[Place]:
     asked = list(states)
     return [
         Place(each.queue, state, each.priority)
-        for each in ranges_in_use(using, list(queues))
+        for each in ranges_in_use(session, list(queues))
         for state in asked
         if STATES[state] == each.status
     ]
 
 
-def _counted(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+def _counted(session: DjangoSession, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
     """Count many ranges up to a small limit at once, then those that have more, a few at a time."""
     first = min(limit, ROWS_AT_ONCE // AT_ONCE)
     deep = []
-    for place, count in _counted_at_once(using, places, first):
+    for place, count in _counted_at_once(session, places, first):
         if count < first or first == limit:
             yield place, count
         else:
             deep.append(place)
-    yield from _counted_at_once(using, deep, limit)
+    yield from _counted_at_once(session, deep, limit)
 
 
-def _counted_at_once(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
-    dialect = dialect_of(connections[using])
+def _counted_at_once(session: DjangoSession, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    dialect = session.dialect
     for chunk in chunks(places, _at_once(limit)):
-        [counts] = fetch(using, dialect.depths.counts(chunk, limit))
+        [counts] = session.fetch(dialect.depths.counts(chunk, limit))
         yield from zip(chunk, counts, strict=True)
 
 
@@ -98,22 +95,22 @@ def _at_once(limit: int) -> int:
     return max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))
 
 
-def _held_too_long(using: str, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
-    tokens = overdue_tokens(using)
+def _held_too_long(session: DjangoSession, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    tokens = overdue_tokens(session)
     if not tokens:
         return
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
     for chunk in chunks(held, _at_once(limit)):
-        [counts] = fetch(using, dialect.depths.counts_held(chunk, tokens, limit))
+        [counts] = session.fetch(dialect.depths.counts_held(chunk, tokens, limit))
         yield from zip(chunk, counts, strict=True)
 
 
-def _oldest(using: str, places: Iterable[Place]) -> dict[str, Any]:
-    dialect = dialect_of(connections[using])
+def _oldest(session: DjangoSession, places: Iterable[Place]) -> dict[str, Any]:
+    dialect = session.dialect
     found: dict[str, Any] = {}
     for chunk in chunks(places, AT_ONCE):
-        [moments] = fetch(using, dialect.depths.oldest(chunk))
+        [moments] = session.fetch(dialect.depths.oldest(chunk))
         for place, moment in zip(chunk, moments, strict=True):
             if moment is not None:
                 found[place.queue] = min(moment, found.get(place.queue, moment))

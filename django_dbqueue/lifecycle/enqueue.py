@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from django.db import IntegrityError, connections
+from django.db import IntegrityError
 
 from django_dbqueue import conf
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.hydration import hydrate, hydrate_new
-from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
@@ -28,12 +27,13 @@ TRIES = 20
 """How often a live row with our key may vanish between our INSERT and our read before we give up."""
 
 
-def enqueue_one(model: MessageType, using: str, envelope: Envelope, *, queue: str, on_conflict: OnConflict) -> Any:
+def enqueue_one(
+    model: MessageType, session: DjangoSession, envelope: Envelope, *, queue: str, on_conflict: OnConflict
+) -> Any:
     """Store one message and return it, with its ``outcome``."""
     check_on_conflict(on_conflict)
     sealed = seal_for(envelope, queue)
-    connection = connections[using]
-    return outermost(connection, lambda: _enqueue_one(model, connection, sealed, on_conflict))
+    return session.outermost(lambda: _enqueue_one(model, session, sealed, on_conflict))
 
 
 def check_on_conflict(on_conflict: str) -> None:
@@ -64,33 +64,30 @@ def row_of(item: Sealed) -> dict[str, Any]:
     }
 
 
-def _enqueue_one(model: MessageType, connection: Any, item: Sealed, on_conflict: OnConflict) -> Any:
-    using = connection.alias
+def _enqueue_one(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:
     for _ in range(TRIES):
-        message_id = _insert(connection, item)
+        message_id = _insert(session, item)
         if message_id is not None:
-            return _created(model, using, message_id, item)
-        message = _meet(model, using, item, on_conflict)
+            return _created(model, session, message_id, item)
+        message = _meet(model, session, item, on_conflict)
         if message is not None:
             return message
     raise DBQueueError(f"The key {item.key!r} of queue {item.queue!r} changed hands {TRIES} times: try again.")
 
 
-def _insert(connection: Any, item: Sealed) -> int | None:
+def _insert(session: DjangoSession, item: Sealed) -> int | None:
     """Insert, wake workers, and return the id; None if a live message has the key."""
-    using, dialect = connection.alias, dialect_of(connection)
-    row, at = row_of(item), None if item.at is None else due_moment(using, item)
+    dialect = session.dialect
+    row, at = row_of(item), None if item.at is None else due_moment(session, item)
     if dialect.sql.ignore_duplicate:
-        returning = dialect.enqueue.returning_id(notify=notifies(using))
-        rows = fetch(
-            using, dialect.enqueue.insert(row, item.delay, at, returning=returning, ignore=item.key is not None)
+        returning = dialect.enqueue.returning_id(notify=notifies(session))
+        rows = session.fetch(
+            dialect.enqueue.insert(row, item.delay, at, returning=returning, ignore=item.key is not None)
         )
         return int(rows[0][0]) if rows else None
     statement = dialect.enqueue.insert(row, item.delay, at)
     try:
-        with connection.cursor() as cursor:
-            cursor.execute(statement.sql, statement.params)
-            return int(cursor.lastrowid)
+        return session.insert(statement)
     except IntegrityError as error:
         if not is_duplicate(error):
             raise
@@ -103,7 +100,7 @@ def is_duplicate(error: IntegrityError) -> bool:
     return cause is not None and bool(cause.args) and cause.args[0] == 1062
 
 
-def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> Any:
+def _created(model: MessageType, session: DjangoSession, message_id: int, item: Sealed) -> Any:
     """Build the message from what was written; what only the database knows (its times) is read on access."""
     written = {
         "id": message_id,
@@ -128,49 +125,49 @@ def _created(model: MessageType, using: str, message_id: int, item: Sealed) -> A
         "error": None,
         "outcome": "created",
     }
-    return hydrate_new(model, using, written)
+    return hydrate_new(model, session.using, written)
 
 
-def due_moment(using: str, item: Sealed) -> Any:
+def due_moment(session: DjangoSession, item: Sealed) -> Any:
     """Return ``at`` as a parameter for the column, or None."""
     if item.at is None:
         return None
-    if connections[using].vendor == "postgresql":
+    if session.connection.vendor == "postgresql":
         return item.at
     return item.at.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 
 
-def _meet(model: MessageType, using: str, item: Sealed, on_conflict: OnConflict) -> Any:
+def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:
     """Apply ``on_conflict`` to the live message of this key; return None if it is gone."""
-    with short_transaction(using):
-        rows = fetch(using, dialect_of(connections[using]).enqueue.live_by_hash([item.key_hash or ""]))
+    with session.transaction():
+        rows = session.fetch(session.dialect.enqueue.live_by_hash([item.key_hash or ""]))
         if not rows:
             return None
-        standing = hydrate(model, using, rows[0])
+        standing = hydrate(model, session.using, rows[0])
         standing.outcome = "ignored"
         if on_conflict == "error":
             raise DuplicateKey(item.queue, item.key)
-        if on_conflict == "update" and overwrite(using, standing, item):
-            notify(using, item.queue, 1)
-            standing = hydrate(model, using, fetch(using, _by_id(using, standing.pk))[0])
+        if on_conflict == "update" and overwrite(session, standing, item):
+            notify(session, item.queue, 1)
+            standing = hydrate(model, session.using, session.fetch(_by_id(session, standing.pk))[0])
             standing.outcome = "updated"
         return standing
 
 
-def _by_id(using: str, message_id: int) -> Statement:
-    dialect = dialect_of(connections[using])
+def _by_id(session: DjangoSession, message_id: int) -> Statement:
+    dialect = session.dialect
     return Statement(
         f"SELECT {dialect.sql.columns(MESSAGE_COLUMNS)} FROM {dialect.sql.message} WHERE id = %s", (message_id,)
     )
 
 
-def overwrite(using: str, standing: Any, item: Sealed) -> bool:
+def overwrite(session: DjangoSession, standing: Any, item: Sealed) -> bool:
     """Give a live message new content, unless it is the same already; its running claim ends."""
-    if _says_the_same(standing, item) and not _says_another_time(using, standing, item):
+    if _says_the_same(standing, item) and not _says_another_time(session, standing, item):
         return False
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     content = (item.body, item.content_type, item.headers, item.priority, item.max_reads, item.lease_seconds)
-    return run(using, dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(using, item))) == 1
+    return session.run(dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(session, item))) == 1
 
 
 def _says_the_same(standing: Any, item: Sealed) -> bool:
@@ -182,23 +179,23 @@ def _says_the_same(standing: Any, item: Sealed) -> bool:
     )
 
 
-def _says_another_time(using: str, standing: Any, item: Sealed) -> bool:
+def _says_another_time(session: DjangoSession, standing: Any, item: Sealed) -> bool:
     """Return whether the due time changes. A past moment means now, which changes nothing for a message already due."""
     if item.at is None:
         return item.delay > 0
     if item.at >= standing.due_at:
         return bool(item.at > standing.due_at)
-    connection = connections[using]
-    [(now,)] = fetch(using, dialect_of(connection).sql.clock())
+    connection = session.connection
+    [(now,)] = session.fetch(session.dialect.sql.clock())
     return bool(standing.due_at > standing._meta.get_field("due_at").from_db_value(now, None, connection))
 
 
-def notify(using: str, queue: str, changed: int) -> None:
+def notify(session: DjangoSession, queue: str, changed: int) -> None:
     """Wake listening workers, if the server can and the setting allows it."""
-    if changed and notifies(using):
-        fetch(using, dialect_of(connections[using]).enqueue.notify(queue))
+    if changed and notifies(session):
+        session.fetch(session.dialect.enqueue.notify(queue))
 
 
-def notifies(using: str) -> bool:
+def notifies(session: DjangoSession) -> bool:
     """Return whether the server can wake listening workers and the setting allows it."""
-    return dialect_of(connections[using]).sql.notifies and bool(conf.get("NOTIFY"))
+    return session.dialect.sql.notifies and bool(conf.get("NOTIFY"))

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, connections
+from django.db import IntegrityError
 
 from django_dbqueue import conf
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
@@ -27,8 +26,7 @@ from django_dbqueue.lifecycle.enqueue import (
     overwrite,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
-from django_dbqueue.lifecycle.statements import MessageType, chunks, fetch, run, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType, chunks
 
 CHUNK_ROWS = 500
 
@@ -48,7 +46,7 @@ class EnqueueReport:
 
 
 def enqueue_many(
-    model: MessageType, using: str, items: Iterable[Any], *, queue: str, on_conflict: OnConflict, limit: int
+    model: MessageType, session: DjangoSession, items: Iterable[Any], *, queue: str, on_conflict: OnConflict, limit: int
 ) -> EnqueueReport:
     """Store messages from envelopes or payloads in one transaction: all or nothing, in bounded memory."""
     check_on_conflict(on_conflict)
@@ -61,14 +59,14 @@ def enqueue_many(
 
     def store() -> EnqueueReport:
         counts.update(created=0, updated=0, ignored=0)
-        with short_transaction(using):
+        with session.transaction():
             for chunk in in_inserts(_sealed(items, queue), rows=limit):
-                _store_chunk(model, using, chunk, on_conflict, counts)
-            notify(using, queue, counts["created"] + counts["updated"])
+                _store_chunk(model, session, chunk, on_conflict, counts)
+            notify(session, queue, counts["created"] + counts["updated"])
         return EnqueueReport(**counts)
 
     if isinstance(items, list | tuple):
-        return outermost(connections[using], store)
+        return session.outermost(store)
     return store()  # an iterator can't be read twice, so retrying after an error midway is up to the caller
 
 
@@ -85,22 +83,22 @@ def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
 
 
 def _store_chunk(
-    model: MessageType, using: str, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
+    model: MessageType, session: DjangoSession, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
 ) -> None:
     """Insert a chunk; handle keys that exist already, or occur twice in it, one by one, in the given order."""
     pending = chunk
     for _ in range(TRIES):
-        pending = _insert_new(model, using, pending, on_conflict, counts)
+        pending = _insert_new(model, session, pending, on_conflict, counts)
         if not pending:
             return
     raise DBQueueError(f"Keys of queue {chunk[0].queue!r} changed hands {TRIES} times during enqueue_many: try again.")
 
 
 def _insert_new(
-    model: MessageType, using: str, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
+    model: MessageType, session: DjangoSession, chunk: list[Sealed], on_conflict: OnConflict, counts: dict[str, int]
 ) -> list[Sealed]:
     """Handle the keys that exist, insert the others; return what has to be checked again."""
-    standing = _standing(using, [item.key_hash for item in chunk if item.key_hash is not None])
+    standing = _standing(session, [item.key_hash for item in chunk if item.key_hash is not None])
     first: set[str] = set()
     new, again = [], []
     for item in chunk:
@@ -112,44 +110,44 @@ def _insert_new(
         elif on_conflict == "error":
             raise DuplicateKey(item.queue, item.key)
         else:
-            changed = on_conflict == "update" and _overwrite_standing(model, using, item)
+            changed = on_conflict == "update" and _overwrite_standing(model, session, item)
             counts["updated" if changed else "ignored"] += 1
-    refused = _insert_rows(using, new) if new else []
+    refused = _insert_rows(session, new) if new else []
     counts["created"] += len(new) - len(refused)
     return [*refused, *again]
 
 
-def _standing(using: str, hashes: list[str]) -> set[str]:
+def _standing(session: DjangoSession, hashes: list[str]) -> set[str]:
     found: set[str] = set()
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     for part in chunks(hashes, CHUNK_ROWS):
         place = MESSAGE_COLUMNS.index("key_hash")
-        found.update(row[place] for row in fetch(using, dialect.enqueue.live_by_hash(part)))
+        found.update(row[place] for row in session.fetch(dialect.enqueue.live_by_hash(part)))
     return found
 
 
-def _overwrite_standing(model: MessageType, using: str, item: Sealed) -> bool:
-    rows = fetch(using, dialect_of(connections[using]).enqueue.live_by_hash([item.key_hash or ""]))
-    return bool(rows) and overwrite(using, hydrate(model, using, rows[0]), item)
+def _overwrite_standing(model: MessageType, session: DjangoSession, item: Sealed) -> bool:
+    rows = session.fetch(session.dialect.enqueue.live_by_hash([item.key_hash or ""]))
+    return bool(rows) and overwrite(session, hydrate(model, session.using, rows[0]), item)
 
 
-def _insert_rows(using: str, items: list[Sealed]) -> list[Sealed]:
+def _insert_rows(session: DjangoSession, items: list[Sealed]) -> list[Sealed]:
     """Insert with one statement; return the items that were not inserted because their key was taken meanwhile."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     *told, delays, _ = zip(*items, strict=True)
     columns: dict[str, Sequence[Any]] = dict(zip(Sealed._fields, told, strict=False))
     columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
-    moments = [due_moment(using, item) for item in items]
+    moments = [due_moment(session, item) for item in items]
     if dialect.sql.ignore_duplicate:
         keyed = [item for item in items if item.key_hash is not None]
         if not keyed:
-            run(using, dialect.enqueue.insert_many(columns, delays, moments))
+            session.run(dialect.enqueue.insert_many(columns, delays, moments))
             return []
         insert = dialect.enqueue.insert_many(columns, delays, moments, returning="key_hash", ignore=True)
-        stored = {row[0] for row in fetch(using, insert)}
+        stored = {row[0] for row in session.fetch(insert)}
         return [item for item in keyed if item.key_hash not in stored]
     try:
-        run(using, dialect.enqueue.insert_many(columns, delays, moments))
+        session.run(dialect.enqueue.insert_many(columns, delays, moments))
     except IntegrityError as error:
         if not is_duplicate(error):
             raise

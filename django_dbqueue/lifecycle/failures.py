@@ -12,13 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from django.db import connections
-
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.snapshots import seeing_what_is
 
 AT_ONCE: Final = 500
@@ -27,7 +23,7 @@ TRIES: Final = 20
 """How often a group may be deleted between our INSERT and our read before we give up."""
 
 
-def failure_ids(using: str, errors: Sequence[tuple[str, str | None]]) -> list[int | None]:
+def failure_ids(session: DjangoSession, errors: Sequence[tuple[str, str | None]]) -> list[int | None]:
     """Return the group id of each (queue, error text), in their order; None where there is no error.
 
     Call it before a short transaction begins rather than inside it, where it would keep others with a new error of the
@@ -38,39 +34,37 @@ def failure_ids(using: str, errors: Sequence[tuple[str, str | None]]) -> list[in
     for (queue, _), kind in zip(errors, kinds, strict=True):
         if kind is not None:
             wanted.setdefault(queue, {})[kind.fingerprint] = kind
-    ids = {queue: _ids_in(using, queue, wanted[queue]) for queue in sorted(wanted)}
+    ids = {queue: _ids_in(session, queue, wanted[queue]) for queue in sorted(wanted)}
     return [
         None if kind is None else ids[queue][kind.fingerprint] for (queue, _), kind in zip(errors, kinds, strict=True)
     ]
 
 
-def _ids_in(using: str, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:
+def _ids_in(session: DjangoSession, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in chunks(sorted(kinds), MAX_IDS):
-        found |= _find(using, queue, part)
+        found |= _find(session, queue, part)
     for fingerprint in sorted(kinds.keys() - found.keys()):
-        found[fingerprint] = outermost(connections[using], partial(_make, using, queue, kinds[fingerprint]))
+        found[fingerprint] = session.outermost(partial(_make, session, queue, kinds[fingerprint]))
     return found
 
 
-def _find(using: str, queue: str, fingerprints: Sequence[str]) -> dict[str, int]:
-    rows = fetch(using, dialect_of(connections[using]).failures.find(queue, fingerprints))
+def _find(session: DjangoSession, queue: str, fingerprints: Sequence[str]) -> dict[str, int]:
+    rows = session.fetch(session.dialect.failures.find(queue, fingerprints))
     return {str(fingerprint): int(number) for fingerprint, number in rows}
 
 
-def _make(using: str, queue: str, kind: Kind) -> int:
+def _make(session: DjangoSession, queue: str, kind: Kind) -> int:
     """Create the group and return its id; if another transaction was faster, that of its row."""
-    connection = connections[using]
-    dialect = dialect_of(connection)
+    dialect = session.dialect
     statement = dialect.failures.create(queue, kind.fingerprint, kind.exception, kind.place)
     for _ in range(TRIES):
         if dialect.sql.returns_kept_failure:
-            with seeing_what_is(connection, whatever_the_level=True), connection.cursor() as cursor:
-                cursor.execute(statement.sql, statement.params)
-                return int(cursor.lastrowid)
-        if rows := fetch(using, statement):
+            with seeing_what_is(session.connection, whatever_the_level=True):
+                return session.insert(statement)
+        if rows := session.fetch(statement):
             return int(rows[0][0])
-        if found := _find(using, queue, [kind.fingerprint]):
+        if found := _find(session, queue, [kind.fingerprint]):
             return found[kind.fingerprint]
     raise DBQueueError(
         f"The group of failures {kind.exception} of queue {queue!r} was deleted {TRIES} times while it was made: "
@@ -78,21 +72,20 @@ def _make(using: str, queue: str, kind: Kind) -> int:
     )
 
 
-def forget_failures(using: str, *, age: float, after: int = 0) -> int:
+def forget_failures(session: DjangoSession, *, age: float, after: int = 0) -> int:
     """Delete groups older than ``age`` seconds that have no event left, among a batch after an id.
 
     Return the id to continue after, or 0 when all were checked. A failure that coincides with the deletion of its group
     belongs to none; the next one creates the group again.
     """
-    connection = connections[using]
-    dialect = dialect_of(connection)
-    rows = fetch(using, dialect.failures.forgotten(after, age, AT_ONCE))
+    dialect = session.dialect
+    rows = session.fetch(dialect.failures.forgotten(after, age, AT_ONCE))
     ids = [row[0] for row in rows if row[1]]
     if ids:
-        outermost(connection, partial(_forget, using, ids))
+        session.outermost(partial(_forget, session, ids))
     return int(rows[-1][0]) if len(rows) == AT_ONCE else 0
 
 
-def _forget(using: str, ids: Sequence[int]) -> None:
-    with short_transaction(using):
-        run(using, dialect_of(connections[using]).failures.delete(ids))
+def _forget(session: DjangoSession, ids: Sequence[int]) -> None:
+    with session.transaction():
+        session.run(session.dialect.failures.delete(ids))

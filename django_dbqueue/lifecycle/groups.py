@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db import connections
-
 from django_dbqueue.counts import Capped
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.statements import chunks, fetch
+from django_dbqueue.lifecycle.session import DjangoSession, chunks
 
 CAP: Final = 100
 """Where counting stops: the failures of a group, and those of their messages that are dead now."""
@@ -39,26 +36,26 @@ class Group:
 NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
 
 
-def newest_first(using: str, queue: str | None, limit: int) -> list[int]:
+def newest_first(session: DjangoSession, queue: str | None, limit: int) -> list[int]:
     """Return group ids, the most recently seen first; beyond the limit, those first seen long ago are left out."""
-    dialect = dialect_of(connections[using])
-    last = dict(fetch(using, dialect.failures.by_last_event(queue, limit)))
+    dialect = session.dialect
+    last = dict(session.fetch(dialect.failures.by_last_event(queue, limit)))
     if queue is None:
-        last |= dict(fetch(using, dialect.failures.of_newest_events(LATELY)))
+        last |= dict(session.fetch(dialect.failures.of_newest_events(LATELY)))
     return sorted(last, key=lambda number: (last[number] or 0, number), reverse=True)[:limit]
 
 
-def groups(using: str, ids: Sequence[int]) -> dict[int, Group]:
+def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, Group]:
     """Summarise these groups; those without an event are left out."""
     found: dict[int, Group] = {}
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     for chunk in chunks(ids, AT_ONCE):
         by_group: dict[int, list[tuple[int, int, Any]]] = {}
-        for number, event, message, at in fetch(using, dialect.failures.newest_of(chunk, CAP + 1)):
+        for number, event, message, at in session.fetch(dialect.failures.newest_of(chunk, CAP + 1)):
             by_group.setdefault(number, []).append((event, message, at))
         events = [event for rows in by_group.values() for event, _message, _at in rows[:CAP]]
         dead = {
-            row[0] for part in chunks(events, CAP * 10) for row in fetch(using, dialect.failures.dead_of_events(part))
+            row[0] for part in chunks(events, CAP * 10) for row in session.fetch(dialect.failures.dead_of_events(part))
         }
         found |= {number: _group(sorted(rows, reverse=True), dead) for number, rows in by_group.items()}
     return found

@@ -16,7 +16,7 @@ import time
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -24,9 +24,8 @@ from django_dbqueue import signals
 from django_dbqueue.databases import Claim, ServerDialect, dialect_of
 from django_dbqueue.lifecycle.recording import blamed, move
 from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.signs import is_blind
-from django_dbqueue.lifecycle.statements import MessageType, fetch, run, short_transaction
-from django_dbqueue.retry import outermost
 
 LOOK_AGAIN: Final = 0.25
 """Seconds after which a worker that seems to be gone is checked again."""
@@ -79,9 +78,9 @@ class Taken(NamedTuple):
 class Guardian:
     """A watcher of late workers; it remembers since when each one's session is gone, for its own session's lifetime."""
 
-    def __init__(self, model: MessageType, using: str) -> None:
+    def __init__(self, model: MessageType, session: DjangoSession) -> None:
         self._model = model
-        self._using = using
+        self._session = session
         self._raw: Any = None
         self._server = ""
         self._gone_since: dict[Late, float] = {}
@@ -97,8 +96,8 @@ class Guardian:
         server = self.server()
         if not server:
             return 0
-        dialect = dialect_of(connections[self._using])
-        late = [Late(*row) for row in fetch(self._using, dialect.workers.late_workers(server, AT_ONCE))]
+        dialect = self._session.dialect
+        late = [Late(*row) for row in self._session.fetch(dialect.workers.late_workers(server, AT_ONCE))]
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -117,27 +116,27 @@ class Guardian:
 
         It forgets what an earlier session has seen: the new one may be on another server, or after a restart.
         """
-        connection = connections[self._using]
+        connection = self._session.connection
         dialect = dialect_of(connection)
         if not isinstance(dialect, ServerDialect):
             return ""
         connection.ensure_connection()
         if connection.connection is not self._raw:
             self._gone_since.clear()
-            [(_, server)] = fetch(self._using, dialect.sessions.me())
+            [(_, server)] = self._session.fetch(dialect.sessions.me())
             self._server, self._raw = str(server), connection.connection
         return self._server
 
     def _gone(self, late: list[Late]) -> set[Late]:
         """Return the workers whose session is gone, as far as this server and this account can see."""
-        dialect = dialect_of(connections[self._using])
+        dialect = self._session.dialect
         if not isinstance(dialect, ServerDialect):
             return set()
         locks = {worker.session_lock: worker for worker in late if worker.session_lock is not None}
         listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
         gone: set[Late] = set()
         if locks:
-            free = fetch(self._using, dialect.sessions.free_locks([number for number in locks if number is not None]))
+            free = self._session.fetch(dialect.sessions.free_locks([number for number in locks if number is not None]))
             gone = {locks[int(number)] for server, number in free if locks[int(number)].server == server}
         if listed:
             there = self._sessions(dialect, [worker.conn_id for worker in listed if worker.conn_id is not None])
@@ -149,7 +148,9 @@ class Guardian:
     def _sessions(self, dialect: ServerDialect, ids: list[int]) -> set[tuple[str, int]]:
         """Return those of these sessions that exist, and one's own; nothing if the list can't be seen in full."""
         try:
-            return {(str(server), int(number)) for server, number in fetch(self._using, dialect.sessions.existing(ids))}
+            return {
+                (str(server), int(number)) for server, number in self._session.fetch(dialect.sessions.existing(ids))
+            }
         except DatabaseError as error:
             if not is_blind(dialect, error):
                 raise
@@ -161,7 +162,7 @@ class Guardian:
     def _judge(self, worker: Late) -> int:
         rescued = 0
         while True:
-            taken, is_all = outermost(connections[self._using], partial(self._rescue_some, worker))
+            taken, is_all = self._session.outermost(partial(self._rescue_some, worker))
             _tell(self._model, taken, worker.evidence)
             rescued += len(taken)
             if is_all or not taken:
@@ -173,44 +174,46 @@ class Guardian:
         Its row is locked: a beat that arrives now waits, and finds the row gone. Rows that are locked elsewhere (a
         handler's session may end later than the worker's own) are left for the next check.
         """
-        dialect = dialect_of(connections[self._using])
-        with short_transaction(self._using):
-            if not fetch(self._using, dialect.workers.lock_worker(worker.id, worker.beat_at, worker.server)):
+        dialect = self._session.dialect
+        with self._session.transaction():
+            if not self._session.fetch(dialect.workers.lock_worker(worker.id, worker.beat_at, worker.server)):
                 return [], True
             if worker not in self._gone([worker]):
                 return [], True
             queues = worker.queues.split(",")
-            owned = [Claim(*row) for row in fetch(self._using, dialect.messages.owned(queues, worker.id))]
+            owned = [Claim(*row) for row in self._session.fetch(dialect.messages.owned(queues, worker.id))]
             part = owned[:BATCH]
             free = (
-                fetch(self._using, dialect.messages.lock(dialect.messages.held(part), skip_locked=True)) if part else []
+                self._session.fetch(dialect.messages.lock(dialect.messages.held(part), skip_locked=True))
+                if part
+                else []
             )
             taken = self._taken([row[0] for row in free])
             ids = {row.id for row in taken}
             if ids:
                 change = dialect.messages.rescue(f"WorkerGone: {worker.evidence}.")
-                change = blamed(self._using, change, {row.queue for row in taken})
-                move(self._using, change, dialect.messages.held([claim for claim in part if claim.id in ids]))
+                change = blamed(self._session, change, {row.queue for row in taken})
+                move(self._session, change, dialect.messages.held([claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
-                run(self._using, dialect.workers.delete_worker(worker.id))
+                self._session.run(dialect.workers.delete_worker(worker.id))
         return taken, is_all
 
     def _taken(self, ids: list[int]) -> list[Taken]:
-        rows = self._model._default_manager.using(self._using).filter(pk__in=ids)
+        rows = self._model._default_manager.using(self._session.using).filter(pk__in=ids)
         return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
 
 
-def forget_workers(using: str, *, age: float) -> None:
+def forget_workers(session: DjangoSession, *, age: float) -> None:
     """Delete rows of workers that have not beaten for ``age`` seconds; a locked one stays.
 
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
-    dialect = dialect_of(connections[using])
-    for worker_id, beat_at, server in fetch(using, dialect.workers.silent_workers(age, AT_ONCE)):
-        with short_transaction(using):
-            if fetch(using, dialect.workers.lock_worker(worker_id, beat_at, server)):
-                run(using, dialect.workers.delete_worker(worker_id))
+    dialect = session.dialect
+    for worker_id, beat_at, server in session.fetch(dialect.workers.silent_workers(age, AT_ONCE)):
+        with session.transaction():
+            if session.fetch(dialect.workers.lock_worker(worker_id, beat_at, server)):
+                session.run(dialect.workers.delete_worker(worker_id))
 
 
 def _unjudged(worker: Late) -> Late:
@@ -238,18 +241,18 @@ def _blind_words() -> str:
     )
 
 
-def blind_spots(using: str) -> list[str]:
+def blind_spots(session: DjangoSession) -> list[str]:
     """Say what a guardian on this connection can't see, and what to do about it; nothing if it sees everything."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     if not isinstance(dialect, ServerDialect):
         return [_("SQLite has no sessions: what a dead worker held comes again at the end of its lease.")]
-    return [*blind_to_sessions(using, dialect), *blind_to_workers(using, dialect)]
+    return [*blind_to_sessions(session, dialect), *blind_to_workers(session, dialect)]
 
 
-def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
+def blind_to_sessions(session: DjangoSession, dialect: ServerDialect) -> list[str]:
     """Say that this account may not see other accounts' sessions, if the server hides them."""
     try:
-        fetch(using, dialect.sessions.existing([0]))
+        session.fetch(dialect.sessions.existing([0]))
     except DatabaseError as error:
         if not is_blind(dialect, error):
             raise
@@ -257,11 +260,11 @@ def blind_to_sessions(using: str, dialect: ServerDialect) -> list[str]:
     return []
 
 
-def blind_to_workers(using: str, dialect: ServerDialect) -> list[str]:
+def blind_to_workers(session: DjangoSession, dialect: ServerDialect) -> list[str]:
     """Say which living workers can't be judged from here."""
     spots: list[str] = []
-    [(_conn_id, server)] = fetch(using, dialect.sessions.me())
-    [(unproven, elsewhere)] = fetch(using, dialect.workers.elsewhere(server, lately=LATELY, settles=SETTLES))
+    [(_conn_id, server)] = session.fetch(dialect.sessions.me())
+    [(unproven, elsewhere)] = session.fetch(dialect.workers.elsewhere(server, lately=LATELY, settles=SETTLES))
     if unproven:
         spots.append(
             ngettext(

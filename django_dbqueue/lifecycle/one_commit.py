@@ -12,22 +12,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import DatabaseError, transaction
 
 from django_dbqueue.exceptions import TransactionBroken, TransactionNotAllowed
 from django_dbqueue.lifecycle import settle
+from django_dbqueue.lifecycle.session import DjangoSession
 
 
 @contextmanager
-def acked_with_its_rows(message: Any, using: str) -> Iterator[None]:
+def acked_with_its_rows(message: Any, session: DjangoSession) -> Iterator[None]:
     """Run the block in a transaction that ends with the message's ack, unless the block settled it itself."""
-    connection = connections[using]
+    connection = session.connection
     if not connection.in_atomic_block and not connection.get_autocommit():
         raise TransactionNotAllowed(
             "message.transaction() was called with autocommit off, where its end commits nothing: "
             "call set_autocommit(True) first, and leave AUTOCOMMIT out of the database's settings."
         )
-    with transaction.atomic(using=using):
+    with transaction.atomic(using=session.using):
         earlier = message.settlements_pending
         beginning: Any = connection.savepoint()
         yield
@@ -36,4 +37,4 @@ def acked_with_its_rows(message: Any, using: str) -> Iterator[None]:
         except DatabaseError as error:
             raise TransactionBroken(message.pk) from error
         if message.settlements_pending == earlier:
-            settle.ack_one(message, using)
+            settle.ack_one(message, session)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
-from django.db import connections
-
-from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.lifecycle.claim import priorities_in_use
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.databases import Statement
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import STATUSES
 
 _FEW: Final = 3
@@ -24,30 +22,30 @@ class Range(NamedTuple):
     priority: int
 
 
-def queues_in_use(using: str) -> list[str]:
+def queues_in_use(session: DjangoSession) -> list[str]:
     """Return the names of all queues that have rows, sorted."""
-    dialect = dialect_of(connections[using])
-    if (rows := _skipped(using, dialect.queues.names())) is not None:
+    dialect = session.dialect
+    if (rows := _skipped(session, dialect.queues.names())) is not None:
         return sorted(str(name) for (name,) in rows)
     names: list[str] = []
-    while rows := fetch(using, dialect.claims.next_queue(names[-1] if names else "")):
+    while rows := session.fetch(dialect.claims.next_queue(names[-1] if names else "")):
         names.append(str(rows[0][0]))
     return names
 
 
-def ranges_in_use(using: str, queues: Collection[str] | None = None) -> list[Range]:
+def ranges_in_use(session: DjangoSession, queues: Collection[str] | None = None) -> list[Range]:
     """Return the ranges of these queues (None: all) that have rows: by queue, highest priority first."""
     if queues is None or len(queues) > _FEW:
-        rows = _skipped(using, dialect_of(connections[using]).queues.ranges())
+        rows = _skipped(session, session.dialect.queues.ranges())
         if rows is not None:
             found = (Range(str(queue), str(status), int(priority)) for queue, status, priority in rows)
             wanted = None if queues is None else set(queues)
             return sorted((each for each in found if wanted is None or each.queue in wanted), key=_place)
     return [
         Range(queue, status, priority)
-        for queue in (queues_in_use(using) if queues is None else sorted(queues))
+        for queue in (queues_in_use(session) if queues is None else sorted(queues))
         for status in STATUSES
-        for priority in priorities_in_use(using, queue, status)
+        for priority in priorities_in_use(session, queue, status)
     ]
 
 
@@ -55,10 +53,10 @@ def _place(each: Range) -> tuple[str, str, int]:
     return each.queue, each.status, -each.priority
 
 
-def _skipped(using: str, statement: Statement) -> list[tuple[Any, ...]] | None:
+def _skipped(session: DjangoSession, statement: Statement) -> list[tuple[Any, ...]] | None:
     """Run a skip scan; return None, with nothing read, if the server would read the index from end to end."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     plan = dialect.queues.plan(statement)
-    if plan is not None and not dialect.queues.skips(fetch(using, plan)):
+    if plan is not None and not dialect.queues.skips(session.fetch(plan)):
         return None
-    return fetch(using, statement)
+    return session.fetch(statement)

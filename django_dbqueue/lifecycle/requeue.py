@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.db import IntegrityError, connections
+from django.db import IntegrityError
 
-from django_dbqueue.databases import Change, Dialect, dialect_of
+from django_dbqueue.databases import Change, Dialect
 from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.recording import move
-from django_dbqueue.lifecycle.statements import MessageType, fetch, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 from django_dbqueue.statuses import NEW, RUNNING
 
 RUNNING_OR_DEAD = f"(status = '{RUNNING}' OR {DEAD})"
@@ -42,35 +41,36 @@ class Changed(int):
         return changed
 
 
-def requeue(using: str, messages: Iterable[Any], *, actor: str | None = None) -> Changed:
+def requeue(session: DjangoSession, messages: Iterable[Any], *, actor: str | None = None) -> Changed:
     """{run, dead} → n, as if new. ``actor``, here and below, is the person who does it, if one does."""
-    return _move_each(using, messages, RUNNING_OR_DEAD, lambda dialect: dialect.messages.requeue(actor=actor))
+    return _move_each(session, messages, RUNNING_OR_DEAD, lambda dialect: dialect.messages.requeue(actor=actor))
 
 
-def reject_waiting(using: str, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
+def reject_waiting(
+    session: DjangoSession, messages: Iterable[Any], *, reason: str, actor: str | None = None
+) -> Changed:
     """N → dead, by an operator."""
-    return _move_each(using, messages, WAITING, lambda dialect: dialect.messages.reject(_said(reason), actor=actor))
+    return _move_each(session, messages, WAITING, lambda dialect: dialect.messages.reject(_said(reason), actor=actor))
 
 
-def drop(using: str, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
+def drop(session: DjangoSession, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
     """{n, run, dead} → y, marked by whom."""
-    return _move_each(using, messages, NOT_DONE, lambda dialect: dialect.messages.drop(_said(reason), actor=actor))
+    return _move_each(session, messages, NOT_DONE, lambda dialect: dialect.messages.drop(_said(reason), actor=actor))
 
 
-def drop_by_key(model: MessageType, using: str, key_hash: str, *, reason: str) -> bool:
+def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, reason: str) -> bool:
     """{n, run} → y for the live message of a key, whoever holds it; return whether there was one."""
-    connection = connections[using]
-    dialect = dialect_of(connection)
+    dialect = session.dialect
 
     def drop_it() -> bool:
-        with short_transaction(using):
-            rows = fetch(using, dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
+        with session.transaction():
+            rows = session.fetch(dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
             if not rows:
                 return False
-            where = dialect.messages.unmoved(hydrate(model, using, rows[0]).claim, NOT_DONE)
-            return move(using, dialect.messages.drop(_said(reason)), where) == 1
+            where = dialect.messages.unmoved(hydrate(model, session.using, rows[0]).claim, NOT_DONE)
+            return move(session, dialect.messages.drop(_said(reason)), where) == 1
 
-    return outermost(connection, drop_it)
+    return session.outermost(drop_it)
 
 
 def _said(reason: str) -> str:
@@ -78,19 +78,20 @@ def _said(reason: str) -> str:
     return error_text(reason) or "by an operator, who gave no reason"
 
 
-def _move_each(using: str, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]) -> Changed:
+def _move_each(
+    session: DjangoSession, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]
+) -> Changed:
     count = 0
     conflicts: list[DBQueueError] = []
     for message in messages:
         try:
-            count += _move_one(using, message, state, change)
+            count += _move_one(session, message, state, change)
         except IntegrityError:
             conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
     return Changed(count, conflicts)
 
 
-def _move_one(using: str, message: Any, state: str, change: Callable[[Dialect], Change]) -> int:
-    connection = connections[using]
-    dialect = dialect_of(connection)
+def _move_one(session: DjangoSession, message: Any, state: str, change: Callable[[Dialect], Change]) -> int:
+    dialect = session.dialect
     where = dialect.messages.unmoved(message.claim, state)
-    return outermost(connection, lambda: move(using, change(dialect), where))
+    return session.outermost(lambda: move(session, change(dialect), where))

@@ -10,16 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from django.db import connections
-
 from django_dbqueue import signals
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.words import Statement
-from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import blamed, move
-from django_dbqueue.lifecycle.statements import MessageType, fetch, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType
+from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import RUNNING
 
 BATCH = 500
@@ -28,7 +24,7 @@ LEASE_OVER = "LeaseOver: the lease ended without an answer; the handler hung, wa
 
 def rescue(
     model: MessageType,
-    using: str,
+    session: DjangoSession,
     queues: list[str] | None = None,
     *,
     limit: int | None = None,
@@ -40,9 +36,9 @@ def rescue(
     not find the rows that it has just taken with a lease of 0.
     """
     rescued = 0
-    for queue in queues_in_use(using) if queues is None else queues:
-        for priority in priorities_in_use(using, queue, RUNNING):
-            while rows := outermost(connections[using], partial(_rescue_range, using, queue, priority, but_token)):
+    for queue in queues_in_use(session) if queues is None else queues:
+        for priority in priorities_in_use(session, queue, RUNNING):
+            while rows := session.outermost(partial(_rescue_range, session, queue, priority, but_token)):
                 _tell(model, queue, rows)
                 rescued += len(rows)
                 if len(rows) < BATCH or (limit is not None and rescued >= limit):
@@ -57,13 +53,13 @@ def _tell(model: MessageType, queue: str, rows: list[tuple[Any, ...]]) -> None:
             signals.message_died.send(model, queue=queue, message_id=message_id, error=LEASE_OVER)
 
 
-def _rescue_range(using: str, queue: str, priority: int, but_token: int | None) -> list[tuple[Any, ...]]:
-    dialect = dialect_of(connections[using])
-    with short_transaction(using):
+def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[tuple[Any, ...]]:
+    dialect = session.dialect
+    with session.transaction():
         names = ("id", "read_count", "max_reads")
-        rows = fetch(using, dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
+        rows = session.fetch(dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
         ids: list[Any] = [row[0] for row in rows]
         if ids:
             where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
-            move(using, blamed(using, dialect.messages.rescue(LEASE_OVER), [queue]), where)
+            move(session, blamed(session, dialect.messages.rescue(LEASE_OVER), [queue]), where)
     return rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 
-from django_dbqueue.databases import ServerDialect, dialect_of
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.databases import ServerDialect
+from django_dbqueue.lifecycle.session import DjangoSession
 
 
 class Sign(Enum):
@@ -24,26 +24,26 @@ def is_blind(dialect: ServerDialect, error: DatabaseError) -> bool:
     return refusal is not None and cause is not None and cause.args[:1] == (refusal,)
 
 
-def sign_of_worker(using: str, *, server: str, conn_id: int | None, session_lock: int | None) -> Sign:
+def sign_of_worker(session: DjangoSession, *, server: str, conn_id: int | None, session_lock: int | None) -> Sign:
     """Judge a worker's session by the named lock that it was proven to hold, or else by the server's list."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     if not isinstance(dialect, ServerDialect) or not server:
         return Sign.UNKNOWN
     if session_lock is None:
-        return sign_of_session(using, conn_id, server=server)
-    [(asked, holder)] = fetch(using, dialect.sessions.lock_holder(session_lock))
+        return sign_of_session(session, conn_id, server=server)
+    [(asked, holder)] = session.fetch(dialect.sessions.lock_holder(session_lock))
     if str(asked) != server:
         return Sign.UNKNOWN
     return Sign.GONE if holder is None else Sign.THERE
 
 
-def sign_of_session(using: str, conn_id: int | None, *, server: str = "") -> Sign:
+def sign_of_session(session: DjangoSession, conn_id: int | None, *, server: str = "") -> Sign:
     """Judge a session by the server's list; ``server`` is where it was proven to be, if it was."""
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     if not isinstance(dialect, ServerDialect) or conn_id is None:
         return Sign.UNKNOWN
     try:
-        rows = fetch(using, dialect.sessions.existing([conn_id]))
+        rows = session.fetch(dialect.sessions.existing([conn_id]))
     except DatabaseError as error:
         if not is_blind(dialect, error):
             raise

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
-from django.db import connections
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, requeue
-from django_dbqueue.lifecycle.statements import MAX_IDS, MessageType, chunks, short_transaction
-from django_dbqueue.retry import outermost
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, MessageType, chunks
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 NAMED_STEP: Final = 50
@@ -38,12 +36,12 @@ class Order:
     by: str
     reason: str = ""
 
-    def do(self, using: str, message: Any) -> requeue.Changed:
+    def do(self, session: DjangoSession, message: Any) -> requeue.Changed:
         """Do it to one message, in the caller's transaction."""
         if self.verb == "requeue":
-            return requeue.requeue(using, [message], actor=self.by)
+            return requeue.requeue(session, [message], actor=self.by)
         reason = bulk.said_by(self.verb, self.by, self.reason)
-        return requeue.drop(using, [message], reason=reason, actor=self.by)
+        return requeue.drop(session, [message], reason=reason, actor=self.by)
 
 
 @dataclass(slots=True)
@@ -58,51 +56,51 @@ class Step:
     """Other messages left alone: in another state by now, locked elsewhere, or a live message has their key."""
 
 
-def by_ids(model: MessageType, using: str, order: Order, ids: Iterable[int]) -> Iterator[Step]:
+def by_ids(model: MessageType, session: DjangoSession, order: Order, ids: Iterable[int]) -> Iterator[Step]:
     """Do it to these messages, in whatever state they are."""
     for chunk in chunks(sorted(set(ids)), NAMED_STEP):
-        yield outermost(connections[using], partial(_step_by_ids, model, using, order, chunk))
+        yield session.outermost(partial(_step_by_ids, model, session, order, chunk))
 
 
 def by_state(
-    model: MessageType, using: str, order: Order, queue: str, state: str, *, limit: int | None = None
+    model: MessageType, session: DjangoSession, order: Order, queue: str, state: str, *, limit: int | None = None
 ) -> Iterator[Step]:
     """Do it to the messages of a queue that are in this state now; ``limit`` is how many are tried."""
-    selection = bulk.Selection.now(using, state=state, queue=queue)
+    selection = bulk.Selection.now(session, state=state, queue=queue)
     cursor: str | None = ""
     tried = 0
     while cursor is not None and tried != limit:
         size = bulk.STEP if limit is None else min(bulk.STEP, limit - tried)
-        done = outermost(connections[using], partial(_step_by_state, model, using, order, selection, cursor, size))
+        done = session.outermost(partial(_step_by_state, model, session, order, selection, cursor, size))
         tried += done.moved + done.left_alone
         cursor = done.cursor
         yield Step({queue: done.moved} if done.moved else {}, left_alone=done.left_alone)
 
 
-def count_in_state(using: str, queue: str, state: str) -> Iterator[int]:
+def count_in_state(session: DjangoSession, queue: str, state: str) -> Iterator[int]:
     """Count, page by page, the messages of a queue that ``by_state`` would try."""
-    selection = bulk.Selection.now(using, state=state, queue=queue)
+    selection = bulk.Selection.now(session, state=state, queue=queue)
     cursor: str | None = ""
     while cursor is not None:
-        found = bulk.find(using, selection, cursor)
+        found = bulk.find(session, selection, cursor)
         yield len(found.ids)
         cursor = found.cursor
 
 
-def count_movable(model: Any, using: str, verb: str, ids: Iterable[int]) -> int:
+def count_movable(model: Any, session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
     """Return to how many of these messages the verb could be applied now."""
-    rows = model.objects.using(using).filter(_MOVABLE[verb])
+    rows = model.objects.using(session.using).filter(_MOVABLE[verb])
     return sum(rows.filter(pk__in=chunk).count() for chunk in chunks(sorted(set(ids)), MAX_IDS))
 
 
-def _step_by_ids(model: Any, using: str, order: Order, ids: Sequence[int]) -> Step:
+def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence[int]) -> Step:
     step = Step()
-    rows = model.objects.using(using).filter(pk__in=ids)
+    rows = model.objects.using(session.using).filter(pk__in=ids)
     few = rows.only("id", "queue", "key", "status", "claim_token")
-    with short_transaction(using):
+    with session.transaction():
         locked = list(few.select_for_update(skip_locked=True).order_by("pk"))
         for message in locked:
-            if why := _refusal(order.do(using, message), message):
+            if why := _refusal(order.do(session, message), message):
                 step.refused[message.pk] = why
             else:
                 step.moved[message.queue] = step.moved.get(message.queue, 0) + 1
@@ -130,7 +128,7 @@ def _told(error: DBQueueError) -> str:
 
 
 def _step_by_state(
-    model: MessageType, using: str, order: Order, selection: bulk.Selection, cursor: str, size: int
+    model: MessageType, session: DjangoSession, order: Order, selection: bulk.Selection, cursor: str, size: int
 ) -> bulk.Step:
-    with short_transaction(using):
-        return bulk.step(model, using, order.verb, selection, cursor, reason=order.reason, actor=order.by, size=size)
+    with session.transaction():
+        return bulk.step(model, session, order.verb, selection, cursor, reason=order.reason, actor=order.by, size=size)

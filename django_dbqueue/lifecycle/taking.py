@@ -14,13 +14,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db import connections
-
-from django_dbqueue.databases import Claim, Dialect, Statement, dialect_of
+from django_dbqueue.databases import Claim, Dialect, Statement
 from django_dbqueue.databases.words import CLAIMED_COLUMNS, MESSAGE_COLUMNS
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.hydration import hydrator
-from django_dbqueue.lifecycle.statements import MessageType, fetch, fetch_messages, run
+from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 from django_dbqueue.statuses import NEW, RUNNING
 
 _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
@@ -81,11 +79,22 @@ class Claimed:
         return self._message
 
 
-class Place(NamedTuple):
+class Terms(NamedTuple):
+    """On what terms messages are claimed: what the claim writes into their rows."""
+
+    token: int
+    worker_id: int | None
+    lease: float
+    """Seconds, for messages that don't have their own."""
+    max_reads: int
+    """The same: after how many reads a message is dead, 0 for never."""
+
+
+class Source(NamedTuple):
     """A range of the claim index, whose rows become messages of this model."""
 
     model: MessageType
-    using: str
+    session: DjangoSession
     queue: str
     priority: int
     most_bytes: int | None = None
@@ -96,18 +105,17 @@ def read_body(message: Any) -> None:
     """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
     if "body" in message.__dict__:
         return
-    using = message._state.db
-    rows = fetch(using, dialect_of(connections[using]).messages.read_body(message.claim))
+    session = DjangoSession(message._state.db)
+    rows = session.fetch(session.dialect.messages.read_body(message.claim))
     if not rows:
         raise LeaseLost(message.pk, "read")
     message.body = rows[0][0]
 
 
-def take_range(place: Place, limit: int, mark: Mark | None, how: dict[str, Any]) -> tuple[list[Claimed], Mark | None]:
-    """Take what is due after the mark; return it, and the mark after it. ``how``: what ``take`` is to write."""
-    dialect = dialect_of(connections[place.using])
-    take = _take_and_return if _takes_at_once(dialect) else _lock_and_take
-    return take(place, dialect, limit, mark, how)
+def take_range(source: Source, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
+    """Take what is due after the mark; return it, and the mark after it."""
+    take = _take_and_return if _takes_at_once(source.session.dialect) else _lock_and_take
+    return take(source, limit, mark, terms)
 
 
 def first_statement(
@@ -116,93 +124,84 @@ def first_statement(
     priority: int,
     limit: int,
     mark: Mark | None,
-    how: dict[str, Any],
+    terms: Terms,
     most_bytes: int | None = None,
 ) -> Statement:
     """Return the statement that finds and locks what is due, and takes it at once if the server can do both."""
+    claims = dialect.claims
     if _takes_at_once(dialect):
-        change = dialect.claims.take(**how, session=None, now=None)
-        return dialect.claims.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
-    return dialect.claims.due(
-        CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes
-    )
-
-
-def _first_statement(place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]) -> Statement:
-    return first_statement(dialect, place.queue, place.priority, limit, mark, how, place.most_bytes)
+        change = claims.take(**terms._asdict(), session=None, now=None)
+        return claims.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
+    return claims.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes)
 
 
 def _takes_at_once(dialect: Dialect) -> bool:
     return dialect.sql.updates_return_rows and bool(dialect.sql.session_id)
 
 
-def _take_and_return(
-    place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]
-) -> tuple[list[Claimed], Mark | None]:
-    rows = fetch_messages(place.using, _first_statement(place, dialect, limit, mark, how))
+def _take_and_return(source: Source, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
+    model, session, queue, priority, most_bytes = source
+    statement = first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes)
+    rows = session.fetch_messages(statement)
     rows.sort(key=lambda row: (row[-1], row[0]))
-    make = hydrator(place.model, place.using, MESSAGE_COLUMNS, held_token=how["token"])
-    taken = _claimed(rows, MESSAGE_COLUMNS, how, lambda _, row: make(row), charged=0)
+    make = hydrator(model, session.using, MESSAGE_COLUMNS, held_token=terms.token)
+    taken = _claimed(rows, MESSAGE_COLUMNS, terms, lambda _, row: make(row), charged=0)
     return taken, (rows[-1][-1], rows[-1][0]) if rows else None
 
 
-def _lock_and_take(
-    place: Place, dialect: Dialect, limit: int, mark: Mark | None, how: dict[str, Any]
-) -> tuple[list[Claimed], Mark | None]:
-    using = place.using
-    rows = fetch(using, _first_statement(place, dialect, limit, mark, how))
+def _lock_and_take(source: Source, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
+    model, session, queue, priority, most_bytes = source
+    dialect = session.dialect
+    rows = session.fetch(first_statement(dialect, queue, priority, limit, mark, terms, most_bytes))
     if not rows:
         return [], None
     now = rows[0][-1]
-    session = os.getpid()
-    taken = run(
-        using, dialect.claims.take_ids([row[0] for row in rows], dialect.claims.take(**how, session=session, now=now))
-    )
+    process = os.getpid()
+    change = dialect.claims.take(**terms._asdict(), session=process, now=now)
+    taken = session.run(dialect.claims.take_ids([row[0] for row in rows], change))
     if taken != len(rows):  # can't happen: the rows are locked
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
-    conn_id = _session_of(using) if dialect.sql.session_id else session
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     make = hydrator(
-        place.model,
-        using,
+        model,
+        session.using,
         CLAIMED_COLUMNS,
-        queue=place.queue,
+        queue=queue,
         status=RUNNING,
-        conn_id=conn_id,
-        worker_id=how["worker_id"],
-        claim_token=how["token"],
-        held_token=how["token"],
-        priority=place.priority,
+        conn_id=_id_of(session) if dialect.sql.session_id else process,
+        worker_id=terms.worker_id,
+        claim_token=terms.token,
+        held_token=terms.token,
+        priority=priority,
         claimed_at=moment,
         finished_at=None,
         own=("read_count", "max_reads", "lease_seconds", "available_at"),
     )
-    claimed = _claimed(rows, CLAIMED_COLUMNS, how, partial(_as_taken, make, moment), charged=1)
+    claimed = _claimed(rows, CLAIMED_COLUMNS, terms, partial(_as_taken, make, moment), charged=1)
     return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
 
 
-def _session_of(using: str) -> int:
+def _id_of(session: DjangoSession) -> int:
     """Return the session's id, which the driver knows without asking the server."""
-    return int(connections[using].connection.thread_id())
+    return int(session.connection.connection.thread_id())
 
 
 def _claimed(
     rows: list[tuple[Any, ...]],
     columns: tuple[str, ...],
-    how: dict[str, Any],
+    terms: Terms,
     make: Callable[[Claimed, Sequence[Any]], Any],
     *,
     charged: int,
 ) -> list[Claimed]:
     reads, limit, crashes, lease = (columns.index(name) for name in _READ_FIRST)
-    token: int = how["token"]
     taken = []
     for row in rows:
-        claimed = Claimed(Claim(row[0], token), row, make)
+        claimed = Claimed(Claim(row[0], terms.token), row, make)
         claimed.read_count = row[reads] + charged
-        claimed.max_reads = how["max_reads"] if row[limit] is None else row[limit]
+        claimed.max_reads = terms.max_reads if row[limit] is None else row[limit]
         claimed.crashes = row[crashes]
-        claimed.lease_seconds = row[lease] or how["lease"]
+        claimed.lease_seconds = row[lease] or terms.lease
         taken.append(claimed)
     return taken
 

@@ -7,13 +7,12 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
 from django_dbqueue.databases.recording import storable
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management.console import (
     LONGEST_NAME,
     ConsoleCommand,
@@ -25,7 +24,6 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.overview import known_queues
-from django_dbqueue.retry import outermost
 
 LONGEST_REASON: Final = 500
 """Characters of the reason, as ``Queue.pause_reason`` keeps it."""
@@ -61,7 +59,7 @@ class PausingCommand(ConsoleCommand):
         told = []
         for name in names:
             change = partial(self._switch, alias, name, by=by, reason=reason)
-            changed, row = outermost(connections[alias], change)
+            changed, row = DjangoSession(alias).outermost(change)
             if changed:
                 signals.operator_acted.send(Message, verb=self.verb, queue=name, by=by, reason=reason, count=0)
             told.append(_document(row, changed=changed))
@@ -74,7 +72,7 @@ class PausingCommand(ConsoleCommand):
         rows = Queue.objects.using(alias)
         if self.pauses:
             rows.get_or_create(name=name)  # so that two first pauses at once have a row to lock
-        with short_transaction(alias):
+        with DjangoSession(alias).transaction():
             row = rows.select_for_update().filter(pk=name).first()
             if row is None or row.is_paused == self.pauses:
                 return False, row or Queue(name=name)

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db import Error, connections, transaction
+from django.db import Error, transaction
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.databases import dialect_of, installed
+from django_dbqueue.databases import installed
 from django_dbqueue.databases.passing import sqlstate_of
 from django_dbqueue.databases.routines import NAMES, Routine, Words, routines
 from django_dbqueue.databases.words import SPENT_BEFORE
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
-from django_dbqueue.lifecycle.statements import fetch, run
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management.standing import Standing, refuse_foreign, schema_of, standing
 from django_dbqueue.models import Queue
 
@@ -39,22 +39,22 @@ class Installed(NamedTuple):
     dropped: list[Standing]
 
 
-def install(using: str) -> Installed:
+def install(session: DjangoSession) -> Installed:
     """Create what is missing or differs, and drop what an older version left."""
-    with _alone(using):
-        wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(using)}
-        found = {(one.kind, one.signature): one for one in standing(using)}
-        refuse_foreign(using, list(found.values()))
+    with _alone(session):
+        wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(session)}
+        found = {(one.kind, one.signature): one for one in standing(session.using)}
+        refuse_foreign(session.using, list(found.values()))
         unchanged = _unchanged(wanted, found)
         missing = [routine for routine in wanted.values() if routine not in unchanged]
         old = [one for key, one in found.items() if key not in wanted]
         try:
             if missing:
-                _make(using, missing, [wanted[key] for key in wanted if key not in found])
-            _drop(using, old)
-            refuse_foreign(using, standing(using))  # which somebody created meanwhile
+                _make(session, missing, [wanted[key] for key in wanted if key not in found])
+            _drop(session, old)
+            refuse_foreign(session.using, standing(session.using))  # which somebody created meanwhile
         except Error as error:
-            raise CommandError(_explain(using, error)) from error
+            raise CommandError(_explain(session, error)) from error
     return Installed(missing, unchanged, old)
 
 
@@ -66,28 +66,28 @@ def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, st
     return [wanted[key] for key in as_wanted]
 
 
-def uninstall(using: str) -> list[Standing]:
+def uninstall(session: DjangoSession) -> list[Standing]:
     """Drop ours, and nothing else; return what was dropped."""
-    with _alone(using):
-        ours = [one for one in standing(using) if one.is_ours]
+    with _alone(session):
+        ours = [one for one in standing(session.using) if one.is_ours]
         ours.sort(key=lambda one: NAMES.index(one.name) if one.name in NAMES else -1, reverse=True)
         try:
-            _drop(using, ours)
+            _drop(session, ours)
         except Error as error:
-            raise CommandError(_explain(using, error)) from error
+            raise CommandError(_explain(session, error)) from error
     return ours
 
 
-def _drop(using: str, ours: list[Standing]) -> None:
+def _drop(session: DjangoSession, ours: list[Standing]) -> None:
     for one in ours:
-        run(using, installed.drop(one.kind, one.signature))
+        session.run(installed.drop(one.kind, one.signature))
 
 
-def script(using: str) -> Iterator[str]:
+def script(session: DjangoSession) -> Iterator[str]:
     """Return what ``install`` runs, for the mysql client or psql."""
-    refuse_sqlite(using)
-    made = wanted_routines(using)
-    if connections[using].vendor == "postgresql":
+    refuse_sqlite(session)
+    made = wanted_routines(session)
+    if session.connection.vendor == "postgresql":
         yield f"BEGIN;\nSET LOCAL search_path = {installed.SAFE_PATH};\n"
         for routine in made:
             yield from (f"{text};\n" for text in routine.statements)
@@ -99,24 +99,24 @@ def script(using: str) -> Iterator[str]:
     yield "DELIMITER ;"
 
 
-def wanted_routines(using: str) -> list[Routine]:
+def wanted_routines(session: DjangoSession) -> list[Routine]:
     """Return the routines for this server and these settings."""
-    connection = connections[using]
-    dialect = dialect_of(connection)
+    connection = session.connection
+    dialect = session.dialect
     if dialect.sql.message not in connection.introspection.table_names():
         raise CommandError(
             _(
                 "The queue's table %(table)s is not in the database %(alias)r. Run first:\n"
                 "  manage.py migrate --database %(alias)s"
             )
-            % {"table": dialect.sql.message, "alias": using}
+            % {"table": dialect.sql.message, "alias": session}
         )
-    return routines(dialect, _words(using), _folders(using))
+    return routines(dialect, _words(session), _folders(session))
 
 
-def refuse_sqlite(using: str) -> None:
+def refuse_sqlite(session: DjangoSession) -> None:
     """Raise CommandError on SQLite, which can't have them."""
-    if connections[using].vendor == "sqlite":
+    if session.connection.vendor == "sqlite":
         raise CommandError(
             _(
                 "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for "
@@ -125,21 +125,21 @@ def refuse_sqlite(using: str) -> None:
         )
 
 
-def _folders(using: str) -> tuple[str, ...]:
-    connection: Any = connections[using]
+def _folders(session: DjangoSession) -> tuple[str, ...]:
+    connection: Any = session.connection
     if connection.vendor == "postgresql":
         return ("postgresql",)
     if not connection.mysql_is_mariadb:
         return ("mysql",)
     try:
-        fetch(using, installed.random_bytes())
+        session.fetch(installed.random_bytes())
     except Error:
         return ("mariadb_without_random_bytes", "mariadb", "mysql")
     return ("mariadb", "mysql")
 
 
-def _words(using: str) -> Words:
-    connection = connections[using]
+def _words(session: DjangoSession) -> Words:
+    connection = session.connection
     options = {name: conf.queue_options(name or "") for name in (None, *sorted(conf.get("QUEUES")))}
     return Words(
         queues=Queue._meta.db_table,
@@ -152,7 +152,7 @@ def _words(using: str) -> Words:
         lease_over=LEASE_OVER,
         spent_before=SPENT_BEFORE,
         forbidden=conf.get("OPERATIONS_QUEUE"),
-        schema=schema_of(using) if connection.vendor == "postgresql" else "",
+        schema=schema_of(session.using) if connection.vendor == "postgresql" else "",
     )
 
 
@@ -161,54 +161,54 @@ def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
 
 
 @contextmanager
-def _alone(using: str) -> Iterator[None]:
+def _alone(session: DjangoSession) -> Iterator[None]:
     """Keep others from installing at the same time, and restore the session afterwards."""
-    refuse_sqlite(using)
-    connection = connections[using]
+    refuse_sqlite(session)
+    connection = session.connection
     if connection.in_atomic_block and connection.vendor == "mysql":
         raise CommandError(_("MySQL and MariaDB commit at each CREATE: call this outside atomic()."))
     if connection.vendor == "postgresql":
-        with transaction.atomic(using=using):
-            fetch(using, installed.lock_on_postgresql())
+        with transaction.atomic(using=session.using):
+            session.fetch(installed.lock_on_postgresql())
             yield
         return
     lock, unlock = installed.lock_on_mysql(PATIENCE)
-    if fetch(using, lock) != [(1,)]:
+    if session.fetch(lock) != [(1,)]:
         raise CommandError(
             _("Somebody else has been installing into %(alias)r for %(seconds)d s: try again.")
-            % {"alias": using, "seconds": PATIENCE}
+            % {"alias": session, "seconds": PATIENCE}
         )
-    mode = str(fetch(using, installed.sql_mode())[0][0])
+    mode = str(session.fetch(installed.sql_mode())[0][0])
     try:
-        run(using, installed.set_sql_mode(installed.STRICT_MODE))
+        session.run(installed.set_sql_mode(installed.STRICT_MODE))
         yield
     finally:
-        run(using, installed.set_sql_mode(mode))
-        fetch(using, unlock)
+        session.run(installed.set_sql_mode(mode))
+        session.fetch(unlock)
 
 
-def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
-    if connections[using].vendor == "postgresql":
+def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) -> None:
+    if session.connection.vendor == "postgresql":
         # The view's operators are resolved when it is created
-        path = str(fetch(using, installed.path())[0][0])
-        fetch(using, installed.set_path(installed.SAFE_PATH))
+        path = str(session.fetch(installed.path())[0][0])
+        session.fetch(installed.set_path(installed.SAFE_PATH))
         for routine in missing:
-            _run_all(using, routine)
-        fetch(using, installed.set_path(path))
+            _run_all(session, routine)
+        session.fetch(installed.set_path(path))
         return
     make_probe, drop_probe = installed.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
-    run(using, make_probe)
-    run(using, drop_probe)
+    session.run(make_probe)
+    session.run(drop_probe)
     made: list[Routine] = []
     try:
         for routine in missing:
-            grants = [] if routine in new else _grants(using, routine)
-            _run_all(using, routine)
+            grants = [] if routine in new else _grants(session, routine)
+            _run_all(session, routine)
             made.append(routine)
             for user, host in grants:
-                run(using, installed.grant_on_mysql(routine, user, host))
+                session.run(installed.grant_on_mysql(routine, user, host))
     except Error as error:
-        left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(using, routine)]
+        left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(session, routine)]
         if left:
             raise CommandError(
                 _(
@@ -216,41 +216,41 @@ def _make(using: str, missing: list[Routine], new: list[Routine]) -> None:
                     "These were made before, and could not be taken away: %(names)s. "
                     "Run: manage.py queue_routines uninstall --database %(alias)s"
                 )
-                % {"alias": using, "error": error, "names": ", ".join(left)}
+                % {"alias": session, "error": error, "names": ", ".join(left)}
             ) from error
         raise
 
 
-def _taken_away(using: str, routine: Routine) -> bool:
+def _taken_away(session: DjangoSession, routine: Routine) -> bool:
     try:
-        run(using, installed.drop(routine.kind, routine.signature))
+        session.run(installed.drop(routine.kind, routine.signature))
     except Error:
         return False
     return True
 
 
-def _run_all(using: str, routine: Routine) -> None:
-    with connections[using].cursor() as cursor:
+def _run_all(session: DjangoSession, routine: Routine) -> None:
+    with session.connection.cursor() as cursor:
         for text in routine.statements:
             cursor.execute(text)
 
 
-def _grants(using: str, routine: Routine) -> list[tuple[Any, ...]]:
+def _grants(session: DjangoSession, routine: Routine) -> list[tuple[Any, ...]]:
     """Return who may execute a routine about to be dropped; [] if we may not see that (docs/routines.md)."""
     if len(routine.statements) == 1:
         return []  # CREATE OR REPLACE keeps them
     try:
-        return fetch(using, installed.grants_on_mysql(routine))
+        return session.fetch(installed.grants_on_mysql(routine))
     except Error:
         return []
 
 
-def _explain(using: str, error: Error) -> str:
+def _explain(session: DjangoSession, error: Error) -> str:
     """Say what the database refused, and what to do next."""
     cause = error.__cause__
     code = sqlstate_of(cause) or (cause.args[0] if cause is not None and cause.args else None)
     said = _("The database %(alias)r refused: %(error)s\nNothing was left half made.\n") % {
-        "alias": using,
+        "alias": session,
         "error": error,
     }
     if code in NO_BINLOG_TRUST:
@@ -264,7 +264,7 @@ def _explain(using: str, error: Error) -> str:
         )
     if code not in NO_PRIVILEGE:
         return said
-    if connections[using].vendor == "postgresql":
+    if session.connection.vendor == "postgresql":
         return said + _("The account needs CREATE on the table's schema, and must own what it replaces.")
     return said + _(
         "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.databases import installed
 from django_dbqueue.databases.routines import MARK, NAMES
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.lifecycle.session import DjangoSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Standing:
 
 def schema_of(using: str) -> str:
     """Return the schema of the queue's tables on PostgreSQL, quoted for SQL."""
-    return str(fetch(using, installed.schema_of_table())[0][0])
+    return str(DjangoSession(using).fetch(installed.schema_of_table())[0][0])
 
 
 def standing(using: str) -> list[Standing]:
@@ -46,7 +46,7 @@ def standing(using: str) -> list[Standing]:
         statement = installed.standing_on_mysql(NAMES)
     return [
         Standing(str(kind), str(name), str(signature), str(comment), str(owner), bool(is_trusted))
-        for kind, name, signature, comment, owner, is_trusted in fetch(using, statement)
+        for kind, name, signature, comment, owner, is_trusted in DjangoSession(using).fetch(statement)
     ]
 
 

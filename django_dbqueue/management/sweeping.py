@@ -20,6 +20,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -110,7 +111,9 @@ class SweepCommand(ConsoleCommand):
         if said["ids"]:
             count, where = grouped(len(set(said["ids"]))), ""
         else:
-            found = depths(alias, [said["queue"]], states=[said["state"]])[said["queue"]].counts[said["state"]]
+            found = depths(DjangoSession(alias), [said["queue"]], states=[said["state"]])[said["queue"]].counts[
+                said["state"]
+            ]
             count = grouped(said["limit"]) if said["limit"] and said["limit"] < found else str(found)
             where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
             if not found:
@@ -153,16 +156,16 @@ class SweepCommand(ConsoleCommand):
 
     def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
         if said["ids"]:
-            yield sweep.count_movable(Message, alias, self.verb, said["ids"])
+            yield sweep.count_movable(Message, DjangoSession(alias), self.verb, said["ids"])
             return
-        yield from sweep.count_in_state(alias, said["queue"], said["state"])
+        yield from sweep.count_in_state(DjangoSession(alias), said["queue"], said["state"])
 
     def _nothing(self, alias: str, said: dict[str, Any]) -> None:
         if said["ids"]:
             text = _("None of these messages can be moved so.")
         else:
             text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
-            text = with_hint(text, said["queue"], queues_in_use(alias))
+            text = with_hint(text, said["queue"], queues_in_use(DjangoSession(alias)))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
     def _sweep(self, alias: str, said: dict[str, Any], order: sweep.Order) -> None:
@@ -194,8 +197,8 @@ class SweepCommand(ConsoleCommand):
 
     def _steps(self, alias: str, said: dict[str, Any], order: sweep.Order) -> Iterator[sweep.Step]:
         if said["ids"]:
-            return sweep.by_ids(Message, alias, order, said["ids"])
-        return sweep.by_state(Message, alias, order, said["queue"], said["state"], limit=said["limit"])
+            return sweep.by_ids(Message, DjangoSession(alias), order, said["ids"])
+        return sweep.by_state(Message, DjangoSession(alias), order, said["queue"], said["state"], limit=said["limit"])
 
     def _tell(self, swept: Swept, order: sweep.Order) -> None:
         for queue, count in swept.moved.items():

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from django.db import IntegrityError, connections, models
+from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 from django_dbqueue.models.message import Message
-from django_dbqueue.retry import outermost
 
 RUNNING: Final = "running"
 DONE: Final = "done"
@@ -50,7 +49,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
         alias = using or self._db or db_alias(self.model)
 
         def write() -> BulkOperation:
-            with short_transaction(alias):
+            with DjangoSession(alias).transaction():
                 operation = self.using(alias).create(
                     ticket=ticket,
                     verb=verb,
@@ -67,7 +66,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
             return operation
 
         try:
-            return outermost(connections[alias], write)
+            return DjangoSession(alias).outermost(write)
         except IntegrityError:
             if self.using(alias).filter(ticket=ticket).exists():
                 return None
@@ -122,7 +121,15 @@ class BulkOperation(models.Model):
     def take_step(self) -> None:
         """Move the next messages; send the next step, or end. Requires a transaction that has locked the row."""
         using = self._state.db or ""
-        step = bulk.step(Message, using, self.verb, self.chosen, self.cursor, reason=self.reason, actor=self.ordered_by)
+        step = bulk.step(
+            Message,
+            DjangoSession(using),
+            self.verb,
+            self.chosen,
+            self.cursor,
+            reason=self.reason,
+            actor=self.ordered_by,
+        )
         self.moved += step.moved
         self.left_alone += step.left_alone
         self.steps += 1

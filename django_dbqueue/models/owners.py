@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.ledger.owning import is_running
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.lifecycle.signs import Sign, sign_of_session, sign_of_worker
-from django_dbqueue.lifecycle.streams import OnDjango
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.overview import span
 from django_dbqueue.models.stream import Stream
@@ -63,7 +63,7 @@ def owner_of(message: Message, now: datetime) -> Owner:
     if message.worker_id is not None:
         said = _("Its worker has no row any more: it ended, or was found dead.")
         return Owner(name, Answer.GONE, (said,))
-    sign = sign_of_session(using, message.conn_id)
+    sign = sign_of_session(DjangoSession(using), message.conn_id)
     answer = {Sign.THERE: Answer.LIVES, Sign.GONE: Answer.GONE, Sign.UNKNOWN: Answer.UNKNOWN}[sign]
     evidence = (
         _("It was claimed by a program that is no worker: only the lease counts."),
@@ -79,7 +79,9 @@ def _worker(worker: Worker, using: str, now: datetime) -> Owner:
         "every": worker.beat_every,
     }
     is_overdue = worker.beat_at + 3 * timedelta(seconds=worker.beat_every) < now
-    sign = sign_of_worker(using, server=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock)
+    sign = sign_of_worker(
+        DjangoSession(using), server=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock
+    )
     evidence = (beat, _words(sign, worker.conn_id, lock=worker.session_lock))
     if not is_overdue:
         return Owner(name, Answer.LIVES, evidence)
@@ -103,7 +105,7 @@ def _stream(claim: Any, using: str, now: datetime) -> Owner:
     said = {"name": claim.stream, "number": claim.number}
     name = _("stream %(name)s, claim %(number)s") % said
     stream = Stream.objects.using(using).filter(pk=claim.stream).first()
-    runs = is_running(OnDjango(using), claim.stream)
+    runs = is_running(DjangoSession(using), claim.stream)
     evidence = [_("A query runs the stream.") if runs else _("No query runs the stream.")]
     if stream is not None:
         beat = {"span": span(now - stream.beat_at), "runner": stream.runner or "–"}
@@ -128,7 +130,7 @@ def servers_of(queue: str, using: str, now: datetime) -> Servers:
     alive = [_busy(worker, now) for worker in workers if now - worker.beat_at <= ALIVE_WITHIN]
     silent = [_silent(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
     streams = [each.name for each in Stream.objects.using(using).filter(queue=queue)[:NAMED]]
-    runs = [name for name in streams if is_running(OnDjango(using), name)]
+    runs = [name for name in streams if is_running(DjangoSession(using), name)]
     alive += [_("The stream %(name)s serves the queue.") % {"name": name} for name in runs]
     return Servers(_few(alive), _few(silent))
 

@@ -13,10 +13,10 @@ from django_dbqueue.databases.recording import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, recording, requeue, streams
-from django_dbqueue.lifecycle.claim import priorities_in_use
 from django_dbqueue.lifecycle.requeue import Changed
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.lifecycle.streams import PARKED
+from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.verbs import MAX_CLAIM, Verbs
@@ -63,7 +63,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def running(self, queue: str | None = None) -> Self:
         """Select taken ones whose lease has not expired. This call determines which stream leases have."""
         rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
-        overdue = streams.overdue_tokens(self.db)
+        overdue = streams.overdue_tokens(DjangoSession(self.db))
         return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
 
     def stuck(self, queue: str | None = None) -> Self:
@@ -73,7 +73,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         leases have expired.
         """
         is_over = models.Q(available_at__lte=DbNow())
-        if overdue := streams.overdue_tokens(self.db):
+        if overdue := streams.overdue_tokens(DjangoSession(self.db)):
             is_over |= models.Q(available_at=PARKED, claim_token__in=overdue)
         return self.in_queue(queue).filter(is_over, status=RUNNING)
 
@@ -105,7 +105,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         if state == "dead" and dialect_of(connections[self.db]).sql.sorted_beyond_null:
             order = ("-id",)
         found: list[Message] = []
-        for priority in priorities_in_use(self.db, check_queue(queue), status):
+        for priority in priorities_in_use(DjangoSession(self.db), check_queue(queue), status):
             rows = getattr(self, state)(queue).filter(priority=priority).order_by(*order)
             found += rows[: limit - len(found)]
             if len(found) >= limit:
@@ -131,15 +131,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
         ``by``, here and below, is the person who does it, for the life line.
         """
-        return requeue.requeue(self._write_alias, self._each(), actor=by)
+        return requeue.requeue(DjangoSession(self._write_alias), self._each(), actor=by)
 
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return requeue.drop(self._write_alias, self._each(), reason=reason, actor=by)
+        return requeue.drop(DjangoSession(self._write_alias), self._each(), reason=reason, actor=by)
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return requeue.reject_waiting(self._write_alias, self._each(), reason=reason, actor=by)
+        return requeue.reject_waiting(DjangoSession(self._write_alias), self._each(), reason=reason, actor=by)
 
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
@@ -154,9 +154,9 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             if first_sent is not None and message.pk >= first_sent:
                 break  # the selection matches what it sends, and would never end
             try:
-                with short_transaction(self._write_alias):
+                with DjangoSession(self._write_alias).transaction():
                     new = self._send_again(message)
-                    recording.resent(self._write_alias, message, new.pk, actor=by)
+                    recording.resent(DjangoSession(self._write_alias), message, new.pk, actor=by)
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             except (UndecodableMessage, InvalidMessage) as error:
@@ -185,7 +185,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         It waits for its turn, as ``archive`` does, and keeps it until your transaction ends.
         """
         finished = (message.pk for message in self._each())
-        return archive.purge(self._write_alias, finished)
+        return archive.purge(DjangoSession(self._write_alias), finished)
 
 
 _MessageManager = models.Manager.from_queryset(MessageQuerySet)

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from django.db import IntegrityError, connections, models
+from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.message import Message
-from django_dbqueue.retry import outermost
 from django_dbqueue.schedules import Plan
 
 SEEN_EVERY: Final = timedelta(seconds=60)
@@ -44,11 +43,11 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         row = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan))
 
         def add() -> None:
-            with short_transaction(self.db):
+            with DjangoSession(self.db).transaction():
                 row.save(using=self.db, force_insert=True)
 
         try:
-            outermost(connections[self.db], add)
+            DjangoSession(self.db).outermost(add)
         except IntegrityError:
             if not self.filter(pk=plan.name).exists():
                 raise
@@ -86,7 +85,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         as_read = self.filter(pk=standing.pk, **read)
 
         def move() -> bool:
-            with short_transaction(self.db):
+            with DjangoSession(self.db).transaction():
                 if not as_read.select_for_update(skip_locked=True).values_list("pk"):
                     return False
                 as_read.update(seen_at=DbNow(), **changes)
@@ -94,7 +93,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                     and_then()
                 return True
 
-        return outermost(connections[self.db], move)
+        return DjangoSession(self.db).outermost(move)
 
     def ahead(self) -> models.QuerySet[Schedule]:
         """Select schedules that fire nothing before a time far ahead: the server's clock was wrong when they did."""

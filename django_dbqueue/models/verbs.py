@@ -21,7 +21,7 @@ from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.statements import refuse_inside_atomic
+from django_dbqueue.lifecycle.session import DjangoSession, refuse_inside_atomic
 from django_dbqueue.models.aliases import db_alias
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Verbs:
         """
         envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
         message: Message = enqueue.enqueue_one(
-            self.model, self._alias_for(using), envelope, queue=queue, on_conflict=on_conflict
+            self.model, DjangoSession(self._alias_for(using)), envelope, queue=queue, on_conflict=on_conflict
         )
         return message
 
@@ -83,7 +83,7 @@ class Verbs:
         alias = self._alias_for(using)
         limit = 60 if connections[alias].vendor == "sqlite" else enqueue_many.CHUNK_ROWS
         return enqueue_many.enqueue_many(
-            self.model, alias, items, queue=check_queue(queue), on_conflict=on_conflict, limit=limit
+            self.model, DjangoSession(alias), items, queue=check_queue(queue), on_conflict=on_conflict, limit=limit
         )
 
     async def aenqueue(self, payload: Any, **options: Any) -> Message:
@@ -109,19 +109,23 @@ class Verbs:
         queue returns nothing. A message whose reads were already spent is sent to the dead letters instead.
         """
         alias = self._alias_for(using)
-        refuse_inside_atomic(alias, "claim()")
+        refuse_inside_atomic(DjangoSession(alias), "claim()")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         options = conf.queue_options(check_queue(queue))
         seconds = options.lease if lease is None else check_lease(lease)
         if apps.get_model("django_dbqueue", "Queue").objects.using(alias).filter(pk=queue, is_paused=True).exists():
             return []
-        messages = Claimer(self.model, alias, queue).claim(limit, lease=seconds, max_reads=options.max_reads)
+        messages = Claimer(self.model, DjangoSession(alias), queue).claim(
+            limit, lease=seconds, max_reads=options.max_reads
+        )
         if len(messages) == limit:
             return messages
         mine = messages[0].claim_token if messages else None
-        if rescue.rescue(self.model, alias, [queue], limit=limit, but_token=mine):
+        if rescue.rescue(self.model, DjangoSession(alias), [queue], limit=limit, but_token=mine):
             rest = limit - len(messages)
-            messages += Claimer(self.model, alias, queue).claim(rest, lease=seconds, max_reads=options.max_reads)
+            messages += Claimer(self.model, DjangoSession(alias), queue).claim(
+                rest, lease=seconds, max_reads=options.max_reads
+            )
         return messages
 
     def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
@@ -129,7 +133,7 @@ class Verbs:
 
         Return the ones whose claim was lost.
         """
-        return settle.ack_many(messages, self._alias_for(using))
+        return settle.ack_many(messages, DjangoSession(self._alias_for(using)))
 
     def nack(
         self,
@@ -140,15 +144,15 @@ class Verbs:
         using: str | None = None,
     ) -> list[Message]:
         """Return these to the queue, charged; return the ones whose claim was lost."""
-        return settle.nack_many(messages, self._alias_for(using), delay=delay, error=error)
+        return settle.nack_many(messages, DjangoSession(self._alias_for(using)), delay=delay, error=error)
 
     def reject(self, messages: Iterable[Message], reason: str = "", *, using: str | None = None) -> list[Message]:
         """Send these to the dead letters; return the ones whose claim was lost."""
-        return settle.reject_many(messages, self._alias_for(using), reason=reason)
+        return settle.reject_many(messages, DjangoSession(self._alias_for(using)), reason=reason)
 
     def release(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
         """Return these to the queue, uncharged; return the ones whose claim was lost."""
-        return settle.release_many(messages, self._alias_for(using))
+        return settle.release_many(messages, DjangoSession(self._alias_for(using)))
 
     def extend(
         self,
@@ -158,14 +162,16 @@ class Verbs:
         using: str | None = None,
     ) -> list[Message]:
         """Set these leases to end that many seconds from now; return the ones whose claim was lost."""
-        return settle.extend_many(messages, self._alias_for(using), seconds=seconds)
+        return settle.extend_many(messages, DjangoSession(self._alias_for(using)), seconds=seconds)
 
     def drop(self, queue: str, key: str, *, reason: str = "dropped by its key", using: str | None = None) -> bool:
         """Mark the live message of this queue and key done, with the reason; return whether there was one.
 
         It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
         """
-        return requeue.drop_by_key(self.model, self._alias_for(using), hash_of_key(queue, key), reason=reason)
+        return requeue.drop_by_key(
+            self.model, DjangoSession(self._alias_for(using)), hash_of_key(queue, key), reason=reason
+        )
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
         """Return what is running past its lease to its queue, charged (all queues for None); return how many.
@@ -174,8 +180,10 @@ class Verbs:
         """
         alias = self._alias_for(using)
         if queue is not None:
-            return rescue.rescue(self.model, alias, [check_queue(queue)])
-        return rescue.rescue(self.model, alias) + streams.requeue_expired(self.model, alias)
+            return rescue.rescue(self.model, DjangoSession(alias), [check_queue(queue)])
+        return rescue.rescue(self.model, DjangoSession(alias)) + streams.requeue_expired(
+            self.model, DjangoSession(alias)
+        )
 
     def archive(
         self,
@@ -194,11 +202,13 @@ class Verbs:
         alias, moved = self._alias_for(using), 0
         if limit is not None:
             check_whole("limit", limit, low=0, high=MAX_ARCHIVED)
-        for name in queues_in_use(alias) if queue is None else [check_queue(queue)]:
+        for name in queues_in_use(DjangoSession(alias)) if queue is None else [check_queue(queue)]:
             options = conf.queue_options(name)
             age = options.retention if older_than is None else check_seconds("older_than", older_than)
-            moved += archive.archive(alias, name, age=age, limit=None if limit is None else limit - moved)
+            moved += archive.archive(
+                DjangoSession(alias), name, age=age, limit=None if limit is None else limit - moved
+            )
             if options.dead_retention is not None:
                 left = None if limit is None else limit - moved
-                moved += archive.DeadWalk(alias, name).archive(age=options.dead_retention, limit=left)
+                moved += archive.DeadWalk(DjangoSession(alias), name).archive(age=options.dead_retention, limit=left)
         return moved

@@ -16,7 +16,8 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases.recording import DEADLY
-from django_dbqueue.lifecycle.claim import priorities_in_use
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.overview import span
@@ -179,7 +180,7 @@ def _ahead(message: Message, using: str) -> int:
     """Count the ready messages that a claim takes before this one, up to one more than the cap."""
     ready, count = Message.objects.using(using).ready(message.queue), 0
     due = message.available_at
-    for priority in priorities_in_use(using, message.queue, NEW):
+    for priority in priorities_in_use(DjangoSession(using), message.queue, NEW):
         rows = ready.filter(priority=priority)
         if priority > message.priority:
             parts = [rows]

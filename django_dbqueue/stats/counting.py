@@ -14,14 +14,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from django.db import connections
-
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.statistics import MUTEX
-from django_dbqueue.lifecycle.statements import chunks, fetch, run, short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock
-from django_dbqueue.retry import outermost
 from django_dbqueue.stats.ended import Cell, Reader, TooMany
 from django_dbqueue.stats.histogram import Histogram
 
@@ -49,22 +45,22 @@ _PROGRESS: Final = 1
 class Counter:
     """A counter for one database, working a bounded turn at a time; any number of them may compete."""
 
-    def __init__(self, using: str) -> None:
-        self._using = using
+    def __init__(self, session: DjangoSession) -> None:
+        self._session = session
         self._span = MINUTE
         """The length of the next stretch to try: shorter after one that was too full."""
 
     def turn(self) -> bool:
         """Count until nothing is due or another counter is active; return True if the turn's time ran out first."""
         began = time.monotonic()
-        progress = _with_clock(self._using)
+        progress = _with_clock(self._session)
         if progress is not None and not _is_due(progress, progress.now):
             return False
-        reader = Reader(self._using)
+        reader = Reader(self._session)
         if progress is not None and _is_between_minutes(progress) and reader.first(progress.settled_to) is None:
             return False  # and its recorded progress may stay as it is
         is_over = False
-        while not is_over and outermost(connections[self._using], partial(self._step, reader)):
+        while not is_over and self._session.outermost(partial(self._step, reader)):
             is_over = time.monotonic() - began > SECONDS
         self._forget()
         return is_over
@@ -73,17 +69,17 @@ class Counter:
 
     def _step(self, reader: Reader) -> bool:
         """Take one step; return False if nothing is due, or another counter is active."""
-        dialect = dialect_of(connections[self._using])
-        with short_transaction(self._using):
-            if fetch(self._using, dialect.archive.lock_mutex(MUTEX, wait=False)):
+        dialect = self._session.dialect
+        with self._session.transaction():
+            if self._session.fetch(dialect.archive.lock_mutex(MUTEX, wait=False)):
                 return self._step_alone(reader)
-            if fetch(self._using, dialect.archive.find_mutex(MUTEX)):
+            if self._session.fetch(dialect.archive.find_mutex(MUTEX)):
                 return False
-        run(self._using, dialect.archive.create_mutex(MUTEX))
+        self._session.run(dialect.archive.create_mutex(MUTEX))
         return True
 
     def _step_alone(self, reader: Reader) -> bool:
-        progress = _with_clock(self._using) or _beginning(self._using)
+        progress = _with_clock(self._session) or _beginning(self._session)
         now, stood = progress.now, progress.settled_to
         end = floor(now - LATE, MINUTE)
         if progress.settled_to < end and _is_between_minutes(progress):
@@ -98,7 +94,7 @@ class Counter:
             self._settle(reader, progress)
         elif progress.settled_to == stood:
             return False
-        progress.save(using=self._using)
+        progress.save(using=self._session.using)
         return True
 
     def _settle(self, reader: Reader, progress: StatisticProgress) -> None:
@@ -108,7 +104,7 @@ class Counter:
         self._add(cells, shown=False)
         if progress.settled_to < minute + MINUTE:
             return
-        rows = QueueMinute.objects.using(self._using).filter(minute=minute)
+        rows = QueueMinute.objects.using(self._session.using).filter(minute=minute)
         queues = list(rows.values_list("queue", flat=True))
         rows.filter(shown=True).delete()
         rows.update(shown=True)
@@ -138,13 +134,13 @@ class Counter:
             for cell in of_queues.values():
                 whole.merge(cell)
             of_queues[ALL_QUEUES] = whole
-            rows = QueueMinute.objects.using(self._using).filter(minute=minute, shown=shown)
+            rows = QueueMinute.objects.using(self._session.using).filter(minute=minute, shown=shown)
             for queues in chunks(of_queues, _TOGETHER):
                 standing = rows.filter(queue__in=queues)
                 for row in standing:
                     of_queues[row.queue].merge(cell_of(row))
                 standing.delete()
-            QueueMinute.objects.using(self._using).bulk_create(
+            QueueMinute.objects.using(self._session.using).bulk_create(
                 (_as_minute(queue, minute, cell, shown=shown) for queue, cell in of_queues.items()), batch_size=80
             )
 
@@ -159,20 +155,20 @@ class Counter:
 
     def _sum_hour(self, hour: datetime, queues: Collection[str]) -> None:
         sums: dict[str, Cell] = {}
-        minutes = QueueMinute.objects.using(self._using).filter(queue__in=queues, shown=True)
+        minutes = QueueMinute.objects.using(self._session.using).filter(queue__in=queues, shown=True)
         for row in minutes.filter(minute__gte=hour, minute__lt=hour + _HOUR):
             sums.setdefault(row.queue, Cell()).merge(cell_of(row))
-        hours = QueueStatistic.objects.using(self._using)
+        hours = QueueStatistic.objects.using(self._session.using)
         hours.filter(hour=hour, queue__in=queues).delete()
         hours.bulk_create((_as_hour(queue, hour, cell) for queue, cell in sums.items()), batch_size=60)
 
     def _forget(self) -> None:
         """Remove old minutes, but none of an hour that is still being summed."""
-        progress = StatisticProgress.objects.using(self._using).filter(pk=_PROGRESS).first()
+        progress = StatisticProgress.objects.using(self._session.using).filter(pk=_PROGRESS).first()
         if progress is None:  # another counter is making the first count ever
             return
         before = min(progress.fresh_to, floor(progress.settled_to, _HOUR)) - MINUTES_KEPT
-        rows = QueueMinute.objects.using(self._using)
+        rows = QueueMinute.objects.using(self._session.using)
         old = list(rows.filter(minute__lt=before).order_by("minute").values_list("id", flat=True)[:_FORGOTTEN])
         for some in chunks(old, _TOGETHER):
             rows.filter(id__in=some).delete()
@@ -213,16 +209,16 @@ def _as_hour(queue: str, hour: datetime, cell: Cell) -> QueueStatistic:
     )
 
 
-def _with_clock(using: str) -> Any:
+def _with_clock(session: DjangoSession) -> Any:
     """Return the progress of the count, and the database's clock; None before the first count."""
-    rows = StatisticProgress.objects.using(using).annotate(now=DbNow(output_field=UTCDateTimeField()))
+    rows = StatisticProgress.objects.using(session.using).annotate(now=DbNow(output_field=UTCDateTimeField()))
     return rows.filter(pk=_PROGRESS).first()
 
 
-def _beginning(using: str) -> Any:
+def _beginning(session: DjangoSession) -> Any:
     """Let the first count ever begin with the hour before this one."""
     progress: Any = StatisticProgress(id=_PROGRESS)
-    progress.now = clock(using)
+    progress.now = clock(session.using)
     progress.fresh_to = progress.settled_to = floor(progress.now - _HOUR, _HOUR)
     return progress
 

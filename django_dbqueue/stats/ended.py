@@ -13,13 +13,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from django.db import connections
-
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.recording import DEADLY
 from django_dbqueue.databases.statistics import Stretch
 from django_dbqueue.lifecycle.ranges import ranges_in_use
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.models.fields import to_column, to_utc
 from django_dbqueue.stats.histogram import Histogram
 from django_dbqueue.statuses import DONE
@@ -68,17 +66,17 @@ class Cell:
 class Reader:
     """A reader of one database; its ranges are those that existed when it was created."""
 
-    def __init__(self, using: str) -> None:
-        self._using = using
-        self._connection = connections[using]
+    def __init__(self, session: DjangoSession) -> None:
+        self._session = session
+        self._connection = session.connection
         self._dialect = dialect_of(self._connection)
-        self._ranges = [(each.queue, each.priority) for each in ranges_in_use(using) if each.status == DONE]
+        self._ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == DONE]
 
     def first(self, since: datetime) -> datetime | None:
         """Return the first moment from this one on at which something ended, or may have; None if nothing did."""
         moments = [moment for _range, moment in self._first_ends(since)]
         for statement in (self._dialect.statistics.first_archived_end, self._dialect.statistics.first_event):
-            moments += [self._utc(moment) for (moment,) in fetch(self._using, statement(self._column(since)))]
+            moments += [self._utc(moment) for (moment,) in self._session.fetch(statement(self._column(since)))]
         return min(moments, default=None)
 
     def cells(
@@ -86,7 +84,7 @@ class Reader:
     ) -> tuple[dict[tuple[str, datetime], Cell], int]:
         """Return what ended by queue and minute, and how many rows were read. TooMany beyond ``most`` rows."""
         cells: dict[tuple[str, datetime], Cell] = {}
-        rows = _Rows(self._using, since, until, most)
+        rows = _Rows(self._session, since, until, most)
         seen: set[int] = set()
         for (queue, priority), first in self._first_ends(since):
             if first >= until:
@@ -107,9 +105,9 @@ class Reader:
     def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Sequence[Any]]) -> None:
         dues: dict[int, Any] = {}
         for some in chunks({row[4] for row in deaths}, MAX_IDS):
-            dues.update(fetch(self._using, self._dialect.statistics.dues(some)))
+            dues.update(self._session.fetch(self._dialect.statistics.dues(some)))
             if gone := [message_id for message_id in some if message_id not in dues]:
-                dues.update(fetch(self._using, self._dialect.statistics.archived_dues(gone)))
+                dues.update(self._session.fetch(self._dialect.statistics.archived_dues(gone)))
         for died, _row, _kind, queue, message_id, reads, claimed in deaths:
             cell = self._cell(cells, queue, died)
             cell.dead += 1
@@ -117,7 +115,7 @@ class Reader:
 
     def _first_ends(self, since: datetime) -> Iterator[tuple[tuple[str, int], datetime]]:
         for some in chunks(self._ranges, _RANGES):
-            for place, moment in fetch(self._using, self._dialect.statistics.first_ends(some, self._column(since))):
+            for place, moment in self._session.fetch(self._dialect.statistics.first_ends(some, self._column(since))):
                 yield some[place], self._utc(moment)
 
     def _cell(self, cells: dict[tuple[str, datetime], Cell], queue: str, moment: datetime) -> Cell:
@@ -135,7 +133,7 @@ class Reader:
 class _Rows:
     """A reader of a stretch's rows, page by page, up to a total number."""
 
-    using: str
+    session: DjangoSession
     since: datetime
     until: datetime
     most: int | None
@@ -146,7 +144,7 @@ class _Rows:
         since, after = self.since, None
         while True:
             limit = PAGE if self.most is None else min(PAGE, self.most + 1 - self.read)
-            rows = fetch(self.using, build(self._stretch(since, after), limit))
+            rows = self.session.fetch(build(self._stretch(since, after), limit))
             self.read += len(rows)
             if self.most is not None and self.read > self.most:
                 raise TooMany
@@ -159,11 +157,11 @@ class _Rows:
                 return
 
     def _stretch(self, since: datetime, after: int | None) -> Stretch:
-        connection = connections[self.using]
+        connection = self.session.connection
         return Stretch(to_column(since, connection), to_column(self.until, connection), after)
 
     def _utc(self, moment: Any) -> datetime:
-        return _utc(moment, connections[self.using])
+        return _utc(moment, self.session.connection)
 
 
 def _utc(moment: Any, connection: Any) -> datetime:

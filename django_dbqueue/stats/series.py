@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db.models import Sum
 
-from django_dbqueue.lifecycle.statements import chunks
+from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic
 from django_dbqueue.models.fields import clock
 from django_dbqueue.stats.counting import MINUTE, cell_of, floor
@@ -50,26 +50,26 @@ class Point:
     run_p95: float | None = None
 
 
-def series(using: str, span: Span, queue: str = ALL_QUEUES) -> list[Point]:
+def series(session: DjangoSession, span: Span, queue: str = ALL_QUEUES) -> list[Point]:
     """Return the points of a queue, or of all together; the last one covers the time still in progress."""
-    last = floor(clock(using), span.step)
+    last = floor(clock(session.using), span.step)
     moments = [last - back * span.step for back in reversed(range(span.points))]
     find = _of_hours if span.step >= timedelta(hours=1) else _of_minutes
-    found = {point.at: point for point in find(using, span.step, queue, moments[0])}
+    found = {point.at: point for point in find(session, span.step, queue, moments[0])}
     return [found.get(at, Point(at)) for at in moments]
 
 
-def _of_minutes(using: str, step: timedelta, queue: str, since: datetime) -> Iterable[Point]:
+def _of_minutes(session: DjangoSession, step: timedelta, queue: str, since: datetime) -> Iterable[Point]:
     cells: dict[datetime, Cell] = {}
-    for row in QueueMinute.objects.using(using).filter(queue=queue, minute__gte=since, shown=True):
+    for row in QueueMinute.objects.using(session.using).filter(queue=queue, minute__gte=since, shown=True):
         cells.setdefault(floor(row.minute, step), Cell()).merge(cell_of(row))
     for at, cell in cells.items():
         waits, runs = cell.wait.percentiles(_POINTS), cell.run.percentiles(_POINTS)
         yield Point(at, cell.messages, cell.failures, cell.dead, *waits, *runs)
 
 
-def _of_hours(using: str, step: timedelta, queue: str, since: datetime) -> Iterable[Point]:
-    hours = QueueStatistic.objects.using(using)
+def _of_hours(session: DjangoSession, step: timedelta, queue: str, since: datetime) -> Iterable[Point]:
+    hours = QueueStatistic.objects.using(session.using)
     names = ("hour", "messages", "failures", "dead", "wait_p50", "wait_p95", "run_p50", "run_p95")
     rows: Any = hours.filter(queue=queue, hour__gte=since).values_list(*names)
     points = [Point(*row) for row in rows]

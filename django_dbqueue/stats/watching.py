@@ -6,11 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import connections
-
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.ranges import ranges_in_use
-from django_dbqueue.lifecycle.statements import chunks, fetch
+from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
 from django_dbqueue.statuses import RUNNING
@@ -53,31 +50,31 @@ class Busy:
     holds: list[Held] = field(default_factory=list)
 
 
-def incoming(using: str) -> Incoming:
+def incoming(session: DjangoSession) -> Incoming:
     """Return how many messages arrived within the last minute; what was archived since is missing."""
-    connection = connections[using]
-    rows = fetch(using, dialect_of(connection).watch.newest(MINUTE, NEWEST))
+    connection = session.connection
+    rows = session.fetch(session.dialect.watch.newest(MINUTE, NEWEST))
     looked = sum(int(count) for _queue, count, _fresh, _first in rows)
     fresh = {str(queue): int(count) for queue, _all, count, _first in rows}
     if looked < NEWEST or sum(fresh.values()) < looked:
         return Incoming(fresh, is_estimate=False)
-    first = min(to_utc(moment, connection) or clock(using) for *_, moment in rows)
-    covered = max((clock(using) - first).total_seconds(), 0.001)
+    first = min(to_utc(moment, connection) or clock(session.using) for *_, moment in rows)
+    covered = max((clock(session.using) - first).total_seconds(), 0.001)
     return Incoming({queue: round(count * MINUTE / covered) for queue, count in fresh.items()}, is_estimate=True)
 
 
-def busy_workers(using: str) -> list[Busy]:
+def busy_workers(session: DjangoSession) -> list[Busy]:
     """Return the workers with the most recent beats, and what they hold among each queue's first running rows."""
-    rows = Worker.objects.using(using).annotate(now=DbNow(output_field=UTCDateTimeField()))
+    rows = Worker.objects.using(session.using).annotate(now=DbNow(output_field=UTCDateTimeField()))
     found = {row.pk: Busy(row) for row in rows.order_by("-beat_at", "id")[:WORKERS]}
     if not any(each.worker.held for each in found.values()):
         return list(found.values())
-    connection = connections[using]
-    ranges = [(each.queue, each.priority) for each in ranges_in_use(using) if each.status == RUNNING][:HELD]
+    connection = session.connection
+    ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == RUNNING][:HELD]
     held: list[tuple[int, Held]] = []
     for some in chunks(ranges, _RANGES):
-        for worker, message_id, queue, since in fetch(
-            using, dialect_of(connection).watch.in_hands(some, HELD // len(ranges))
+        for worker, message_id, queue, since in session.fetch(
+            session.dialect.watch.in_hands(some, HELD // len(ranges))
         ):
             claimed = to_utc(since, connection)
             if worker in found and claimed is not None:

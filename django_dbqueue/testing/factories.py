@@ -17,6 +17,7 @@ from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.lifecycle.claim import claim_by_id
 from django_dbqueue.lifecycle.enqueue import seal_for
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 
 LATER: Final = timedelta(hours=1)
@@ -78,7 +79,7 @@ class MessageFactory(Factory[Message]):
 def _claimed(message: Message) -> Message:
     options = conf.queue_options(message.queue)
     alias = message._state.db or ""
-    held = claim_by_id(Message, alias, message.pk, lease=options.lease, max_reads=options.max_reads)
+    held = claim_by_id(Message, DjangoSession(alias), message.pk, lease=options.lease, max_reads=options.max_reads)
     if held is None:
         raise ValueError(f"Message {message.pk} can't be claimed: its key is that of a message that is running.")
     assert isinstance(held, Message)

@@ -11,14 +11,14 @@ import signal
 import time
 from typing import Final
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.databases import Change, Claim
 from django_dbqueue.lifecycle.recording import blamed
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, short_transaction
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
@@ -40,7 +40,7 @@ def say_how(exitcode: int | None) -> str:
 
 
 def settle_after(
-    using: str,
+    session: DjangoSession,
     worker_id: int,
     consumers: dict[str, Consumer],
     board: Board,
@@ -53,34 +53,34 @@ def settle_after(
     ``cut_off``: its own supervisor ended it, so what was running is charged, but counts neither as a failure nor as a
     crash. A message whose handler committed its ack, but whose slot was not cleared in time, is done and stays done.
     """
-    dialect = dialect_of(connections[using])
+    dialect = session.dialect
     standing = board.standing()
     started, hung = standing[SlotState.STARTED], standing[SlotState.TIMED_OUT]
     in_slots = {claim for claims in standing.values() for claim in claims}
-    _await_the_locks_of_the_dead(using, in_slots)
-    owned = [Claim(*row) for row in fetch(using, dialect.messages.owned(tuple(consumers), worker_id))]
+    _await_the_locks_of_the_dead(session, in_slots)
+    owned = [Claim(*row) for row in session.fetch(dialect.messages.owned(tuple(consumers), worker_id))]
     besides = [claim for claim in owned if claim not in in_slots]
     crash = dialect.messages.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
     if cut_off:
         interrupted = dialect.messages.cut_off("Interrupted: the worker was stopped before the handler returned.")
-        moved = _settle(using, interrupted, started)
+        moved = _settle(session, interrupted, started)
     else:
-        moved = _settle(using, crash, started)
-        _tell(using, moved, f"its process ended by {how}", board)
-    _ack(using, standing[SlotState.SUCCEEDED])
-    moved |= _nack_timed_out(using, consumers, hung, board)
+        moved = _settle(session, crash, started)
+        _tell(session, moved, f"its process ended by {how}", board)
+    _ack(session, standing[SlotState.SUCCEEDED])
+    moved |= _nack_timed_out(session, consumers, hung, board)
     running = len(moved)
-    board.count("done", _count_done(using, [claim for claim in started + hung if claim not in moved]))
+    board.count("done", _count_done(session, [claim for claim in started + hung if claim not in moved]))
     if in_slots or cut_off:
-        _settle(using, dialect.messages.release(), besides)
+        _settle(session, dialect.messages.release(), besides)
     else:
-        moved = _settle(using, crash, besides)
-        _tell(using, moved, f"its process ended by {how}, before any handler had begun", board)
-    Worker.objects.using(using).filter(pk=worker_id).delete()
+        moved = _settle(session, crash, besides)
+        _tell(session, moved, f"its process ended by {how}, before any handler had begun", board)
+    Worker.objects.using(session.using).filter(pk=worker_id).delete()
     return running
 
 
-def _await_the_locks_of_the_dead(using: str, claims: set[Claim]) -> None:
+def _await_the_locks_of_the_dead(session: DjangoSession, claims: set[Claim]) -> None:
     """Wait until the server has noticed the death, so that no settlement waits for a row that the dead one locked.
 
     A session that is itself waiting for something may not notice for a long time. Then StillLocked is raised and the
@@ -88,53 +88,57 @@ def _await_the_locks_of_the_dead(using: str, claims: set[Claim]) -> None:
     """
     until = time.monotonic() + LOCKS_PATIENCE
     parts = [part for layer in layers(claims) for part in chunks(layer, MAX_IDS)]
-    while not all(_are_unlocked(using, part) for part in parts):
+    while not all(_are_unlocked(session, part) for part in parts):
         if time.monotonic() > until:
             raise StillLocked("its session still holds the lock of a message's row")
         time.sleep(LOCKS_PATIENCE / 50)
 
 
-def _are_unlocked(using: str, claims: list[Claim]) -> bool:
-    dialect, tokens = dialect_of(connections[using]), dict(claims)
-    with short_transaction(using):
+def _are_unlocked(session: DjangoSession, claims: list[Claim]) -> bool:
+    dialect, tokens = session.dialect, dict(claims)
+    with session.transaction():
         unlocked = {
-            row[0] for row in fetch(using, dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
+            row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
         }
-        rows = fetch(using, dialect.messages.states(list(tokens)))
+        rows = session.fetch(dialect.messages.states(list(tokens)))
     return all(row[0] in unlocked or row[1:] != (RUNNING, tokens[row[0]]) for row in rows)
 
 
-def _settle(using: str, change: Change, claims: list[Claim]) -> set[Claim]:
+def _settle(session: DjangoSession, change: Change, claims: list[Claim]) -> set[Claim]:
     """Move what is still held, and return the claims that held it."""
     moved: set[Claim] = set()
     for part in chunks(claims, MAX_IDS):
-        moved |= settle_claims(using, _blamed(using, change, part), part)
+        moved |= settle_claims(session, _blamed(session, change, part), part)
     return moved
 
 
-def _blamed(using: str, change: Change, claims: list[Claim]) -> Change:
+def _blamed(session: DjangoSession, change: Change, claims: list[Claim]) -> Change:
     if change.event is None:
         return change
-    rows = Message.objects.using(using).filter(pk__in=[claim.id for claim in claims])
-    return blamed(using, change, set(rows.values_list("queue", flat=True)))
+    rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims])
+    return blamed(session, change, set(rows.values_list("queue", flat=True)))
 
 
-def _count_done(using: str, claims: list[Claim]) -> int:
+def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
     """Return how many of these are done under their own token."""
-    dialect = dialect_of(connections[using])
-    rows = fetch(using, dialect.messages.states(list({claim.id for claim in claims}))) if claims else []
+    dialect = session.dialect
+    rows = session.fetch(dialect.messages.states(list({claim.id for claim in claims}))) if claims else []
     return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
 
 
-def _ack(using: str, claims: list[Claim]) -> None:
+def _ack(session: DjangoSession, claims: list[Claim]) -> None:
     for part in chunks(claims, MAX_IDS):
-        queues = dict(Message.objects.using(using).filter(pk__in=[c.id for c in part]).values_list("pk", "queue"))
-        ack_claims(using, {claim: queues[claim.id] for claim in part if claim.id in queues})
+        queues = dict(
+            Message.objects.using(session.using).filter(pk__in=[c.id for c in part]).values_list("pk", "queue")
+        )
+        ack_claims(session, {claim: queues[claim.id] for claim in part if claim.id in queues})
 
 
-def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Claim], board: Board) -> set[Claim]:
-    dialect, moved = dialect_of(connections[using]), set()
-    rows = Message.objects.using(using).in_bulk([claim.id for claim in claims])
+def _nack_timed_out(
+    session: DjangoSession, consumers: dict[str, Consumer], claims: list[Claim], board: Board
+) -> set[Claim]:
+    dialect, moved = session.dialect, set()
+    rows = Message.objects.using(session.using).in_bulk([claim.id for claim in claims])
     for claim in claims:
         row = rows.get(claim.id)
         if row is None or row.queue not in consumers:
@@ -142,7 +146,7 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
         consumer = consumers[row.queue]
         options = consumer.resolved()
         delay, text = backoff(options, row.read_count), timed_out(consumer, options)
-        if settle_claims(using, blamed(using, dialect.messages.nack(delay, text), [row.queue]), [claim]):
+        if settle_claims(session, blamed(session, dialect.messages.nack(delay, text), [row.queue]), [claim]):
             moved.add(claim)
             board.expect_retry(time.monotonic() + delay)
             spent = 0 < (row.max_reads or 0) <= row.read_count
@@ -154,9 +158,9 @@ def _nack_timed_out(using: str, consumers: dict[str, Consumer], claims: list[Cla
     return moved
 
 
-def _tell(using: str, claims: set[Claim], evidence: str, board: Board) -> None:
+def _tell(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:
     ids_by_queue: dict[str, list[int]] = {}
-    for row in Message.objects.using(using).filter(pk__in=[claim.id for claim in claims]):
+    for row in Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims]):
         ids_by_queue.setdefault(row.queue, []).append(row.pk)
         if row.is_dead:
             board.count("died")

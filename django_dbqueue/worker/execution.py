@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from asgiref.sync import async_to_sync
-from django.db import connections, transaction
+from django.db import transaction
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.lifecycle.errors import error_text, reason_of
-from django_dbqueue.retry import is_victim, outermost
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.retry import is_victim
 from django_dbqueue.worker.holding import Delivery
 from django_dbqueue.worker.lending import LentThreads
 from django_dbqueue.worker.reading import read
@@ -115,8 +116,8 @@ def _call_in_transaction(delivery: Delivery) -> Verdict:
 
     # A hook on the commit may hit a deadlock too, and then there is nothing left to start again. However long the
     # handler took, nobody else waits for it
-    return outermost(
-        connections[alias], attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf
+    return DjangoSession(alias).outermost(
+        attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf
     )
 
 

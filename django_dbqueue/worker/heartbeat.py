@@ -9,13 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from django.db import Error, connections
+from django.db import Error
 from django.db.models import Q
 
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch, run, short_transaction
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.models import Message
-from django_dbqueue.retry import outermost
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.options import EXIT_FAILED
@@ -31,9 +29,11 @@ logger = logging.getLogger(__name__)
 class Heartbeat(threading.Thread):
     """Beats, extends leases at a third of their length, and notices when the supervisor is gone."""
 
-    def __init__(self, using: str, presence: Presence, holding: Holding, orphaned: Callable[[], None]) -> None:
+    def __init__(
+        self, session: DjangoSession, presence: Presence, holding: Holding, orphaned: Callable[[], None]
+    ) -> None:
         super().__init__(name="dbqueue-heartbeat", daemon=True)
-        self._using = using
+        self._session = session
         self._presence = presence
         self._holding = holding
         self._orphaned = orphaned
@@ -79,10 +79,10 @@ class Heartbeat(threading.Thread):
             due()
         except Error as error:
             self._say_once(due.__name__, "the heartbeat can't reach the database, trying on: %s", error)
-            discard(self._using)
+            discard(self._session.using)
         except Exception as error:
             self._say_once(due.__name__, "the heartbeat failed, trying on: %r", error, exc_info=True)
-            discard(self._using)
+            discard(self._session.using)
         else:
             self._troubles.discard(due.__name__)
 
@@ -121,38 +121,37 @@ class Heartbeat(threading.Thread):
             if delivery.lease and now >= delivery.extend_at and not delivery.is_lost
         ]
         for part in chunks(due, MAX_IDS):
-            extend(self._using, part)
+            extend(self._session, part)
             for delivery in part:
                 delivery.extended_at = now
 
 
-def extend(using: str, deliveries: list[Delivery]) -> None:
+def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
     """Extend leases by their own length in one statement; inform deliveries whose claim is lost.
 
     Rows that a handler's open transaction has locked are skipped: nothing can take them meanwhile.
     """
-    connection = connections[using]
-    dialect = dialect_of(connection)
+    dialect = session.dialect
     claims = [delivery.claim for delivery in deliveries]
 
     def lock_and_extend() -> set[int]:
-        with short_transaction(using):
+        with session.transaction():
             ids = {
-                row[0] for row in fetch(using, dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
+                row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
             }
             if ids:
                 held = dialect.messages.held([claim for claim in claims if claim.id in ids])
-                run(using, dialect.messages.move(dialect.messages.extend(None), held))
+                session.run(dialect.messages.move(dialect.messages.extend(None), held))
         return ids
 
-    extended = outermost(connection, lock_and_extend)
+    extended = session.outermost(lock_and_extend)
     missing = [delivery for delivery in deliveries if delivery.claim.id not in extended]
     if missing:
-        _tell_the_lost(using, missing)
+        _tell_the_lost(session, missing)
 
 
-def _tell_the_lost(using: str, deliveries: list[Delivery]) -> None:
-    rows = Message.objects.using(using).filter(pk__in=[delivery.claim.id for delivery in deliveries])
+def _tell_the_lost(session: DjangoSession, deliveries: list[Delivery]) -> None:
+    rows = Message.objects.using(session.using).filter(pk__in=[delivery.claim.id for delivery in deliveries])
     # An ack keeps the worker in the row: the handler's own commit came a moment earlier, and that is no loss
     ours = rows.filter(Q(status=RUNNING) | Q(status=DONE, worker_id__isnull=False))
     tokens = dict(ours.values_list("pk", "claim_token"))

@@ -9,11 +9,9 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from django.db import connections
-
-from django_dbqueue.databases import Claim, dialect_of
+from django_dbqueue.databases import Claim
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.lifecycle.settle import settle_claims
-from django_dbqueue.lifecycle.statements import MAX_IDS, chunks, fetch
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.holding import Holding
 
@@ -22,21 +20,25 @@ LATE_CLAIM: Final = 5.0
 _BETWEEN_LOOKS: Final = 0.5
 
 
-def release_unknown(using: str, queues: Sequence[str], worker_id: int, known: Collection[Claim] = ()) -> bool:
+def release_unknown(
+    session: DjangoSession, queues: Sequence[str], worker_id: int, known: Collection[Claim] = ()
+) -> bool:
     """Release what the table says this worker holds and nobody knows of; return whether there was any."""
-    dialect = dialect_of(connections[using])
-    owned = {Claim(*row) for row in fetch(using, dialect.messages.owned(queues, worker_id))}
+    dialect = session.dialect
+    owned = {Claim(*row) for row in session.fetch(dialect.messages.owned(queues, worker_id))}
     found = False
     for part in chunks(sorted(owned - set(known)), MAX_IDS):
-        found = bool(settle_claims(using, dialect.messages.release(), part)) or found
+        found = bool(settle_claims(session, dialect.messages.release(), part)) or found
     return found
 
 
 class LateClaims:
     """A child's checks for messages that it claimed without getting the reply."""
 
-    def __init__(self, using: str, queues: Sequence[str], worker_id: int, holding: Holding, board: Board) -> None:
-        self._using = using
+    def __init__(
+        self, session: DjangoSession, queues: Sequence[str], worker_id: int, holding: Holding, board: Board
+    ) -> None:
+        self._session = session
         self._queues = queues
         self._worker_id = worker_id
         self._holding = holding
@@ -68,4 +70,4 @@ class LateClaims:
 
     def _release(self) -> None:
         known = [delivery.claim for delivery in self._holding.snapshot()]
-        release_unknown(self._using, self._queues, self._worker_id, known)
+        release_unknown(self._session, self._queues, self._worker_id, known)

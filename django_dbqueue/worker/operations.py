@@ -11,16 +11,15 @@ from typing import Any, Final
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.errors import error_text
-from django_dbqueue.lifecycle.statements import short_transaction
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation
 from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING
-from django_dbqueue.retry import is_victim, outermost
+from django_dbqueue.retry import is_victim
 
 PERMISSIONS: Final = {
     "requeue": "requeue_message",
@@ -40,20 +39,20 @@ def operations_consumer() -> Consumer:
 
 def take_step(message: Any) -> None:
     """Take one step of the operation that the message names; its last failed delivery ends the operation."""
-    using = message._state.db
+    session = message._state.db
     try:
         # The victim of a deadlock starts again
-        outermost(connections[using], lambda: _take_step(message, using), passing=is_victim)
+        session.outermost(lambda: _take_step(message, session), passing=is_victim)
     except Exception as error:
         text = error_text(error)
         if 0 < message.max_reads <= message.read_count:
-            outermost(connections[using], lambda: _fail(message, using, text))
+            session.outermost(lambda: _fail(message, session, text))
         raise
 
 
-def _take_step(message: Any, using: str) -> None:
+def _take_step(message: Any, session: DjangoSession) -> None:
     with message.transaction():
-        operation = BulkOperation.objects.locked(message.payload["operation"], using=using)
+        operation = BulkOperation.objects.locked(message.payload["operation"], using=session.using)
         if operation is None or operation.state != RUNNING:
             return
         if not _may(operation):
@@ -74,9 +73,9 @@ def _may(operation: BulkOperation) -> bool:
     return user is not None and user.has_perms([f"django_dbqueue.{codename}" for codename in codenames])
 
 
-def _fail(message: Any, using: str, error: str | None) -> None:
-    with short_transaction(using):
-        operation = BulkOperation.objects.locked(message.payload["operation"], using=using)
+def _fail(message: Any, session: DjangoSession, error: str | None) -> None:
+    with session.transaction():
+        operation = BulkOperation.objects.locked(message.payload["operation"], using=session.using)
         if operation is not None and operation.state == RUNNING:
             operation.end(FAILED, error=error)
             log_end(operation)

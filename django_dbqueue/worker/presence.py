@@ -20,7 +20,7 @@ from django.db import Error, IntegrityError, connections, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import ServerDialect, dialect_of
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 
@@ -146,7 +146,7 @@ def _take_session(using: str) -> Session:
     if not isinstance(dialect, ServerDialect):
         return Session(os.getpid())
     connection.ensure_connection()
-    [(conn_id, server)] = fetch(using, dialect.sessions.me())
+    [(conn_id, server)] = DjangoSession(using).fetch(dialect.sessions.me())
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
         lock, doubt = _take_lock(using, dialect)
@@ -158,7 +158,7 @@ def _take_session(using: str) -> Session:
             f"the connection was greeted as session {told} and works as session {conn_id}, so that a pooler stands "
             "between this worker and the database"
         )
-    elif fetch(using, dialect.sessions.me()) != [(conn_id, server)]:
+    elif DjangoSession(using).fetch(dialect.sessions.me()) != [(conn_id, server)]:
         doubt = "its session changes from statement to statement, so that a pooler stands in between"
     return Session(int(conn_id), str(server), lock, doubt)
 
@@ -167,7 +167,7 @@ def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
     """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = fetch(using, dialect.sessions.take_lock(number))
+        [(taken,)] = DjangoSession(using).fetch(dialect.sessions.take_lock(number))
     except Error:
         if not connections[using].is_usable():
             raise
@@ -189,9 +189,9 @@ def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before:
     if session.lock is None:
         return _doubt_of_listed(using, dialect, session)
     if seen_before:
-        [(held,)] = fetch(using, dialect.sessions.is_held(session.lock, session.conn_id))
+        [(held,)] = DjangoSession(using).fetch(dialect.sessions.is_held(session.lock, session.conn_id))
         return "" if held else "its lock is free"
-    [(server, holder)] = fetch(using, dialect.sessions.lock_holder(session.lock))
+    [(server, holder)] = DjangoSession(using).fetch(dialect.sessions.lock_holder(session.lock))
     if server != session.server:
         return f"its connections lead to two servers ({session.server}; {server})"
     if holder is None:
@@ -205,5 +205,5 @@ def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before:
 
 def _doubt_of_listed(using: str, dialect: ServerDialect, session: Session) -> str:
     """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
-    [(_, server)] = fetch(using, dialect.sessions.me())
+    [(_, server)] = DjangoSession(using).fetch(dialect.sessions.me())
     return "" if server == session.server else f"its connections lead to two servers ({session.server}; {server})"

@@ -10,6 +10,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.lifecycle import bulk, groups
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url
@@ -208,16 +209,16 @@ def test_the_dead_of_a_group_are_found_page_by_page(monkeypatch: pytest.MonkeyPa
                 message = claim_one("shop")
         dead.add(message.pk)
     failed(send)
-    selection = bulk.Selection.now("default", state="dead", failure=group().pk)
+    selection = bulk.Selection.now(DjangoSession("default"), state="dead", failure=group().pk)
     found, cursor = [], ""
     while True:
-        part = bulk.find("default", selection, cursor, bulk.STEP)
+        part = bulk.find(DjangoSession("default"), selection, cursor, bulk.STEP)
         found += part.ids
         if part.cursor is None:
             break
         cursor = part.cursor
     assert sorted(found) == sorted(dead)
-    assert int(bulk.count("default", selection)) == 4
+    assert int(bulk.count(DjangoSession("default"), selection)) == 4
 
 
 def test_a_group_whose_oldest_failures_were_all_tried_again_can_be_requeued(
@@ -233,6 +234,6 @@ def test_a_group_whose_oldest_failures_were_all_tried_again_can_be_requeued(
     for message in Message.objects.claim(6, queue="shop", lease=60):
         fail_again(message)
     assert Message.objects.dead("shop").count() == 6
-    selection = bulk.Selection.now("default", state="dead", failure=group().pk)
-    assert str(bulk.count("default", selection, 1)) == "1+"
+    selection = bulk.Selection.now(DjangoSession("default"), state="dead", failure=group().pk)
+    assert str(bulk.count(DjangoSession("default"), selection, 1)) == "1+"
     assert browser.get(url("requeue", group().pk, model="failure")).status_code == 200

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from django_dbqueue.lifecycle import bulk
 from django_dbqueue.lifecycle.bulk import Selection
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.worker.operations import take_step
 from tests.factories import QUEUE
@@ -27,12 +28,12 @@ def operator(*codenames: str) -> User:
 
 
 def select(state: str = "dead", queue: str | None = QUEUE, **more: Any) -> Selection:
-    return Selection.now("default", state=state, queue=queue, **more)
+    return Selection.now(DjangoSession("default"), state=state, queue=queue, **more)
 
 
 def order(verb: str = "drop", selection: Selection | None = None, *, user: User | None = None) -> BulkOperation:
     selection = selection or select()
-    count = bulk.count("default", selection)
+    count = bulk.count(DjangoSession("default"), selection)
     ticket, user = secrets.token_hex(16), user or operator()
     operation = BulkOperation.objects.order(
         verb, selection, expected=int(count), reason="a bad deploy", user=user, ticket=ticket

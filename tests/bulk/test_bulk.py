@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
 from tests.bulk.orders import OPERATIONS, counts, go_on, next_step, operator, order, select, stop
 from tests.concurrency.steps import aside
@@ -57,8 +58,8 @@ def test_every_state_is_walked_to_its_end_whatever_the_size_of_a_step(
             expected.add(_make(state, queue, priority).pk)
             _make("dead" if state != "dead" else "ready", queue, priority)
     assert set(_walk(select(state, None))) == expected
-    assert int(bulk.count("default", select(state, None))) == len(expected)
-    assert int(bulk.count("default", select(state, "a"))) == len(expected) // 2
+    assert int(bulk.count(DjangoSession("default"), select(state, None))) == len(expected)
+    assert int(bulk.count(DjangoSession("default"), select(state, "a"))) == len(expected) // 2
 
 
 def _make(state: str, queue: str, priority: int) -> Message:
@@ -84,7 +85,7 @@ def _make(state: str, queue: str, priority: int) -> Message:
 def _walk(selection: bulk.Selection) -> list[int]:
     found, cursor = [], ""
     while True:
-        page = bulk.find("default", selection, cursor, bulk.STEP)
+        page = bulk.find(DjangoSession("default"), selection, cursor, bulk.STEP)
         found += page.ids
         if page.cursor is None:
             assert len(found) == len(set(found)), "a message was met twice"
@@ -269,9 +270,9 @@ def test_an_operation_on_all_queues_leaves_its_own_steps_alone() -> None:
 
 def test_counts_stop_at_the_cap() -> None:
     dead_many(12)
-    assert str(bulk.count("default", select(), 10)) == "10+"
-    assert str(bulk.count("default", select(), 12)) == "12"
-    assert str(bulk.count("default", select("dead", None), 10)) == "10+"
+    assert str(bulk.count(DjangoSession("default"), select(), 10)) == "10+"
+    assert str(bulk.count(DjangoSession("default"), select(), 12)) == "12"
+    assert str(bulk.count(DjangoSession("default"), select("dead", None), 10)) == "10+"
 
 
 def test_a_step_costs_the_same_few_statements_however_much_it_moves() -> None:

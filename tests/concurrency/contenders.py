@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, waiting
 
@@ -29,7 +30,7 @@ def claim() -> list[Message]:
 
 def claim_in_transaction() -> list[Message]:
     """What a claim does before it commits."""
-    return Claimer(Message, "default", QUEUE).claim(1, lease=60, max_reads=5)
+    return Claimer(Message, DjangoSession("default"), QUEUE).claim(1, lease=60, max_reads=5)
 
 
 def drop_by_key() -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle import recording
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.concurrency.steps import meet
@@ -64,7 +65,7 @@ def test_forgetting_waits_for_no_move_that_is_not_committed() -> None:
     MessageEvent.objects.update(at=DbNow() - timedelta(days=31))
 
     def forget() -> int:
-        return recording.forget_events("default", age=30 * 86_400.0, limit=100)
+        return recording.forget_events(DjangoSession("default"), age=30 * 86_400.0, limit=100)
 
     met = meet(lambda: nack(message), forget, waits=False)
     assert (met.first, met.second) == ("nacked", 2)
@@ -77,7 +78,7 @@ def test_two_that_forget_share_the_old_ones(monkeypatch: pytest.MonkeyPatch) -> 
     MessageEvent.objects.update(at=DbNow() - timedelta(days=31))
 
     def forget() -> int:
-        return recording.forget_events("default", age=30 * 86_400.0, limit=2)
+        return recording.forget_events(DjangoSession("default"), age=30 * 86_400.0, limit=2)
 
     met = meet(forget, forget, waits=False)
     assert (met.first, met.second) == (2, 2)

@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle import rescue as rescue_module
+from django_dbqueue.databases import Statement
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import ArchivedMessage, Message
 from tests.concurrency.contenders import claim, claim_in_transaction, drop, drop_by_key, requeue, rescue, update
 from tests.concurrency.steps import meet
@@ -241,14 +242,14 @@ def test_a_rescue_names_the_state_that_it_leaves_and_does_not_lean_on_its_locks_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     message = stuck()
-    find = rescue_module.fetch
+    find = DjangoSession.fetch
 
-    def find_and_be_overtaken(using: str, statement: Any) -> Any:
-        found = find(using, statement)
+    def find_and_be_overtaken(session: DjangoSession, statement: Statement) -> list[tuple[Any, ...]]:
+        found = find(session, statement)
         if "read_count" in statement.sql:  # the one that locks what is over its lease
             message.ack()  # by the rescue's own connection, which no lock keeps out
         return found
 
-    monkeypatch.setattr(rescue_module, "fetch", find_and_be_overtaken)
+    monkeypatch.setattr(DjangoSession, "fetch", find_and_be_overtaken)
     Message.objects.rescue(QUEUE)
     assert row(message)["status"] == "y"

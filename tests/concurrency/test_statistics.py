@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, connections
 
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, ArchivedMessage, Message, Mutex, QueueStatistic, StatisticProgress
 from django_dbqueue.stats import counting
 from django_dbqueue.stats.counting import Counter
@@ -29,7 +30,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def turn() -> bool:
-    return Counter("default").turn()
+    return Counter(DjangoSession("default")).turn()
 
 
 def test_the_second_writer_passes_by_while_the_first_has_not_committed() -> None:
@@ -111,7 +112,7 @@ def test_with_producers_workers_an_archiver_and_two_writers_each_message_is_coun
                 Message.objects.archive(queue, older_than=0)
 
     def write() -> None:
-        counter = Counter("default")
+        counter = Counter(DjangoSession("default"))
         while not over.is_set():
             counter.turn()
 

@@ -10,6 +10,7 @@ from django.db import connection
 from django_dbqueue import DuplicateKey, Envelope, LeaseLost
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import enqueue as enqueue_module
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.heartbeat import extend
 from django_dbqueue.worker.holding import Delivery
@@ -174,7 +175,7 @@ def test_a_heartbeat_waits_for_no_row_that_a_handler_has_locked_and_extends_the_
     def lock() -> None:
         Message.objects.select_for_update().get(pk=messages[0].pk)
 
-    met = meet(lock, lambda: extend("default", deliveries), waits=False)
+    met = meet(lock, lambda: extend(DjangoSession("default"), deliveries), waits=False)
     assert met.second is None
     after = [row(message)["available_at"] for message in messages]
     assert after[1] > before[1]

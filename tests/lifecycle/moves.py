@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, dead, held, stuck, waiting
 
@@ -43,7 +44,7 @@ MOVES: dict[str, tuple[Callable[..., Message], Callable[[Message], Any], tuple[A
     ),
     "an operator's release": (
         held,
-        lambda m: settle.release_many([m], "default", actor="ann"),
+        lambda m: settle.release_many([m], DjangoSession("default"), actor="ann"),
         ("released", "ann", None),
     ),
 }

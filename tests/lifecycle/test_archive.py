@@ -9,7 +9,9 @@ from django.db import DatabaseError
 from django.test import override_settings
 
 from django_dbqueue import Envelope, InvalidMessage
+from django_dbqueue.databases import Statement
 from django_dbqueue.lifecycle import archive as archive_module
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.worker import maintenance as maintenance_module
 from django_dbqueue.worker.maintenance import Maintenance
@@ -130,18 +132,18 @@ def test_a_failure_at_any_statement_leaves_each_message_where_it_was(
     assert Message.objects.archive(QUEUE, older_than=0) == 1  # the mutex stands, so that two statements are left
     many_done(10)
     before = rows(), history()
-    real = archive_module.run
+    real = DjangoSession.run
     count = {"copy_to_archive": 1, "delete": 2}[step]
     calls = []
 
-    def run(using: str, statement: Any) -> int:
+    def run(session: DjangoSession, statement: Statement) -> int:
         calls.append(statement)
-        result = real(using, statement)
+        result = real(session, statement)
         if len(calls) == count:
             raise DatabaseError("the server went away")
         return result
 
-    monkeypatch.setattr(archive_module, "run", run)
+    monkeypatch.setattr(DjangoSession, "run", run)
     with pytest.raises(DatabaseError):
         Message.objects.archive(QUEUE, older_than=0)
     assert len(calls) == count
@@ -192,7 +194,7 @@ def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(looks:
     old = messages[::3]
     for message in old:
         let_pass(message, 1000)
-    walk, turns = archive_module.DeadWalk("default", QUEUE), 0
+    walk, turns = archive_module.DeadWalk(DjangoSession("default"), QUEUE), 0
     while len(history()) < len(old):
         seen = len(history())
         assert walk.archive(age=500, looks=looks) == len(history()) - seen
@@ -205,7 +207,7 @@ def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(looks:
 @pytest.mark.usefixtures("small_windows")
 def test_after_the_end_the_look_begins_anew() -> None:
     messages = many_dead(10)
-    walk = archive_module.DeadWalk("default", QUEUE)
+    walk = archive_module.DeadWalk(DjangoSession("default"), QUEUE)
     assert walk.archive(age=500, looks=8) == 0
     let_pass(messages[0], 1000)
     assert walk.archive(age=500, looks=8) == 0, "it goes on behind the eighth"
@@ -236,18 +238,18 @@ def test_the_limit_holds_for_done_and_dead_ones_together(limit: int) -> None:
 def test_one_that_was_requeued_and_died_again_meanwhile_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
     message = dead()
     let_pass(message, 1000)
-    real = archive_module.fetch
+    real = DjangoSession.fetch
 
-    def fetch(using: str, statement: Any) -> Any:
-        found = real(using, statement)
+    def fetch(session: DjangoSession, statement: Statement) -> list[tuple[Any, ...]]:
+        found = real(session, statement)
         if "finished_at <=" in statement.sql and "FOR UPDATE" not in statement.sql and not moved:
             moved.append(Message.objects.dead(QUEUE).requeue())
             claim_one().reject("again")
         return found
 
     moved: list[int] = []
-    monkeypatch.setattr(archive_module, "fetch", fetch)
-    assert archive_module.DeadWalk("default", QUEUE).archive(age=500) == 0
+    monkeypatch.setattr(DjangoSession, "fetch", fetch)
+    assert archive_module.DeadWalk(DjangoSession("default"), QUEUE).archive(age=500) == 0
     assert (moved, history()) == ([1], [])
 
 

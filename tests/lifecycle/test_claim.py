@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.lifecycle.taking import read_body
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
@@ -249,7 +250,7 @@ def test_a_lease_of_nothing_that_sql_wrote_is_none_and_the_claims_own_holds() ->
     for number in range(2):
         written_by_sql(f'"{number}"', lease_seconds=0)
     [message] = Message.objects.claim(1, queue=QUEUE, lease=600)
-    [taken] = Claimer(Message, "default", QUEUE).take(1, lease=600, max_reads=5)
+    [taken] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=600, max_reads=5)
     assert (message.lease_seconds, taken.lease_seconds, taken.message.lease_seconds) == (600, 600, 600)
     assert Message.objects.running(QUEUE).filter(lease_seconds=600).count() == 2
 
@@ -265,7 +266,7 @@ def test_what_had_a_lease_of_nothing_can_be_sent_again() -> None:
 
 def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
     waiting()
-    [taken] = Claimer(Message, "default", QUEUE).take(1, lease=60, max_reads=5)
+    [taken] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=60, max_reads=5)
     assert not taken.is_made
     begun = threading.Barrier(2)
 
@@ -282,7 +283,7 @@ def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
 def test_a_body_that_is_larger_than_was_asked_for_stays_in_the_database_until_it_is_read() -> None:
     for text in ("é" * 50, "é" * 50 + "!"):
         waiting(payload=text)
-    claimer = Claimer(Message, "default", QUEUE, most_bytes=100)
+    claimer = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=100)
     fits, left = (taken.message for taken in claimer.take(2, lease=60, max_reads=5))
     assert ("body" in fits.__dict__, "body" in left.__dict__) == (True, False)
     for message in (fits, left):
@@ -293,7 +294,7 @@ def test_a_body_that_is_larger_than_was_asked_for_stays_in_the_database_until_it
 
 def test_a_body_is_read_by_who_still_holds_the_claim_and_by_nobody_else() -> None:
     waiting(payload="x", key="k")
-    claimer = Claimer(Message, "default", QUEUE, most_bytes=0)
+    claimer = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=0)
     [taken] = claimer.take(1, lease=60, max_reads=5)
     waiting(payload="newer", key="k", on_conflict="update")
     with pytest.raises(LeaseLost):
@@ -302,7 +303,7 @@ def test_a_body_is_read_by_who_still_holds_the_claim_and_by_nobody_else() -> Non
 
 def test_what_was_read_for_the_handler_is_let_go_and_read_anew_by_who_asks_later() -> None:
     waiting(payload="x")
-    [taken] = Claimer(Message, "default", QUEUE, most_bytes=0).take(1, lease=60, max_reads=5)
+    [taken] = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=0).take(1, lease=60, max_reads=5)
     message = taken.message
     read_body(message)
     message.decode_ahead()
@@ -314,7 +315,7 @@ def test_what_was_read_for_the_handler_is_let_go_and_read_anew_by_who_asks_later
 def test_what_is_known_of_a_claimed_row_is_what_its_message_says() -> None:
     waiting()
     waiting(max_reads=2, lease=7)
-    for taken in Claimer(Message, "default", QUEUE).take(2, lease=60, max_reads=5):
+    for taken in Claimer(Message, DjangoSession("default"), QUEUE).take(2, lease=60, max_reads=5):
         known = (taken.read_count, taken.max_reads, taken.crashes, taken.lease_seconds)
         message = taken.message
         assert known == (message.read_count, message.max_reads, message.crashes, message.lease_seconds)

@@ -10,6 +10,7 @@ import pytest
 from django_dbqueue import Envelope
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.overview import known_queues, overview
@@ -27,7 +28,7 @@ def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
 
 
 def counts(queue: str = QUEUE, **options: Any) -> dict[str, int]:
-    return depths("default", [queue], **options)[queue].counts
+    return depths(DjangoSession("default"), [queue], **options)[queue].counts
 
 
 def test_each_state_is_counted_by_itself_and_other_queues_are_not() -> None:
@@ -37,7 +38,9 @@ def test_each_state_is_counted_by_itself_and_other_queues_are_not() -> None:
     waiting(priority=-7)
     assert counts(states=STATES) == {"ready": 3, "delayed": 1, "running": 1, "stuck": 1, "dead": 1, "done": 1}
     assert counts("nobody") == {"ready": 0, "delayed": 0, "running": 0, "stuck": 0, "dead": 0}
-    assert {name: depth.counts["ready"] for name, depth in depths("default", [QUEUE, "other"]).items()} == {
+    assert {
+        name: depth.counts["ready"] for name, depth in depths(DjangoSession("default"), [QUEUE, "other"]).items()
+    } == {
         QUEUE: 3,
         "other": 1,
     }
@@ -54,7 +57,7 @@ def test_many_ranges_are_counted_by_few_statements(django_assert_max_num_queries
     for number in range(30):
         waiting(queue=f"q{number}")
     with django_assert_max_num_queries(30 * 3 + 5):  # a look for the priorities of each queue, and the counts
-        found = depths("default", [f"q{number}" for number in range(30)])
+        found = depths(DjangoSession("default"), [f"q{number}" for number in range(30)])
     assert {depth.counts["ready"] for depth in found.values()} == {1}
 
 

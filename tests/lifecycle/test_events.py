@@ -14,6 +14,7 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.recording import ACTOR_LENGTH, DETAIL_LENGTH, storable
 from django_dbqueue.lifecycle import recording, requeue
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, waiting, written_by_sql
@@ -131,7 +132,7 @@ def test_an_operator_who_saw_an_older_state_leaves_no_event() -> None:
     one(message).requeue()
     before = MessageEvent.objects.count()
     assert claim_one() == message
-    assert requeue.requeue("default", [message]) == 0
+    assert requeue.requeue(DjangoSession("default"), [message]) == 0
     assert MessageEvent.objects.count() == before
 
 
@@ -218,10 +219,10 @@ def test_events_are_forgotten_at_their_age_and_a_bounded_part_at_a_time(monkeypa
     old = [message.pk for message in messages[:5]]
     MessageEvent.objects.filter(message_id__in=old).update(at=DbNow() - timedelta(days=31))
     month = 30 * 86_400.0
-    assert recording.forget_events("default", age=month, limit=3) == 3
+    assert recording.forget_events(DjangoSession("default"), age=month, limit=3) == 3
     assert MessageEvent.objects.count() == 4
-    assert recording.forget_events("default", age=month, limit=3) == 2
-    assert recording.forget_events("default", age=month, limit=3) == 0
+    assert recording.forget_events(DjangoSession("default"), age=month, limit=3) == 2
+    assert recording.forget_events(DjangoSession("default"), age=month, limit=3) == 0
     assert set(MessageEvent.objects.values_list("message_id", flat=True)) == {m.pk for m in messages[5:]}
 
 

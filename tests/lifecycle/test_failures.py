@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.lifecycle import failures
 from django_dbqueue.lifecycle.failures import failure_ids
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.maintenance import Maintenance
@@ -24,7 +25,7 @@ A, B, C = "KeyError: 1", "TimeoutError: 2", "no such user 3"
 
 
 def ids(*errors: tuple[str, str | None]) -> list[int | None]:
-    return failure_ids("default", errors)
+    return failure_ids(DjangoSession("default"), errors)
 
 
 def groups() -> list[tuple[str, str]]:
@@ -87,11 +88,11 @@ def test_old_groups_without_an_event_are_forgotten_a_part_at_a_time(monkeypatch:
     [old], [kept], [second], [young] = (ids(error) for error in (("q", A), ("q", B), ("r", A), ("r", B)))
     MessageEvent.objects.create(message_id=1, queue="q", kind="failed", failure_id=kept)
     Failure.objects.exclude(pk=young).update(first_at=clock("default") - timedelta(days=31))
-    after = failures.forget_failures("default", age=30 * 86_400)
+    after = failures.forget_failures(DjangoSession("default"), age=30 * 86_400)
     assert sorted(Failure.objects.values_list("pk", flat=True)) == [kept, second, young]
-    after = failures.forget_failures("default", age=30 * 86_400, after=after)
+    after = failures.forget_failures(DjangoSession("default"), age=30 * 86_400, after=after)
     assert sorted(Failure.objects.values_list("pk", flat=True)) == [kept, young]
-    assert failures.forget_failures("default", age=30 * 86_400, after=after) == 0
+    assert failures.forget_failures(DjangoSession("default"), age=30 * 86_400, after=after) == 0
     assert ids(("q", A)) != [old]
 
 
@@ -134,10 +135,10 @@ def test_many_who_meet_the_same_kinds_in_any_order_have_the_same_rows(in_atomic:
         try:
             start.wait(60)
             if not in_atomic:
-                found = failure_ids("default", mine)
+                found = failure_ids(DjangoSession("default"), mine)
             else:
                 with transaction.atomic():
-                    found = failure_ids("default", mine)
+                    found = failure_ids(DjangoSession("default"), mine)
             return found[len(errors) - turn :] + found[: len(errors) - turn]
         finally:
             connections.close_all()

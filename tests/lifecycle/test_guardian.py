@@ -15,7 +15,7 @@ from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.sessions import MYSQL_PROCESS_LIST
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian, blind_spots
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.concurrency.steps import aside
@@ -31,9 +31,9 @@ if settings.TEST_DATABASE == "sqlite":
 
     def test_where_there_are_no_sessions_the_guardian_asks_nothing_and_says_so() -> None:
         with CaptureQueriesContext(connection) as queries:
-            assert Guardian(Message, "default").look() == 0
+            assert Guardian(Message, DjangoSession("default")).look() == 0
         assert len(queries) == 0
-        [spot] = blind_spots("default")
+        [spot] = blind_spots(DjangoSession("default"))
         assert "SQLite has no sessions" in spot
 
 else:
@@ -48,7 +48,7 @@ else:
 
     def claim(number: int, *, worker_id: int | None = WORKER, **options: Any) -> list[Message]:
         MessageFactory.create_batch(number, **options)
-        messages = Claimer(Message, "default", QUEUE, worker_id).claim(number, lease=600, max_reads=5)
+        messages = Claimer(Message, DjangoSession("default"), QUEUE, worker_id).claim(number, lease=600, max_reads=5)
         assert len(messages) == number
         return messages
 
@@ -68,7 +68,7 @@ else:
     ) -> None:
         claim(3)
         silent_worker(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         assert look_for(guardian, PERSISTS + 0.5) == 0
         assert not guardian.suspects
         end(session)
@@ -80,7 +80,7 @@ else:
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         assert guardian.look() == 0
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
@@ -89,7 +89,7 @@ else:
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
         time.sleep(PERSISTS)
         Worker.objects.update(beat_at=DbNow() - timedelta(seconds=3.5))
@@ -103,7 +103,7 @@ else:
         claim(1)
         worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow())
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         until = time.monotonic() + PERSISTS + 1
         while time.monotonic() < until:
             assert guardian.look() == 0
@@ -117,7 +117,7 @@ else:
         claim(1)
         silent_worker(session, beat_at=DbNow(), late_at=DbNow(), beat_every=10)
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         until = time.monotonic() + PERSISTS + 1
         while time.monotonic() < until:
             assert guardian.look() == 0
@@ -128,7 +128,7 @@ else:
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
         time.sleep(PERSISTS)
         connection.close()
@@ -140,7 +140,7 @@ else:
         claim(1)
         worker = silent_worker(session)
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
         time.sleep(PERSISTS)
         beating = connection.copy()
@@ -159,7 +159,7 @@ else:
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
         time.sleep(PERSISTS)
         locks_taken: list[Any] = []
@@ -194,7 +194,7 @@ else:
         [lost] = claim(1, worker_id=WORKER + 1)
         other.close()
         end(session)
-        assert look_for(Guardian(Message, "default"), 30) == 1
+        assert look_for(Guardian(Message, DjangoSession("default")), 30) == 1
         assert (row(kept)["status"], row(lost)["status"]) == ("run", "n")
         assert Worker.objects.get().pk == WORKER
 
@@ -203,14 +203,14 @@ else:
         [mine] = claim(1)
         silent_worker(session)
         end(session)
-        assert look_for(Guardian(Message, "default"), 30) == 1
+        assert look_for(Guardian(Message, DjangoSession("default")), 30) == 1
         assert (row(stranger)["status"], row(mine)["status"]) == ("run", "n")
 
     def test_a_message_whose_reads_are_spent_is_dead_and_says_by_which_sign(session: BaseDatabaseWrapper) -> None:
         [message] = claim(1, max_reads=1)
         worker = silent_worker(session)
         end(session)
-        assert look_for(Guardian(Message, "default"), 30) == 1
+        assert look_for(Guardian(Message, DjangoSession("default")), 30) == 1
         stored = Message.objects.get(pk=message.pk)
         assert stored.is_dead
         assert stored.error == (
@@ -229,7 +229,7 @@ else:
             with handler.cursor() as cursor:
                 cursor.execute("BEGIN")
                 cursor.execute("SELECT id FROM django_dbqueue_message WHERE id = %s FOR UPDATE", [locked.pk])
-                guardian = Guardian(Message, "default")
+                guardian = Guardian(Message, DjangoSession("default"))
                 assert look_for(guardian, 30) == 1
                 assert (row(locked)["status"], row(free)["status"]) == ("run", "n")
                 assert Worker.objects.exists(), "somebody must come back for the rest"
@@ -242,14 +242,14 @@ else:
         claim(1_201)
         silent_worker(session)
         end(session)
-        assert look_for(Guardian(Message, "default"), 60) == 1_201
+        assert look_for(Guardian(Message, DjangoSession("default")), 60) == 1_201
         assert not Message.objects.exclude(status="n", crashes=1).exists()
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper) -> None:
         claim(5)
         silent_worker(session)
         end(session)
-        one, other = Guardian(Message, "default"), Guardian(Message, "default")
+        one, other = Guardian(Message, DjangoSession("default")), Guardian(Message, DjangoSession("default"))
         one.look()
         other.look()
         time.sleep(PERSISTS)
@@ -263,7 +263,7 @@ else:
         soon = DbNow() + timedelta(hours=1)
         said = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
         Worker.objects.bulk_create(Worker(id=number, late_at=soon, **said) for number in range(1_000))
-        guardian = Guardian(Message, "default")
+        guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
         with CaptureQueriesContext(connection) as queries:
             guardian.look()
@@ -279,16 +279,16 @@ else:
         assert not guardian.suspects
 
     def test_a_live_worker_that_can_not_be_judged_is_named_as_a_blind_spot(session: BaseDatabaseWrapper) -> None:
-        assert blind_spots("default") == []
+        assert blind_spots(DjangoSession("default")) == []
         silent_worker(session)
-        assert blind_spots("default") == []
+        assert blind_spots(DjangoSession("default")) == []
         Worker.objects.update(server="")
-        assert blind_spots("default") == [], "it has just begun, and may be about to prove its session"
+        assert blind_spots(DjangoSession("default")) == [], "it has just begun, and may be about to prove its session"
         Worker.objects.update(started_at=DbNow() - timedelta(seconds=4))
-        [unproven] = blind_spots("default")
+        [unproven] = blind_spots(DjangoSession("default"))
         assert "1 worker can't prove its session" in unproven
         Worker.objects.update(server="another since then")
-        [elsewhere] = blind_spots("default")
+        [elsewhere] = blind_spots(DjangoSession("default"))
         assert "1 worker works on another server" in elsewhere
 
     if settings.TEST_DATABASE in ("mysql", "mariadb"):
@@ -305,8 +305,11 @@ else:
                 waiting = other.begin(lambda: ask(connection, waiting_for_it))
                 while ask(connection, Statement(in_line, (other.session,))) != (1,):
                     assert not waiting.done()
-                found = {number for _server, number in fetch("default", dialect.sessions.existing([other.session]))}
+                found = {
+                    number
+                    for _server, number in DjangoSession("default").fetch(dialect.sessions.existing([other.session]))
+                }
                 assert other.session in found
-                assert blind_spots("default") == []
+                assert blind_spots(DjangoSession("default")) == []
                 ask(session, Statement("SELECT RELEASE_LOCK(%s)", (name,)))
                 assert waiting.result(60) == (1, "😀")

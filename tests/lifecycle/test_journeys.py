@@ -10,7 +10,11 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.lifecycle.statements import Ahead, _takes_many, ahead_of_the_first, fetch, run, short_transaction
+from django_dbqueue.lifecycle.session import (
+    Ahead,
+    DjangoSession,
+    takes_many,
+)
 from django_dbqueue.models import Message
 from tests.factories import claimed, waiting
 
@@ -42,42 +46,42 @@ def _connect_anew() -> None:
 
 
 def change(reads: int) -> int:
-    return run("default", Statement(f"UPDATE {TABLE} SET max_reads = %s", (reads,)))
+    return DjangoSession("default").run(Statement(f"UPDATE {TABLE} SET max_reads = %s", (reads,)))
 
 
 def test_what_the_block_does_is_committed_together() -> None:
     waiting()
-    with short_transaction("default", saves_a_journey=True):
+    with DjangoSession("default").transaction(saves_a_journey=True):
         assert change(77) == 1
-        assert fetch("default", Statement(f"SELECT max_reads FROM {TABLE}", ())) == [(77,)]
+        assert DjangoSession("default").fetch(Statement(f"SELECT max_reads FROM {TABLE}", ())) == [(77,)]
     assert Message.objects.get().max_reads == 77
     assert connection.get_autocommit()
 
 
 def test_what_the_block_does_is_rolled_back_together() -> None:
     waiting(max_reads=3)
-    with short_transaction("default", saves_a_journey=True):
+    with DjangoSession("default").transaction(saves_a_journey=True):
         assert change(77) == 1
         transaction.set_rollback(True)
     assert Message.objects.get().max_reads == 3
 
 
 def test_an_error_of_the_first_statement_is_djangos_and_nothing_stays_open() -> None:
-    with pytest.raises(DatabaseError), short_transaction("default", saves_a_journey=True):
-        run("default", Statement("UPDATE no_such_table SET a = %s", (1,)))
+    with pytest.raises(DatabaseError), DjangoSession("default").transaction(saves_a_journey=True):
+        DjangoSession("default").run(Statement("UPDATE no_such_table SET a = %s", (1,)))
     with transaction.atomic():
         assert waiting().pk
 
 
 def test_a_block_that_says_nothing_begins_nothing() -> None:
-    with short_transaction("default", saves_a_journey=True):
+    with DjangoSession("default").transaction(saves_a_journey=True):
         pass
     assert waiting().pk
 
 
 def test_the_first_may_be_a_savepoint_or_the_orms() -> None:
     waiting(max_reads=3)
-    with short_transaction("default", saves_a_journey=True):
+    with DjangoSession("default").transaction(saves_a_journey=True):
         with transaction.atomic():
             assert Message.objects.update(max_reads=77) == 1
         transaction.set_rollback(True)
@@ -91,18 +95,24 @@ def ahead(reads: int, told: list[int]) -> Ahead:
 def test_what_goes_ahead_is_done_in_the_transaction_before_the_first() -> None:
     waiting(), waiting()
     told: list[int] = []
-    with CaptureQueriesContext(connection) as sent, short_transaction("default", saves_a_journey=True):
-        with ahead_of_the_first("default", ahead(77, told)):
-            assert fetch("default", Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [(77,), (77,)]
+    with CaptureQueriesContext(connection) as sent, DjangoSession("default").transaction(saves_a_journey=True):
+        with DjangoSession("default").ahead_of_the_first(ahead(77, told)):
+            assert DjangoSession("default").fetch(Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [
+                (77,),
+                (77,),
+            ]
         assert change(78) == 2
     assert told == [2]
     assert set(Message.objects.values_list("max_reads", flat=True)) == {78}
-    assert sum(TABLE in query["sql"] for query in sent) == (2 if _takes_many(connection) else 3)
+    assert sum(TABLE in query["sql"] for query in sent) == (2 if takes_many(connection) else 3)
 
 
 def test_what_goes_ahead_of_a_savepoint_is_not_undone_with_it() -> None:
     waiting(max_reads=3)
-    with short_transaction("default", saves_a_journey=True), ahead_of_the_first("default", ahead(77, [])):
+    with (
+        DjangoSession("default").transaction(saves_a_journey=True),
+        DjangoSession("default").ahead_of_the_first(ahead(77, [])),
+    ):
         with transaction.atomic():
             assert change(78) == 1
             transaction.set_rollback(True)
@@ -113,7 +123,10 @@ def test_what_goes_ahead_of_a_savepoint_is_not_undone_with_it() -> None:
 def test_what_goes_ahead_is_done_though_nothing_follows() -> None:
     waiting()
     told: list[int] = []
-    with short_transaction("default", saves_a_journey=True), ahead_of_the_first("default", ahead(77, told)):
+    with (
+        DjangoSession("default").transaction(saves_a_journey=True),
+        DjangoSession("default").ahead_of_the_first(ahead(77, told)),
+    ):
         pass
     assert (told, Message.objects.get().max_reads) == ([1], 77)
 
@@ -125,8 +138,8 @@ def test_whoever_hears_of_what_went_ahead_may_refuse_all_of_it() -> None:
         raise LookupError(matched)
 
     refused = ahead(77, [])._replace(check=refuse)
-    begun = short_transaction("default", saves_a_journey=True)
-    with pytest.raises(LookupError), begun, ahead_of_the_first("default", refused):
+    begun = DjangoSession("default").transaction(saves_a_journey=True)
+    with pytest.raises(LookupError), begun, DjangoSession("default").ahead_of_the_first(refused):
         change(78)
     assert Message.objects.get().max_reads == 3
     assert change(79) == 1
@@ -134,9 +147,9 @@ def test_whoever_hears_of_what_went_ahead_may_refuse_all_of_it() -> None:
 
 def test_an_error_behind_what_went_ahead_undoes_both() -> None:
     waiting(max_reads=3)
-    begun = short_transaction("default", saves_a_journey=True)
-    with pytest.raises(DatabaseError), begun, ahead_of_the_first("default", ahead(77, [])):
-        run("default", Statement("UPDATE no_such_table SET a = %s", (1,)))
+    begun = DjangoSession("default").transaction(saves_a_journey=True)
+    with pytest.raises(DatabaseError), begun, DjangoSession("default").ahead_of_the_first(ahead(77, [])):
+        DjangoSession("default").run(Statement("UPDATE no_such_table SET a = %s", (1,)))
     assert Message.objects.get().max_reads == 3
 
 
@@ -144,9 +157,9 @@ if settings.TEST_DATABASE == "postgres":  # whose BEGIN says the level
 
     @pytest.mark.parametrize("saves_a_journey", [True, False])
     def test_a_transaction_is_read_committed_whatever_the_session_would_be(saves_a_journey: bool) -> None:
-        run("default", Statement("SET default_transaction_isolation = 'repeatable read'", ()))
-        with short_transaction("default", saves_a_journey=saves_a_journey):
-            assert fetch("default", Statement("SHOW transaction_isolation", ())) == [("read committed",)]
+        DjangoSession("default").run(Statement("SET default_transaction_isolation = 'repeatable read'", ()))
+        with DjangoSession("default").transaction(saves_a_journey=saves_a_journey):
+            assert DjangoSession("default").fetch(Statement("SHOW transaction_isolation", ())) == [("read committed",)]
 
 
 def test_a_wrapper_of_the_projects_may_send_something_of_its_own() -> None:
@@ -156,10 +169,10 @@ def test_a_wrapper_of_the_projects_may_send_something_of_its_own() -> None:
     def nosy(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         if not sent:
             sent.append(sql)
-            assert fetch("default", Statement("SELECT 1", ())) == [(1,)]
+            assert DjangoSession("default").fetch(Statement("SELECT 1", ())) == [(1,)]
         return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(nosy), short_transaction("default", saves_a_journey=True):
+    with connection.execute_wrapper(nosy), DjangoSession("default").transaction(saves_a_journey=True):
         assert change(77) == 1
         transaction.set_rollback(True)
     assert Message.objects.get().max_reads == 3

@@ -9,6 +9,7 @@ import pytest
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.lifecycle.listing import first_ids, ids_of_keys
 from django_dbqueue.lifecycle.ranges import ranges_in_use
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from tests.factories import MessageFactory, dead, done, held, let_pass, stuck, waiting
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def listed(state: str, *, limit: int = 100) -> list[int]:
-    return first_ids("default", state, ranges_in_use("default"), limit=limit)
+    return first_ids(DjangoSession("default"), state, ranges_in_use(DjangoSession("default")), limit=limit)
 
 
 def test_queues_come_in_their_order_and_high_priorities_and_the_soonest_first() -> None:
@@ -68,6 +69,6 @@ def test_messages_with_a_key_are_found_in_each_queue_the_latest_first_with_the_l
     live, other = waiting(queue="a", key="k").pk, waiting(queue="b", key="k").pk
     waiting(queue="b", key="K")
     hashes = [hash_of_key(queue, "k") for queue in ("none", "b", "a")]
-    assert ids_of_keys("default", hashes, limit=10) == [other, live, *reversed(finished)]
-    assert ids_of_keys("default", hashes, limit=3) == [other, live, finished[-1]]
-    assert ids_of_keys("default", [], limit=3) == []
+    assert ids_of_keys(DjangoSession("default"), hashes, limit=10) == [other, live, *reversed(finished)]
+    assert ids_of_keys(DjangoSession("default"), hashes, limit=3) == [other, live, finished[-1]]
+    assert ids_of_keys(DjangoSession("default"), [], limit=3) == []

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from django_dbqueue import low_water
-from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import let_end, let_pass
 
@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def claimer() -> Claimer:
-    return Claimer(Message, "default", "default")
+    return Claimer(Message, DjangoSession("default"), "default")
 
 
 def claim(claimer: Claimer, limit: int = 10) -> list[object]:
@@ -99,16 +99,16 @@ def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clo
 def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
     claimer: Claimer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = claiming.short_transaction
+    real = DjangoSession.transaction
 
     @contextmanager
-    def late(using: str, *, saves_a_journey: bool) -> Iterator[None]:
+    def late(session: DjangoSession, *, saves_a_journey: bool) -> Iterator[None]:
         clock.now += 20.0  # SQLite's write lock is another's
-        with real(using, saves_a_journey=saves_a_journey):
+        with real(session, saves_a_journey=saves_a_journey):
             yield
             clock.now += 20.0  # and a disk is slow
 
-    monkeypatch.setattr(claiming, "short_transaction", late)
+    monkeypatch.setattr(DjangoSession, "transaction", late)
     Message.objects.enqueue_many(["first", "second"])
     first, _second = claimer.claim(10, lease=60.0, max_reads=5)
     first.release()

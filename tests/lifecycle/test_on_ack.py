@@ -10,6 +10,7 @@ from django.test import override_settings
 
 from django_dbqueue import LeaseLost, consumer, signals
 from django_dbqueue.consumers import Consumer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.worker import settling
 from django_dbqueue.worker.aftermath import settle_after
@@ -280,7 +281,7 @@ def test_what_had_succeeded_when_the_child_died_ends_as_its_queue_says(board: Bo
         board.mark(board.occupy(message.claim), SlotState.SUCCEEDED)
     gone.ack()
     consumers = {queue: Consumer(queue, print) for queue in (QUEUE, KEPT, "gone")}
-    settle_after("default", 7, consumers, board, how="SIGKILL")
+    settle_after(DjangoSession("default"), 7, consumers, board, how="SIGKILL")
     assert [(standing["id"], standing["status"]) for standing in rows()] == [(kept.pk, "y")]
 
 

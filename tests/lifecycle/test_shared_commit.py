@@ -12,6 +12,7 @@ from django_dbqueue import low_water, signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK
@@ -56,7 +57,7 @@ def finish(settler: Settler, *messages: Message) -> None:
 @pytest.fixture(params=["a look", "behind a mark"])
 def claimer(request: pytest.FixtureRequest) -> Claimer:
     """Who looks from the beginning, or goes on where it stood, and then sends all in one journey where it can."""
-    claimer = Claimer(Message, "default", QUEUE)
+    claimer = Claimer(Message, DjangoSession("default"), QUEUE)
     if request.param == "behind a mark":
         waiting()
         assert len(claimer.take(1, lease=60, max_reads=5)) == 1
@@ -98,17 +99,17 @@ def test_neither_is_taken_for_done_before_the_commit(
 ) -> None:
     finished, next_one = held(), waiting()
     finish(settler, finished)
-    real = claiming.short_transaction
+    real = DjangoSession.transaction
 
-    def cut(using: str, *, saves_a_journey: bool) -> Any:
-        return _Cut(real(using, saves_a_journey=saves_a_journey), is_committed=is_committed)
+    def cut(session: DjangoSession, *, saves_a_journey: bool = False) -> Any:
+        return _Cut(real(session, saves_a_journey=saves_a_journey), is_committed=is_committed)
 
-    monkeypatch.setattr(claiming, "short_transaction", cut)
+    monkeypatch.setattr(DjangoSession, "transaction", cut)
     with pytest.raises(OperationalError):
         claim(claimer, settler)
     assert len(settler) == len(settler._holding) == 1
     assert status(finished, next_one) == (["y", "run"] if is_committed else ["run", "n"])
-    monkeypatch.setattr(claiming, "short_transaction", real)
+    monkeypatch.setattr(DjangoSession, "transaction", real)
     settler.flush()
     assert (status(finished), len(settler), len(settler._holding), lost) == (["y"], 0, 0, [])
 

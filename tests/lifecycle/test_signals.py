@@ -8,6 +8,7 @@ import pytest
 
 from django_dbqueue import consumers, signals
 from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.heartbeat import extend
 from django_dbqueue.worker.holding import Delivery
@@ -70,5 +71,5 @@ def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> 
 def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
     consumer = consumers.Consumer(QUEUE, fail)
     deliveries = [Delivery(as_claimed(taken_away()), consumer, consumer.resolved()) for _ in range(2)]
-    extend("default", deliveries)
+    extend(DjangoSession("default"), deliveries)
     assert [each.message.lease_lost for each in deliveries] == [True, True]

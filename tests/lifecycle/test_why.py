@@ -12,7 +12,7 @@ from django.db import connection
 
 from django_dbqueue import consumers
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.why import AHEAD, Why, why
@@ -213,7 +213,7 @@ else:
         raise AssertionError("the session never went")
 
     def test_a_claim_by_a_program_that_is_no_worker_names_its_session() -> None:
-        [(conn_id, _server)] = fetch("default", dialect_of(connection).sessions.me())
+        [(conn_id, _server)] = DjangoSession("default").fetch(dialect_of(connection).sessions.me())
         answer = ask(held())
         assert answer.code == "running"
         assert f"session {conn_id}" in answer.text

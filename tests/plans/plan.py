@@ -10,7 +10,7 @@ from django.db import transaction
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY
 from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, Plan, plan_of, walk
-from django_dbqueue.lifecycle.statements import held_to_order
+from django_dbqueue.lifecycle.session import held_to_order
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

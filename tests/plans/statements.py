@@ -14,8 +14,8 @@ from django_dbqueue.databases.looking import EXPIRED, READY
 from django_dbqueue.databases.statistics import Stretch
 from django_dbqueue.databases.words import MESSAGE_COLUMNS
 from django_dbqueue.envelope import key_hash
-from django_dbqueue.lifecycle.statements import MAX_IDS
-from django_dbqueue.lifecycle.taking import first_statement
+from django_dbqueue.lifecycle.session import MAX_IDS
+from django_dbqueue.lifecycle.taking import Terms, first_statement
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -64,8 +64,8 @@ Build = Callable[[Any, Table], Statement]
 
 
 def claim_from(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -> Statement:
-    how = {"token": 1, "worker_id": 1, "lease": 60.0, "max_reads": 5}
-    return first_statement(dialect, queue, 0, limit, mark, how)
+    terms = Terms(token=1, worker_id=1, lease=60.0, max_reads=5)
+    return first_statement(dialect, queue, 0, limit, mark, terms)
 
 
 def _hours_ago(hours: float) -> Any:
@@ -73,44 +73,52 @@ def _hours_ago(hours: float) -> Any:
 
 
 RANGES: dict[str, Build] = {
-    "count what was done": lambda d, _: d.done_within(crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1)), LIMIT),
-    "count what was done in one moment": lambda d, _: d.done_within(
+    "count what was done": lambda d, _: d.statistics.done_within(
+        crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1)), LIMIT
+    ),
+    "count what was done in one moment": lambda d, _: d.statistics.done_within(
         crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1), 1), LIMIT
     ),
     "claim": lambda d, _: claim_from(d, crowd.QUEUE, LIMIT, None),
     "claim behind the mark": lambda d, t: claim_from(d, crowd.QUEUE, LIMIT, t.mark),
     "claim from a backlog": lambda d, _: claim_from(d, crowd.BACKLOG, LIMIT, None),
     "claim from a backlog behind a mark": lambda d, t: claim_from(d, crowd.BACKLOG, LIMIT, t.mark_in_backlog),
-    "claim of what is delayed": lambda d, _: d.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
+    "claim of what is delayed": lambda d, _: d.claims.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
     "claim from a queue that isn't there": lambda d, _: claim_from(d, "nothing", LIMIT, None),
-    "claim for a stream": lambda d, _: d.due_for_stream(crowd.QUEUE, 0, LIMIT, None, None),
-    "claim for a stream behind the mark": lambda d, t: d.due_for_stream(crowd.QUEUE, 0, LIMIT, t.mark, None),
-    "claim for a stream until a moment": lambda d, t: d.due_for_stream(
+    "claim for a stream": lambda d, _: d.stream_messages.due_for_stream(crowd.QUEUE, 0, LIMIT, None, None),
+    "claim for a stream behind the mark": lambda d, t: d.stream_messages.due_for_stream(
+        crowd.QUEUE, 0, LIMIT, t.mark, None
+    ),
+    "claim for a stream until a moment": lambda d, t: d.stream_messages.due_for_stream(
         crowd.BACKLOG, 0, LIMIT, t.mark_in_backlog, t.mark_in_backlog[0]
     ),
-    "rescue": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
-    "rescue of what runs in time": lambda d, _: d.due(("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
-    "rescue, but what was just taken": lambda d, _: d.due(
+    "rescue": lambda d, _: d.claims.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
+    "rescue of what runs in time": lambda d, _: d.claims.due(("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
+    "rescue, but what was just taken": lambda d, _: d.claims.due(
         ("id",), crowd.QUEUE, RUNNING, 0, LIMIT, but_token=crowd.TOKEN + 1
     ),
-    "archive": lambda d, _: d.finished(crowd.QUEUE, 0, 60.0, LIMIT),
-    "archive of what is too young": lambda d, _: d.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
-    "count of what is too young": lambda d, _: d.count_finished(crowd.QUEUE, 0, 90_000.0),
-    "look at the dead": lambda d, _: d.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),
-    "look at more of the dead": lambda d, t: d.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
+    "archive": lambda d, _: d.archive.finished(crowd.QUEUE, 0, 60.0, LIMIT),
+    "archive of what is too young": lambda d, _: d.archive.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
+    "count of what is too young": lambda d, _: d.archive.count_finished(crowd.QUEUE, 0, 90_000.0),
+    "look at the dead": lambda d, _: d.archive.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),
+    "look at more of the dead": lambda d, t: d.archive.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
 }
 PROBES: dict[str, Build] = {
-    "first that was done from a moment on": lambda d, _: d.first_ends([(crowd.QUEUE, 0)], _hours_ago(25)),
-    "none that was done from a moment on": lambda d, _: d.first_ends([(crowd.QUEUE, 0)], _hours_ago(-1)),
-    "highest priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 32_767),
-    "next priority": lambda d, _: d.next_priority(crowd.QUEUE, NEW, 9),
-    "highest priority that runs": lambda d, _: d.next_priority(crowd.QUEUE, RUNNING, 32_767),
-    "highest priority that is done": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 32_767),
-    "no lower priority": lambda d, _: d.next_priority(crowd.QUEUE, DONE, 0),
-    "is something ready at a priority that is new": lambda d, _: d.together([*d.due_facts(READY, crowd.QUEUE, [])]),
-    "does a lease end at a priority that is new": lambda d, _: d.together([*d.due_facts(EXPIRED, crowd.QUEUE, [])]),
-    "first queue": lambda d, _: d.next_queue(""),
-    "next queue": lambda d, _: d.next_queue(crowd.QUEUE),
+    "first that was done from a moment on": lambda d, _: d.statistics.first_ends([(crowd.QUEUE, 0)], _hours_ago(25)),
+    "none that was done from a moment on": lambda d, _: d.statistics.first_ends([(crowd.QUEUE, 0)], _hours_ago(-1)),
+    "highest priority": lambda d, _: d.claims.next_priority(crowd.QUEUE, NEW, 32_767),
+    "next priority": lambda d, _: d.claims.next_priority(crowd.QUEUE, NEW, 9),
+    "highest priority that runs": lambda d, _: d.claims.next_priority(crowd.QUEUE, RUNNING, 32_767),
+    "highest priority that is done": lambda d, _: d.claims.next_priority(crowd.QUEUE, DONE, 32_767),
+    "no lower priority": lambda d, _: d.claims.next_priority(crowd.QUEUE, DONE, 0),
+    "is something ready at a priority that is new": lambda d, _: d.lookout.together(
+        [*d.lookout.due(READY, crowd.QUEUE, [])]
+    ),
+    "does a lease end at a priority that is new": lambda d, _: d.lookout.together(
+        [*d.lookout.due(EXPIRED, crowd.QUEUE, [])]
+    ),
+    "first queue": lambda d, _: d.claims.next_queue(""),
+    "next queue": lambda d, _: d.claims.next_queue(crowd.QUEUE),
 }
 
 
@@ -124,49 +132,65 @@ def _park(dialect: Any) -> Any:
 
 
 BY_ID: dict[str, Build] = {
-    "park for a stream": lambda d, t: d.move_due(_park(d), d.named(t.ids)),
-    "park a range for a stream": lambda d, t: d.move_due(_park(d), d.between(t.ids[0], t.ids[-1])),
-    "ack of a stream": lambda d, t: d.move_parked(d.ack(), d.named([claim.id for claim in t.running[:LIMIT]]), 1),
-    "ack of a range of a stream": lambda d, t: d.move_parked(d.ack(), d.between(t.ids[0], t.ids[-1]), 1),
-    "read for a stream": lambda d, t: d.delivered("id", d.named(t.ids), 1),
-    "read of a range for a stream": lambda d, t: d.delivered("id", d.between(t.ids[0], t.ids[-1]), 1),
-    "lock what a stream holds": lambda d, t: d.parked(d.named(t.ids), 1),
+    "park for a stream": lambda d, t: d.stream_messages.move_due(_park(d), d.stream_messages.named(t.ids)),
+    "park a range for a stream": lambda d, t: d.stream_messages.move_due(
+        _park(d), d.stream_messages.between(t.ids[0], t.ids[-1])
+    ),
+    "ack of a stream": lambda d, t: d.stream_messages.move_parked(
+        d.messages.ack(), d.stream_messages.named([claim.id for claim in t.running[:LIMIT]]), 1
+    ),
+    "ack of a range of a stream": lambda d, t: d.stream_messages.move_parked(
+        d.messages.ack(), d.stream_messages.between(t.ids[0], t.ids[-1]), 1
+    ),
+    "read for a stream": lambda d, t: d.stream_messages.delivered("id", d.stream_messages.named(t.ids), 1),
+    "read of a range for a stream": lambda d, t: d.stream_messages.delivered(
+        "id", d.stream_messages.between(t.ids[0], t.ids[-1]), 1
+    ),
+    "lock what a stream holds": lambda d, t: d.stream_messages.parked(d.stream_messages.named(t.ids), 1),
     "take": lambda d, t: take_ids(d, t.ids),
-    "ack": lambda d, t: d.settle(d.ack(), t.running[:1]),
-    "ack of a batch": lambda d, t: d.settle(d.ack(), t.running[:LIMIT]),
-    "ack of claims under their own tokens": lambda d, t: d.settle(
-        d.ack(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    "ack": lambda d, t: d.messages.settle(d.messages.ack(), t.running[:1]),
+    "ack of a batch": lambda d, t: d.messages.settle(d.messages.ack(), t.running[:LIMIT]),
+    "ack of claims under their own tokens": lambda d, t: d.messages.settle(
+        d.messages.ack(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
-    "ack, and say which": lambda d, t: d.settle(d.ack(), t.running[:LIMIT], returning=d.updates_return_rows),
-    "lock what is held": lambda d, t: d.lock(d.held(t.running[:LIMIT])),
-    "lock what is held and free": lambda d, t: d.lock(d.held(t.running[:LIMIT]), skip_locked=True),
-    "requeue": lambda d, t: d.move(d.requeue(), d.unmoved(t.running[0], f"status = '{RUNNING}'")),
-    "record of failures": lambda d, t: d.record(d.nack(5.0, "no").event, d.held(t.running[:LIMIT])),
-    "record of failures under their own tokens": lambda d, t: d.record(
-        d.nack(5.0, "no").event, d.held([Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])])
+    "ack, and say which": lambda d, t: d.messages.settle(
+        d.messages.ack(), t.running[:LIMIT], returning=d.sql.updates_return_rows
     ),
-    "record of what an operator does": lambda d, t: d.record(
-        d.requeue(actor="ann").event, d.unmoved(t.running[0], f"status = '{RUNNING}'")
+    "lock what is held": lambda d, t: d.messages.lock(d.messages.held(t.running[:LIMIT])),
+    "lock what is held and free": lambda d, t: d.messages.lock(d.messages.held(t.running[:LIMIT]), skip_locked=True),
+    "requeue": lambda d, t: d.messages.move(
+        d.messages.requeue(), d.messages.unmoved(t.running[0], f"status = '{RUNNING}'")
     ),
-    "record of what a stream gives back": lambda d, t: d.record(
-        d.rescue("over").event, d.held_in_claim(d.between(t.ids[0], t.ids[-1]), 1)
+    "record of failures": lambda d, t: d.events.record(
+        d.messages.nack(5.0, "no").event, d.messages.held(t.running[:LIMIT])
     ),
-    "ack that removes": lambda d, t: d.settle(d.remove(), t.running[:1]),
-    "ack that removes a batch": lambda d, t: d.settle(d.remove(), t.running[:LIMIT]),
-    "ack that removes claims under their own tokens": lambda d, t: d.settle(
-        d.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    "record of failures under their own tokens": lambda d, t: d.events.record(
+        d.messages.nack(5.0, "no").event,
+        d.messages.held([Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])]),
     ),
-    "ack that removes, and say which": lambda d, t: d.settle(
-        d.remove(), t.running[:LIMIT], returning=d.updates_return_rows
+    "record of what an operator does": lambda d, t: d.events.record(
+        d.messages.requeue(actor="ann").event, d.messages.unmoved(t.running[0], f"status = '{RUNNING}'")
     ),
-    "states": lambda d, t: d.states(t.ids),
-    "overwrite": lambda d, t: d.overwrite(t.ids[0], ("1", "json", None, 0, None, None), 0.0, None),
-    "lock what is finished": lambda d, t: d.lock_finished(t.finished),
-    "lock what is dead": lambda d, t: d.lock_dead(t.dead, 60.0),
-    "copy to the archive": lambda d, t: d.copy_to_archive(t.finished),
-    "delete": lambda d, t: d.delete(t.finished),
+    "record of what a stream gives back": lambda d, t: d.events.record(
+        d.messages.rescue("over").event,
+        d.stream_messages.held_in_claim(d.stream_messages.between(t.ids[0], t.ids[-1]), 1),
+    ),
+    "ack that removes": lambda d, t: d.messages.settle(d.messages.remove(), t.running[:1]),
+    "ack that removes a batch": lambda d, t: d.messages.settle(d.messages.remove(), t.running[:LIMIT]),
+    "ack that removes claims under their own tokens": lambda d, t: d.messages.settle(
+        d.messages.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    ),
+    "ack that removes, and say which": lambda d, t: d.messages.settle(
+        d.messages.remove(), t.running[:LIMIT], returning=d.sql.updates_return_rows
+    ),
+    "states": lambda d, t: d.messages.states(t.ids),
+    "overwrite": lambda d, t: d.enqueue.overwrite(t.ids[0], ("1", "json", None, 0, None, None), 0.0, None),
+    "lock what is finished": lambda d, t: d.archive.lock_finished(t.finished),
+    "lock what is dead": lambda d, t: d.archive.lock_dead(t.dead, 60.0),
+    "copy to the archive": lambda d, t: d.archive.copy_to_archive(t.finished),
+    "delete": lambda d, t: d.messages.delete(t.finished),
 }
 BY_KEY: dict[str, Build] = {
-    "live row of a key": lambda d, _: d.live_by_hash([key_hash(crowd.QUEUE, crowd.KEY)]),
-    "live rows of keys": lambda d, _: d.live_by_hash([key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),
+    "live row of a key": lambda d, _: d.enqueue.live_by_hash([key_hash(crowd.QUEUE, crowd.KEY)]),
+    "live rows of keys": lambda d, _: d.enqueue.live_by_hash([key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),
 }

@@ -10,6 +10,7 @@ from django.db import connection
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle import bulk, groups
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.plans import crowd
@@ -56,7 +57,7 @@ def rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 @pytest.mark.usefixtures("rows")
 def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, priority: int, part: str) -> None:
     dialect, place = dialect_of(connection), Place(queue, state, priority)
-    at = bulk.Selection.now("default", state=state).at
+    at = bulk.Selection.now(DjangoSession("default"), state=state).at
     found = Message.objects.in_queue(queue).filter(priority=priority)
     rows = getattr(found, state)() if state != "dead" else found.filter(available_at=None)
     [middle] = rows.order_by("available_at", "id").values_list("available_at", "id")[900:901]
@@ -76,7 +77,7 @@ def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, p
 def test_what_still_matches_is_locked_row_by_row() -> None:
     dialect = dialect_of(connection)
     ids = list(Message.objects.dead(crowd.QUEUE).values_list("pk", flat=True)[:PAGE])
-    fence = dialect.bulk.still(ids, "dead", bulk.Selection.now("default", state="dead").at)
+    fence = dialect.bulk.still(ids, "dead", bulk.Selection.now(DjangoSession("default"), state="dead").at)
     assert cost_of(connection, dialect.messages.lock(fence, skip_locked=True)) <= MOST[connection.vendor]
 
 
@@ -115,7 +116,7 @@ def test_a_list_of_groups_reads_a_bounded_part_of_each(failures: list[int]) -> N
     assert cost_of(connection, newest) <= per_group * len(page)
     last = dialect.failures.by_last_event(None, 500)
     assert cost_of(connection, last) <= {"mysql": 8, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
-    found = groups.groups("default", page)
+    found = groups.groups(DjangoSession("default"), page)
     assert {int(group.count) for group in found.values()} == {groups.CAP}
 
 

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import Claim, dialect_of
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from tests.factories import held
@@ -18,5 +19,5 @@ def test_any_number_of_ids_is_one_statement_and_names_just_these_rows() -> None:
     dialect = dialect_of(connection)
     claims = [Claim(each.pk, each.claim_token) for each in messages]
     assert dialect.sql.id_in([1, 2]).sql == dialect.sql.id_in(range(1, 300)).sql
-    assert settle_claims("default", dialect.messages.ack(), claims[1:3]) == set(claims[1:3])
+    assert settle_claims(DjangoSession("default"), dialect.messages.ack(), claims[1:3]) == set(claims[1:3])
     assert list(Message.objects.order_by("pk").values_list("status", flat=True)) == ["run", "y", "y", "run"]

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.ranges import queues_in_use, ranges_in_use
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -43,8 +43,8 @@ def test_queues_and_ranges_are_found_all_the_same() -> None:
     for statement in (dialect.queues.names(), dialect.queues.ranges()):
         plan = dialect.queues.plan(statement)
         assert plan is not None
-        assert dialect.queues.skips(fetch("default", plan)) == (cost_of(connection, statement) <= BUDGET)
+        assert dialect.queues.skips(DjangoSession("default").fetch(plan)) == (cost_of(connection, statement) <= BUDGET)
     with CaptureQueriesContext(connection) as queries:
-        assert len(queues_in_use("default")) == 52
-        assert len({each.queue for each in ranges_in_use("default")}) == 52
+        assert len(queues_in_use(DjangoSession("default"))) == 52
+        assert len({each.queue for each in ranges_in_use(DjangoSession("default"))}) == 52
     assert max(cost_of(connection, statement) for statement in statements(queries)) <= BUDGET

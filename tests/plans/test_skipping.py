@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.lifecycle.ranges import queues_in_use, ranges_in_use
+from django_dbqueue.lifecycle.session import DjangoSession
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, NO_INDEX, cost_of, plan_of
 from tests.plans.test_statements import LARGE, SMALL
@@ -53,8 +54,10 @@ def statements(queries: CaptureQueriesContext) -> list[Statement]:
 
 
 def test_queues_and_ranges_are_found_by_skipping_over_their_rows(rows: dict[str, int]) -> None:
-    assert queues_in_use("default") == names(rows)
-    assert len(ranges_in_use("default")) == len(names(rows)) + 4  # of the hot one: n at 0 and 9, run at 0 and 9, y at 0
+    assert queues_in_use(DjangoSession("default")) == names(rows)
+    assert (
+        len(ranges_in_use(DjangoSession("default"))) == len(names(rows)) + 4
+    )  # of the hot one: n at 0 and 9, run at 0 and 9, y at 0
     if rows is SMALL:
         return  # optimisers like to read what is small
     dialect = dialect_of(connection)
@@ -67,7 +70,12 @@ def test_queues_and_ranges_are_found_by_skipping_over_their_rows(rows: dict[str,
 
 def test_queues_and_counts_take_few_statements_that_read_the_claim_index_up_to_the_cap(rows: dict[str, int]) -> None:
     with CaptureQueriesContext(connection) as queries:
-        found = depths("default", queues_in_use("default"), states=("ready", "running", "stuck", "dead"), cap=100)
+        found = depths(
+            DjangoSession("default"),
+            queues_in_use(DjangoSession("default")),
+            states=("ready", "running", "stuck", "dead"),
+            cap=100,
+        )
     assert sorted(found) == names(rows)
     assert found[crowd.QUEUE].counts["ready"] == crowd.READY
     assert found[crowd.BACKLOG].counts["ready"].more == (rows["backlog"] > 100)
@@ -83,7 +91,7 @@ def test_queues_and_counts_take_few_statements_that_read_the_claim_index_up_to_t
 
 def test_a_high_cap_stays_within_the_budget(rows: dict[str, int]) -> None:
     with CaptureQueriesContext(connection) as queries:
-        found = depths("default", [crowd.QUEUE, crowd.BACKLOG], states=("done", "ready"), cap=9_000)
+        found = depths(DjangoSession("default"), [crowd.QUEUE, crowd.BACKLOG], states=("done", "ready"), cap=9_000)
     assert found[crowd.QUEUE].counts["done"] == min(rows["done"], 9_000)
     assert found[crowd.BACKLOG].counts["ready"].more == (rows["backlog"] > 9_000)
     if connection.vendor != "sqlite":  # whose cost is in steps of its machine

@@ -16,7 +16,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_dbqueue.databases import Claim, dialect_of
 from django_dbqueue.databases.looking import EXPIRED, READY
-from django_dbqueue.lifecycle.statements import MAX_IDS
+from django_dbqueue.lifecycle.session import MAX_IDS
 from django_dbqueue.models import Message
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, NO_INDEX, PRIMARY, Plan, cost_of, plan_of

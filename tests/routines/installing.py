@@ -6,6 +6,7 @@ import io
 
 from django.core.management import call_command
 
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management import routines
 from django_dbqueue.management.standing import standing as all_standing
 
@@ -21,4 +22,4 @@ def standing() -> set[str]:
 
 
 def everything() -> set[str]:
-    return {routine.name for routine in routines.wanted_routines("default")}
+    return {routine.name for routine in routines.wanted_routines(DjangoSession("default"))}

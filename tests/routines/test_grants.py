@@ -8,6 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management import routines
 from django_dbqueue.models import Message, Queue
 from tests.conftest import ROOT
@@ -141,8 +142,10 @@ if IS_MYSQL:
     def test_a_helper_that_another_account_made_under_our_comment_is_not_called_by_ours(
         start_client: Callable[..., Client],
     ) -> None:
-        [helper] = [one for one in routines.wanted_routines("default") if one.name == "dbqueue_check_queue"]
-        routines.uninstall("default")
+        [helper] = [
+            one for one in routines.wanted_routines(DjangoSession("default")) if one.name == "dbqueue_check_queue"
+        ]
+        routines.uninstall(DjangoSession("default"))
         try:
             with account(f"CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON {database()}.*") as who:
                 start_client(who).run(
@@ -150,11 +153,13 @@ if IS_MYSQL:
                     f"SQL SECURITY INVOKER COMMENT '{helper.comment}' "
                     "BEGIN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'runs by the rights of another'; END"
                 )
-                made = routines.install("default").made
-                assert {one.name for one in made} == {one.name for one in routines.wanted_routines("default")}
+                made = routines.install(DjangoSession("default")).made
+                assert {one.name for one in made} == {
+                    one.name for one in routines.wanted_routines(DjangoSession("default"))
+                }
                 assert start_client().put(QUEUE, "hello")
         finally:
-            routines.install("default")
+            routines.install(DjangoSession("default"))
 
     def test_a_callers_temporary_tables_hide_ours_from_it_and_give_it_nothing(
         start_client: Callable[..., Client],

@@ -11,7 +11,8 @@ from pyspark.errors import StreamingQueryException
 
 from django_dbqueue import Envelope
 from django_dbqueue.ledger.freeing import release_stream
-from django_dbqueue.lifecycle.streams import OnDjango, requeue_expired
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from tests.process.conftest import wait_until
@@ -173,7 +174,7 @@ def test_a_query_whose_stream_is_released_by_force_fails_and_changes_nothing_mor
     enqueue(3)
 
     def release(ids: list[int]) -> bool:
-        assert release_stream(OnDjango("default"), "s", force=True) == 3
+        assert release_stream(DjangoSession("default"), "s", force=True) == 3
         return False
 
     query = each_batch(stream(), tmp_path, batches_into([], fail=release), processingTime="0 seconds")
@@ -211,7 +212,7 @@ def outlast_a_lease(seen: dict[str, Any]) -> Any:
             lambda: StreamClaim.objects.annotate(now=DbNow(output_field=UTCDateTimeField())).get().now > first,
             "the lease that the claim began with to end",
         )
-        seen["requeued"] = requeue_expired(Message, "default")
+        seen["requeued"] = requeue_expired(Message, DjangoSession("default"))
         seen["rival"] = [message.pk for message in Message.objects.claim(100, queue=QUEUE)]
         seen["sink"] = sorted(row.id for row in frame.select("id").collect())
 

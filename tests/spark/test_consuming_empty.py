@@ -10,7 +10,7 @@ from django.db import connections
 
 from django_dbqueue import Envelope
 from django_dbqueue.ledger.freeing import release_stream
-from django_dbqueue.lifecycle.streams import OnDjango
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, StreamClaim
 from tests.process.conftest import wait_until
 
@@ -169,7 +169,7 @@ def test_a_new_checkpoint_after_all_was_released_begins_with_what_is_due(
 
     with pytest.raises(Exception, match="the sink said no"):
         begin(seen, NOW, before=fail).awaitTermination()
-    assert release_stream(OnDjango("default"), "s") == 3
+    assert release_stream(DjangoSession("default"), "s") == 3
     drain(begin(seen, NOW, checkpoint="second"))
     drain(begin(seen, NOW))
     assert seen == ids

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Model
 
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import (
     ArchivedMessage,
     Message,
@@ -45,7 +46,7 @@ def let_pass(length: timedelta) -> None:
 
 def count() -> None:
     """Count all that is due."""
-    counter = Counter("default")
+    counter = Counter(DjangoSession("default"))
     while counter.turn():
         pass
 

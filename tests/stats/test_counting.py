@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import clock
 from django_dbqueue.stats import counting
@@ -232,7 +233,7 @@ def test_a_turn_ends_when_its_time_is_over_and_the_next_one_goes_on(monkeypatch:
     for number in range(4):
         ended_at(done(), moment + number * MINUTE)
     StatisticProgress.objects.update(settled_to=moment.replace(minute=0, second=0))
-    counter, turns = Counter("default"), 1
+    counter, turns = Counter(DjangoSession("default")), 1
     while counter.turn():
         turns += 1
     assert turns > 4
@@ -265,7 +266,7 @@ def test_a_worker_that_has_nothing_to_count_asks_little_and_writes_nothing() -> 
     count()
     let_pass(TEN)
     with CaptureQueriesContext(connection) as queries:
-        assert not Counter("default").turn()
+        assert not Counter(DjangoSession("default")).turn()
     asked = [query["sql"] for query in queries]
     assert len(asked) <= 12, asked
     assert all(sql.lstrip("(").upper().startswith(("SELECT", "EXPLAIN", "WITH")) for sql in asked)
@@ -275,5 +276,5 @@ def test_a_worker_whose_fellow_has_just_counted_asks_once() -> None:
     done()
     count()
     with CaptureQueriesContext(connection) as queries:
-        assert not Counter("default").turn()
+        assert not Counter(DjangoSession("default")).turn()
     assert len(queries) == 1

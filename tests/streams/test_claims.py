@@ -14,6 +14,7 @@ from django_dbqueue.ledger import claiming
 from django_dbqueue.ledger.delivering import planned
 from django_dbqueue.ledger.owning import StreamSpec
 from django_dbqueue.lifecycle.guardian import Guardian
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
 from tests.factories import QUEUE, MessageFactory, claimed, held, stuck, written_by_sql
 from tests.streams.conftest import SPEC, STREAM, ids_of, letters, states
@@ -225,7 +226,7 @@ def test_the_rescue_and_the_guardian_pass_a_streams_messages_by(query: Callable[
     one = query()
     one.claim()
     assert Message.objects.rescue() == 1
-    assert Guardian(Message, "default").look() == 0
+    assert Guardian(Message, DjangoSession("default")).look() == 0
     assert letters() == ["n", "run", "run"]
     overdue.refresh_from_db()
     assert overdue.read_count == 1

@@ -14,7 +14,8 @@ from django_dbqueue.ledger import freeing, listing
 from django_dbqueue.ledger.freeing import forget_stream, release_stream
 from django_dbqueue.ledger.owning import REQUEUE, StreamSpec, is_running
 from django_dbqueue.lifecycle import streams
-from django_dbqueue.lifecycle.streams import OnDjango, requeue_expired
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.signals import message_died, message_rescued
 from django_dbqueue.worker.maintenance import Maintenance
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GIVING_BACK = replace(SPEC, on_expired=REQUEUE)
-HERE = OnDjango("default")
+HERE = DjangoSession("default")
 
 
 def maintain() -> None:
@@ -95,7 +96,7 @@ def test_the_stream_whose_claim_was_given_back_acks_nothing_of_it_and_says_so(
     one = query(spec=GIVING_BACK)
     number = one.next()
     let_leases_end()
-    assert requeue_expired(Message, "default") == 2
+    assert requeue_expired(Message, DjangoSession("default")) == 2
     rival = Message.objects.claim(1, queue=QUEUE)
     assert one.read(number) == []
     one.commit(number)
@@ -125,14 +126,14 @@ def test_what_a_killed_one_began_to_give_back_the_next_one_finishes(
     one.next()
     let_leases_end()
     monkeypatch.setattr(streams, "AT_ONCE", 2)
-    assert requeue_expired(Message, "default") == 2
+    assert requeue_expired(Message, DjangoSession("default")) == 2
     assert states() == {1: "freeing"}
     assert one.read(1) == []
     one.die()
     wait_until(lambda: not is_running(HERE, STREAM), "the server to see the session's end")
     with pytest.raises(InvalidPipeline, match="holds messages"):
         forget_stream(HERE, STREAM)
-    assert [requeue_expired(Message, "default") for _ in range(4)] == [2, 1, 0, 0]
+    assert [requeue_expired(Message, DjangoSession("default")) for _ in range(4)] == [2, 1, 0, 0]
     assert states() == {1: "freed"}
     assert letters() == ["n"] * 5
 
@@ -212,5 +213,5 @@ def test_logs_say_what_was_given_back(query: Callable[..., Query], caplog: pytes
     query(spec=GIVING_BACK).next()
     let_leases_end()
     with caplog.at_level(logging.WARNING, "django_dbqueue"):
-        requeue_expired(Message, "default")
+        requeue_expired(Message, DjangoSession("default"))
     assert "1 messages of tests rescued (the lease of claim 1 of stream s is over)" in caplog.text

@@ -16,7 +16,8 @@ from django_dbqueue.ledger.delivering import Delivery, deliver
 from django_dbqueue.ledger.freeing import release_stream
 from django_dbqueue.ledger.ids import size_of
 from django_dbqueue.ledger.owning import REQUEUE
-from django_dbqueue.lifecycle.streams import OnDjango, requeue_expired
+from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.streams import requeue_expired
 from django_dbqueue.models import Message
 from tests.concurrency.contenders import claim_in_transaction, rescue
 from tests.concurrency.steps import meet
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tests.streams.conftest import Query
 
 pytestmark = pytest.mark.django_db(transaction=True)
-HERE = OnDjango("default")
+HERE = DjangoSession("default")
 GIVING_BACK = replace(SPEC, on_expired=REQUEUE)
 
 
@@ -44,7 +45,7 @@ def steps_of(query: Query) -> tuple[Callable[[], object], Callable[[], object], 
 
 
 def requeue() -> int:
-    return requeue_expired(Message, "default")
+    return requeue_expired(Message, DjangoSession("default"))
 
 
 def test_a_stream_that_claims_beside_a_worker_passes_its_messages_by(query: Callable[..., Query]) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import django
 
+from django_dbqueue.lifecycle.session import DjangoSession
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -47,7 +49,7 @@ def _maintain() -> None:
     from django_dbqueue.lifecycle.archive import DeadWalk, archive
 
     archive("default", QUEUE, age=0, wait=False)
-    DeadWalk("default", QUEUE).archive(age=0, wait=False)
+    DeadWalk(DjangoSession("default"), QUEUE).archive(age=0, wait=False)
 
 
 def _purge() -> None:

@@ -16,7 +16,7 @@ from django.db import connection
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.statements import fetch
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from tests.concurrency.steps import aside
 from tests.factories import let_end, row
@@ -35,7 +35,7 @@ def my_session() -> int:
     dialect = dialect_of(connection)
     if not dialect.sql.session_id:
         return os.getpid()
-    return int(fetch("default", dialect.sessions.me())[0][0])
+    return int(DjangoSession("default").fetch(dialect.sessions.me())[0][0])
 
 
 def letters_and_owner(message: Message) -> tuple[str, int | None]:

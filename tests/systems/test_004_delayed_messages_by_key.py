@@ -17,6 +17,7 @@ import pytest
 from django.db import connections
 
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from tests.concurrency.steps import aside, meet
@@ -107,7 +108,7 @@ def test_of_two_who_polled_the_same_message_one_acquires_it() -> None:
         assert poll() == other.do(poll) != []
 
     def acquire_and_not_commit_yet() -> list[Message]:
-        return Claimer(Message, "default", KIND).claim(1, lease=FIVE_MINUTES, max_reads=5)
+        return Claimer(Message, DjangoSession("default"), KIND).claim(1, lease=FIVE_MINUTES, max_reads=5)
 
     met = meet(acquire_and_not_commit_yet, acquire, waits=False)
     assert len(met.first) == 1

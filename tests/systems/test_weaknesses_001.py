@@ -15,6 +15,7 @@ from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.lifecycle import guardian as guardian_module
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.guardian import Guardian
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.statuses import NEW
@@ -212,13 +213,13 @@ def test_ours_a_guardian_that_sees_no_session_leaves_a_silent_worker_alone(
     assert ask(dialect_of(connection).sessions.take_lock(number).sql, number) == [(1,)]
     [(conn_id, server)] = ask(dialect_of(connection).sessions.me().sql)
     waiting()
-    [message] = Claimer(Message, "default", QUEUE, worker_id=number).claim(1, lease=600, max_reads=5)
+    [message] = Claimer(Message, DjangoSession("default"), QUEUE, worker_id=number).claim(1, lease=600, max_reads=5)
     silent = DbNow() - timedelta(seconds=60)
     Worker.objects.create(
         id=number, conn_id=conn_id, server=server, session_lock=number if sign == "its named lock" else None,
         host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=silent, late_at=silent,
     )  # fmt: skip
-    looks = Guardian(Message, "default")
+    looks = Guardian(Message, DjangoSession("default"))
     assert [guardian.do(looks.look) for _ in range(3)] == [0, 0, 0]
     message.ack()
 

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management import routines
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
@@ -23,9 +24,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def installed(transactional_db: None) -> Iterator[None]:
-    routines.install("default")
+    routines.install(DjangoSession("default"))
     yield
-    routines.uninstall("default")
+    routines.uninstall(DjangoSession("default"))
 
 
 def call(routine: str, *params: Any) -> list[tuple[Any, ...]]:

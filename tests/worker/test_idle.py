@@ -10,6 +10,7 @@ from django.db import DatabaseError, connection
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle import claim, rescue, streams
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.stats.counting import Counter
@@ -44,7 +45,7 @@ def test_an_idle_worker_asks_at_most_three_statements_in_two_seconds_and_only_re
         "running": lambda: [held(lease=3_600, priority=each) for each in (0, 7)],
         "others": lambda: waiting(queue="another"),
     }[beside]()
-    while Counter("default").turn():  # what has ended is counted, which is work
+    while Counter(DjangoSession("default")).turn():  # what has ended is counted, which is work
         pass
     idle.go_on(5 * LOOK_EVERY)  # it hears of priorities, one at a look
     with statements() as asked:

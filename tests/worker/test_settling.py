@@ -10,6 +10,7 @@ from django.db import OperationalError, connections
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.worker import settling
@@ -114,7 +115,9 @@ def test_a_batch_that_names_a_message_under_two_tokens_says_which_one_held() -> 
     change = dialect_of(connections["default"]).messages.release()
     for order in (1, -1):
         claims = [stale.claim, new.claim, other.claim][::order]
-        assert settle_claims("default", change, claims) == ({new.claim, other.claim} if order == 1 else set())
+        assert settle_claims(DjangoSession("default"), change, claims) == (
+            {new.claim, other.claim} if order == 1 else set()
+        )
     assert [standing["status"] for standing in rows()] == ["n", "n"]
 
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
 from django_dbqueue.management.options import whole
 from django_dbqueue.models import Message, StreamClaim
@@ -68,7 +69,7 @@ class Command(ConsoleCommand):
             reason = reasons.get(message.pk)
             self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"], reason=reason))
         if not messages:
-            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(alias)))
+            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(DjangoSession(alias))))
             sys.exit(EXIT_NOTHING)
 
     def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:

@@ -17,6 +17,7 @@ from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
 from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -84,7 +85,7 @@ class Command(ConsoleCommand):
         counts = dict.fromkeys(STATES[said["dead"]], 0)
         with stop_signals() as stop:
             for state in counts:
-                for found in count_old(alias, queue, state, age=said["older_than"]):
+                for found in count_old(DjangoSession(alias), queue, state, age=said["older_than"]):
                     counts[state] += found
                     if stop.received:
                         sys.exit(EXIT_INTERRUPTED)
@@ -97,7 +98,7 @@ class Command(ConsoleCommand):
 
     def _nothing(self, alias: str, queue: str) -> None:
         text = _("Queue %(queue)r has no finished message that old.") % {"queue": queue}
-        raise CommandError(with_hint(text, queue, queues_in_use(alias)), returncode=EXIT_NOTHING)
+        raise CommandError(with_hint(text, queue, queues_in_use(DjangoSession(alias))), returncode=EXIT_NOTHING)
 
     def _report(
         self,
@@ -133,9 +134,9 @@ class Command(ConsoleCommand):
 def _moving(alias: str, queue: str, said: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Move a bounded number at a time, waiting for our turn among archivers; yield the state and how many."""
     left, old = said["limit"], said["older_than"]
-    walk = DeadWalk(alias, queue)
+    walk = DeadWalk(DjangoSession(alias), queue)
     ways: dict[str, Callable[[int], int]] = {
-        "done": lambda most: archive(alias, queue, age=old, limit=most),
+        "done": lambda most: archive(DjangoSession(alias), queue, age=old, limit=most),
         "dead": lambda most: walk.archive(age=old, limit=most),
     }
     for state in STATES[said["dead"]]:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.checks.postgresql import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management import routines
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.options import chosen_alias
@@ -39,7 +40,7 @@ class Command(TerminalCommand):
             ) from error
 
     def _install(self, alias: str) -> None:
-        made, unchanged, dropped = routines.install(alias)
+        made, unchanged, dropped = routines.install(DjangoSession(alias))
         for routine in made:
             self.stdout.write(_("made %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
         self._tell_of(dropped)
@@ -50,7 +51,7 @@ class Command(TerminalCommand):
                 self.stderr.write(f"{found.msg}\n{found.hint}")
 
     def _uninstall(self, alias: str) -> None:
-        gone = routines.uninstall(alias)
+        gone = routines.uninstall(DjangoSession(alias))
         self._tell_of(gone)
         self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
 
@@ -59,5 +60,5 @@ class Command(TerminalCommand):
             self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
 
     def _print(self, alias: str) -> None:
-        for text in routines.script(alias):
+        for text in routines.script(DjangoSession(alias)):
             self.stdout.write(text)

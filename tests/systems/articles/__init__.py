@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import QUEUE
 
@@ -79,7 +80,7 @@ def session_with(setting: str) -> Iterator[None]:
 
 def claim_uncommitted(queue: str = QUEUE) -> list[Message]:
     """What our claim does before it commits."""
-    return Claimer(Message, "default", queue).claim(1, lease=60, max_reads=5)
+    return Claimer(Message, DjangoSession("default"), queue).claim(1, lease=60, max_reads=5)
 
 
 def rolled_back(step: Callable[[], Any]) -> Any:

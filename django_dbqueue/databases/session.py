@@ -1,0 +1,35 @@
+"""A session with a database, without Django: what the ledger runs in, on Spark's own connections and on Django's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from django_dbqueue.databases.base import Dialect
+from django_dbqueue.databases.words import Statement
+
+Result = TypeVar("Result")
+
+
+class Session(Protocol):
+    """A database session in autocommit, whose transactions are READ COMMITTED."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+        """Run a statement that returns rows."""
+        ...
+
+    def run(self, statement: Statement) -> int:
+        """Run a statement and return how many rows it matched."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin, and commit or roll back."""
+        ...
+
+    def outermost(self, work: Callable[[], Result]) -> Result:
+        """Run ``work``, retrying while errors are transient."""
+        ...
