@@ -64,8 +64,7 @@ class Archive(Subject):
         """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
         return Statement(
             f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE id IN ({self.sql.holes(len(ids))}) "
-            f"AND {DEAD} "
-            f"AND finished_at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY id{self.sql.skip_locked}",
+            f"AND {DEAD} AND finished_at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY id{self.sql.skip_locked}",
             (*ids, -age),
         )
 

@@ -32,9 +32,8 @@ class Failures(Subject):
         """Read the groups after an id, by id: each with whether it is ``age`` seconds old and has no event."""
         return Statement(
             f"SELECT f.id, f.first_at <= {self.sql.plus(self.sql.now, '%s')} AND (SELECT e.id "
-            f"FROM {self.sql.event} AS e"
-            f"{self.sql.use_event_failure} WHERE e.failure_id = f.id LIMIT 1) IS NULL FROM {self.sql.failure} AS f "
-            "WHERE f.id > %s ORDER BY f.id LIMIT %s",
+            f"FROM {self.sql.event} AS e{self.sql.use_event_failure} WHERE e.failure_id = f.id LIMIT 1) IS NULL "
+            f"FROM {self.sql.failure} AS f WHERE f.id > %s ORDER BY f.id LIMIT %s",
             (-age, after, limit),
         )
 
@@ -42,8 +41,8 @@ class Failures(Subject):
         """Delete groups, unless they have an event by now."""
         return Statement(
             f"DELETE FROM {self.sql.failure} WHERE id IN ({self.sql.holes(len(ids))}) AND (SELECT e.id "
-            f"FROM {self.sql.event} AS e"
-            f"{self.sql.use_event_failure} WHERE e.failure_id = {self.sql.failure}.id LIMIT 1) IS NULL",
+            f"FROM {self.sql.event} AS e{self.sql.use_event_failure} WHERE e.failure_id = {self.sql.failure}.id "
+            "LIMIT 1) IS NULL",
             tuple(ids),
         )
 
@@ -51,8 +50,7 @@ class Failures(Subject):
         """Read the ids of a group's events after one, up to another, in order."""
         return Statement(
             f"SELECT id FROM {self.sql.event}{self.sql.use_event_failure} WHERE failure_id = %s AND id > %s "
-            "AND id <= %s "
-            "ORDER BY id LIMIT %s",
+            "AND id <= %s ORDER BY id LIMIT %s",
             (failure, after, last, limit),
         )
 
@@ -71,8 +69,8 @@ class Failures(Subject):
             f"JOIN {self.sql.message} AS m{self.sql.use_primary_key} ON m.id = e.message_id "
             f"WHERE e.id IN ({self.sql.holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
             f"AND (SELECT l.id FROM {self.sql.event} AS l{self.sql.use_event_message} "
-            "WHERE l.message_id = e.message_id "
-            "AND l.id > e.id AND l.failure_id IS NOT NULL LIMIT 1) IS NULL ORDER BY e.message_id",
+            "WHERE l.message_id = e.message_id AND l.id > e.id AND l.failure_id IS NOT NULL LIMIT 1) IS NULL "
+            "ORDER BY e.message_id",
             tuple(events),
         )
 
@@ -91,8 +89,8 @@ class Failures(Subject):
         where, params = ("", ()) if queue is None else ("WHERE f.queue = %s ", (queue,))
         return Statement(
             f"SELECT f.id, (SELECT e.id FROM {self.sql.event} AS e{self.sql.use_event_failure} "
-            "WHERE e.failure_id = f.id "
-            "ORDER BY e.failure_id DESC, e.id DESC LIMIT 1) "  # MariaDB would read all of them for MAX(e.id)
+            "WHERE e.failure_id = f.id ORDER BY e.failure_id DESC, e.id DESC "
+            "LIMIT 1) "  # MariaDB would read all of them for MAX(e.id)
             f"FROM {self.sql.failure} AS f {where}ORDER BY f.id DESC LIMIT %s",
             (*params, limit),
         )

@@ -102,8 +102,7 @@ class History(Subject):
         """Plan a batch."""
         return Statement(
             f"INSERT INTO {self.sql.batch} (lake, number, first_id, last_id, {self.sql.columns(['rows'])}, state, "
-            "planned_at) "
-            f"VALUES (%s, %s, %s, %s, %s, '{PLANNED}', {self.sql.now})",
+            f"planned_at) VALUES (%s, %s, %s, %s, %s, '{PLANNED}', {self.sql.now})",
             (lake, number, first_id, last_id, rows),
         )
 

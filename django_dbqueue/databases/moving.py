@@ -37,9 +37,8 @@ class Messages(Subject):
     def ack(self) -> Change:
         """run → y."""
         return Change(
-            f"status = '{DONE}', available_at = {self.sql.now}, finished_at = {self.sql.now}, live = NULL, crashes "
-            "= 0, "
-            "error = NULL",
+            f"status = '{DONE}', available_at = {self.sql.now}, finished_at = {self.sql.now}, live = NULL, "
+            "crashes = 0, error = NULL",
             (),
         )
 
@@ -113,9 +112,9 @@ class Messages(Subject):
     def requeue(self, *, actor: str | None = None) -> Change:
         """run or dead → n, as if new: due now, counts at zero, the key taken back."""
         return Change(
-            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {self.sql.now}, due_at = "
-            f"{self.sql.now}, "
-            "finished_at = NULL, read_count = 0, crashes = 0, live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
+            f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {self.sql.now}, "
+            f"due_at = {self.sql.now}, finished_at = NULL, read_count = 0, crashes = 0, "
+            "live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
             (),
             event=Event(REQUEUED, actor=actor),
         )

@@ -79,8 +79,7 @@ class Statistics(Subject):
         """Read when the first message of each range (queue, priority) was done, from a moment on: place, moment."""
         each = (
             f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.sql.message}{self.sql.use_claim_index} "
-            "WHERE "
-            f"queue = %s AND status = '{DONE}' AND priority = %s AND available_at >= %s "
+            f"WHERE queue = %s AND status = '{DONE}' AND priority = %s AND available_at >= %s "
             "ORDER BY available_at LIMIT 1) AS found"
         )
         return Statement(
@@ -108,8 +107,7 @@ class Statistics(Subject):
         return InOrder(
             f"SELECT available_at, id, due_at, claimed_at, read_count, error IS NULL "
             f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
-            "AND priority = %s "
-            f"AND {within} ORDER BY available_at, id LIMIT %s",
+            f"AND priority = %s AND {within} ORDER BY available_at, id LIMIT %s",
             (queue, priority, *params, limit),
         )
 

@@ -16,9 +16,8 @@ class StreamClaims(Subject):
         """Enter an open claim into the ledger."""
         return Statement(
             f"INSERT INTO {self.sql.stream_claim} (stream, number, queue, claim_token, state, ids, messages, attempts, "
-            "lease_until, "
-            f"claimed_at) VALUES (%s, %s, %s, %s, '{OPEN}', %s, %s, %s, {self.sql.plus(self.sql.now, '%s')}, "
-            f"{self.sql.now})",
+            f"lease_until, claimed_at) VALUES (%s, %s, %s, %s, '{OPEN}', %s, %s, %s, "
+            f"{self.sql.plus(self.sql.now, '%s')}, {self.sql.now})",
             (stream, number, queue, token, ids, messages, attempts, lease),
         )
 
@@ -88,9 +87,8 @@ class StreamClaims(Subject):
         """Read the stream and number of claims to release: expired with on_expired=requeue, or release begun."""
         return Statement(
             f"SELECT c.stream, c.number, c.state FROM {self.sql.stream_claim} c JOIN {self.sql.stream} s "
-            "ON s.name = c.stream "
-            f"WHERE c.state = '{FREEING}' OR (c.state = '{OPEN}' AND c.lease_until <= {self.sql.now} "
-            "AND s.on_expired = 'requeue') LIMIT %s",
+            f"ON s.name = c.stream WHERE c.state = '{FREEING}' OR (c.state = '{OPEN}' "
+            f"AND c.lease_until <= {self.sql.now} AND s.on_expired = 'requeue') LIMIT %s",
             (limit,),
         )
 

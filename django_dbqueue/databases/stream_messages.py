@@ -105,8 +105,7 @@ class StreamMessages(Subject):
         """Read what a claim holds of these rows, or has acked of them, in id order."""
         return Statement(
             f"SELECT {columns} FROM {self.sql.message}{self.sql.use_primary_key} WHERE {among.sql} "
-            "AND claim_token = %s "
-            f"AND {_DELIVERABLE} ORDER BY id",
+            f"AND claim_token = %s AND {_DELIVERABLE} ORDER BY id",
             (*among.params, token),
         )
 

@@ -55,9 +55,8 @@ class Streams(Subject):
         """Begin a run: from now on, a statement that names another run changes nothing."""
         owner, params = (self.sql.session_id, ()) if self.sql.session_id else ("%s", (session,))
         return Statement(
-            f"UPDATE {self.sql.stream} SET run = %s, runner = %s, conn_id = {owner}, on_expired = %s, lease_seconds "
-            "= %s, "
-            f"begun_at = {self.sql.now}, beat_at = {self.sql.now} WHERE name = %s",
+            f"UPDATE {self.sql.stream} SET run = %s, runner = %s, conn_id = {owner}, on_expired = %s, "
+            f"lease_seconds = %s, begun_at = {self.sql.now}, beat_at = {self.sql.now} WHERE name = %s",
             (run, runner, *params, on_expired, lease, name),
         )
 

@@ -15,10 +15,9 @@ class Watch(Subject):
     def newest(self, seconds: float, limit: int) -> Statement:
         """Summarise the newest messages by queue: queue, all, those of the last seconds, when the first was sent."""
         return Statement(
-            f"SELECT queue, COUNT(*), SUM(CASE WHEN created_at >= {self.sql.plus(self.sql.now, '%s')} THEN 1 ELSE 0 "
-            "END), "
-            f"MIN(created_at) FROM (SELECT queue, created_at FROM {self.sql.message}{self.sql.use_primary_key} "
-            "ORDER BY id DESC LIMIT %s) AS counted GROUP BY queue",
+            f"SELECT queue, COUNT(*), SUM(CASE WHEN created_at >= {self.sql.plus(self.sql.now, '%s')} "
+            "THEN 1 ELSE 0 END), MIN(created_at) FROM (SELECT queue, created_at "
+            f"FROM {self.sql.message}{self.sql.use_primary_key} ORDER BY id DESC LIMIT %s) AS counted GROUP BY queue",
             (-seconds, limit),
         )
 
