@@ -90,8 +90,9 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
-    places = (consumer_options or {}, *_said_of(queue))
-    return QueueOptions(**{name: _first(name, places) for name in PER_QUEUE})
+    specific, general, built_in = _said_of(queue)
+    said = {**built_in, **general, **specific, **(consumer_options or {})}
+    return QueueOptions(**{name: said[name] for name in PER_QUEUE})
 
 
 def for_senders(queue: str) -> tuple[int, int]:

@@ -11,8 +11,7 @@ finds what arrives after the marks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +55,7 @@ class LowWater:
     marks: Marks = field(default_factory=dict)
     _began: float = 0.0
     _cost: float = 0.0
+    _reading_since: float = 0.0
     _again_at: float = 0.0
     _not_before: float = 0.0
 
@@ -70,16 +70,18 @@ class LowWater:
         self.saw_all = self._began >= self._again_at
         if not self.saw_all:
             return dict(self.marks)
-        with self.reading():
-            self.priorities = priorities()
+        self.start_reading()
+        self.priorities = priorities()
+        self.stop_reading()
         return {}
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Count this time as the read's, without what precedes it and waits for locks, and without the commit."""
-        began = time.monotonic()
-        yield
-        self._cost += time.monotonic() - began
+    def start_reading(self) -> None:
+        """Count the time from here on as the read's: not what precedes it and waits for locks."""
+        self._reading_since = time.monotonic()
+
+    def stop_reading(self) -> None:
+        """Stop counting: the commit is not the read's either."""
+        self._cost += time.monotonic() - self._reading_since
 
     def read_all_next(self) -> None:
         """Make the next claim read from the beginning, however expensive that is."""

@@ -23,6 +23,7 @@ class SQLiteVocabulary(Vocabulary):
     use_event_age = " INDEXED BY dbqueue_event_at"
     skip_locked = ""
     lock_row = ""
+    rows_of_an_insert = 60
 
     def plus(self, moment: str, seconds: str) -> str:
         moment = "'now'" if moment == self.now else moment

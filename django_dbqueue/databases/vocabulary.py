@@ -63,6 +63,8 @@ class Vocabulary(ABC):
     """Undoes that."""
     skip_locked = " FOR UPDATE SKIP LOCKED"
     lock_row = " FOR UPDATE"
+    rows_of_an_insert = 500
+    """At most, in one statement."""
     updates_return_rows = True
     """Whether UPDATE … RETURNING exists, so that one statement claims or settles and reports which rows."""
     ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"

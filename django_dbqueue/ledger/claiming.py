@@ -69,8 +69,9 @@ class Claimer:
             last = own(session, self.spec.name, self.run)
             if session.fetch(dialect.streams.is_paused(self.spec.queue)):
                 return False
-            with self.low_water.reading():
-                left = self._find(session, chunk, until, marks, taken, spent)
+            self.low_water.start_reading()
+            left = self._find(session, chunk, until, marks, taken, spent)
+            self.low_water.stop_reading()
             self._bury(session, spent)
             number = self._park(session, filling, taken, last) if taken else filling.number
         self.low_water.end(marks, chunk - left, is_full=not left)

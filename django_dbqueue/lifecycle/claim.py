@@ -99,15 +99,16 @@ class Claimer:
         session = self.session
         taken: list[Claimed] = []
         with session.transaction(saves_a_journey=True), self._sending(beside, terms.lease):
-            with self.low_water.reading():
-                for priority in self.low_water.priorities:
-                    source = Source(self.model, session, self.queue, priority, self.most_bytes)
-                    found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
-                    taken += found
-                    if mark is not None:
-                        marks[priority] = mark
-                    if len(taken) == limit:
-                        break
+            self.low_water.start_reading()
+            for priority in self.low_water.priorities:
+                source = Source(self.model, session, self.queue, priority, self.most_bytes)
+                found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
+                taken += found
+                if mark is not None:
+                    marks[priority] = mark
+                if len(taken) == limit:
+                    break
+            self.low_water.stop_reading()
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:
                 change = blamed(session, session.dialect.messages.bury(SPENT_BEFORE), [self.queue])

@@ -26,9 +26,7 @@ from django_dbqueue.lifecycle.enqueue import (
     overwrite,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
-from django_dbqueue.lifecycle.session import DjangoSession, MessageType, chunks
-
-CHUNK_ROWS = 500
+from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, MessageType, chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class EnqueueReport:
 
 
 def enqueue_many(
-    model: MessageType, session: DjangoSession, items: Iterable[Any], *, queue: str, on_conflict: OnConflict, limit: int
+    model: MessageType, session: DjangoSession, items: Iterable[Any], *, queue: str, on_conflict: OnConflict
 ) -> EnqueueReport:
     """Store messages from envelopes or payloads in one transaction: all or nothing, in bounded memory."""
     check_on_conflict(on_conflict)
@@ -60,7 +58,7 @@ def enqueue_many(
     def store() -> EnqueueReport:
         counts.update(created=0, updated=0, ignored=0)
         with session.transaction():
-            for chunk in in_inserts(_sealed(items, queue), rows=limit):
+            for chunk in in_inserts(_sealed(items, queue), rows=session.dialect.sql.rows_of_an_insert):
                 _store_chunk(model, session, chunk, on_conflict, counts)
             notify(session, queue, counts["created"] + counts["updated"])
         return EnqueueReport(**counts)
@@ -120,7 +118,7 @@ def _insert_new(
 def _standing(session: DjangoSession, hashes: list[str]) -> set[str]:
     found: set[str] = set()
     dialect = session.dialect
-    for part in chunks(hashes, CHUNK_ROWS):
+    for part in chunks(hashes, MAX_IDS):
         place = MESSAGE_COLUMNS.index("key_hash")
         found.update(row[place] for row in session.fetch(dialect.enqueue.live_by_hash(part)))
     return found

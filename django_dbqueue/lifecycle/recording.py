@@ -22,39 +22,36 @@ BATCH = 500
 
 def move(session: DjangoSession, change: Change, where: Statement) -> int:
     """Move the rows of a fence and record it; return how many. It joins the caller's transaction."""
-    dialect = session.dialect
-    return _recorded(
-        session, change.event, where, partial(session.run, dialect.messages.move(change, where)), nothing=0
-    )
+    statement = session.dialect.messages.move(change, where)
+    if change.event is None:
+        return session.run(statement)
+    return _recorded(session, change.event, where, partial(session.run, statement)) or 0
 
 
 def settle(session: DjangoSession, change: Change, claims: list[Claim]) -> int:
     """Move, or remove, what these claims hold, and record it; return how many."""
-    dialect = session.dialect
-    statement = dialect.messages.settle(change, claims)
-    return _recorded(session, change.event, dialect.messages.held(claims), partial(session.run, statement), nothing=0)
+    messages = session.dialect.messages
+    statement = messages.settle(change, claims)
+    if change.event is None:
+        return session.run(statement)
+    return _recorded(session, change.event, messages.held(claims), partial(session.run, statement)) or 0
 
 
 def settle_and_tell(session: DjangoSession, change: Change, claims: list[Claim]) -> set[int]:
     """Do as ``settle`` does where UPDATE returns rows; return the ids that were moved."""
-    dialect = session.dialect
-    statement = dialect.messages.settle(change, claims, returning=True)
+    messages = session.dialect.messages
+    statement = messages.settle(change, claims, returning=True)
+    if change.event is None:
+        rows = session.fetch(statement)
+    else:
+        rows = _recorded(session, change.event, messages.held(claims), partial(session.fetch, statement)) or []
+    return {row[0] for row in rows}
 
-    def go_on() -> set[int]:
-        return {row[0] for row in session.fetch(statement)}
 
-    return _recorded(session, change.event, dialect.messages.held(claims), go_on, nothing=set())
-
-
-def _recorded(
-    session: DjangoSession, event: Event | None, where: Statement, go_on: Callable[[], Result], *, nothing: Result
-) -> Result:
-    if event is None:
-        return go_on()
+def _recorded(session: DjangoSession, event: Event, where: Statement, go_on: Callable[[], Result]) -> Result | None:
+    """Record what is about to be moved, and move it; return None if there is nothing."""
     with session.transaction():
-        if not session.run(session.dialect.events.record(event, where)):
-            return nothing
-        return go_on()
+        return go_on() if session.run(session.dialect.events.record(event, where)) else None
 
 
 def resent(session: DjangoSession, message: Any, new_id: int, *, actor: str | None) -> None:

@@ -114,14 +114,10 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
     # -- verbs of operators -------------------------------------------------------------------------------
 
-    @property
-    def _write_alias(self) -> str:
-        return self._alias_for(None)
-
     def _each(self) -> Iterable[Message]:
         """Yield the messages, read page by page: no cursor stays open while rows change underneath it."""
         last = 0
-        base = self.using(self._write_alias).order_by("id")
+        base = self.using(self._session(None).using).order_by("id")
         while page := list(base.filter(id__gt=last)[:500]):
             yield from page
             last = page[-1].pk
@@ -131,15 +127,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
         ``by``, here and below, is the person who does it, for the life line.
         """
-        return requeue.requeue(DjangoSession(self._write_alias), self._each(), actor=by)
+        return requeue.requeue(self._session(None), self._each(), actor=by)
 
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return requeue.drop(DjangoSession(self._write_alias), self._each(), reason=reason, actor=by)
+        return requeue.drop(self._session(None), self._each(), reason=reason, actor=by)
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return requeue.reject_waiting(DjangoSession(self._write_alias), self._each(), reason=reason, actor=by)
+        return requeue.reject_waiting(self._session(None), self._each(), reason=reason, actor=by)
 
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
@@ -154,9 +150,9 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             if first_sent is not None and message.pk >= first_sent:
                 break  # the selection matches what it sends, and would never end
             try:
-                with DjangoSession(self._write_alias).transaction():
+                with self._session(None).transaction():
                     new = self._send_again(message)
-                    recording.resent(DjangoSession(self._write_alias), message, new.pk, actor=by)
+                    recording.resent(self._session(None), message, new.pk, actor=by)
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             except (UndecodableMessage, InvalidMessage) as error:
@@ -176,7 +172,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             lease=message.lease_seconds or None,
             headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
             on_conflict="error",
-            using=self._write_alias,
+            using=self._session(None).using,
         )
 
     def purge(self) -> int:
@@ -185,14 +181,14 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         It waits for its turn, as ``archive`` does, and keeps it until your transaction ends.
         """
         finished = (message.pk for message in self._each())
-        return archive.purge(DjangoSession(self._write_alias), finished)
+        return archive.purge(self._session(None), finished)
 
 
 _MessageManager = models.Manager.from_queryset(MessageQuerySet)
 
 
-class MessageManager(_MessageManager["Message"]):
-    """``Message.objects``."""
+class MessageManager(Verbs, _MessageManager["Message"]):
+    """``Message.objects``: the verbs directly, the adjectives through a queryset."""
 
     _hints: dict[str, Any]
 

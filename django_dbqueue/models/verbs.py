@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
-from django.apps import apps
-from django.db import connections
 
 from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
@@ -34,11 +32,11 @@ MAX_ARCHIVED = 10**12
 class Verbs:
     """What senders and holders do to messages."""
 
-    model: Any
+    model: type[Message]
     _db: str | None
 
-    def _alias_for(self, using: str | None) -> str:
-        return using or self._db or db_alias(self.model)
+    def _session(self, using: str | None) -> DjangoSession:
+        return DjangoSession(using or self._db or db_alias(self.model))
 
     def enqueue(
         self,
@@ -63,7 +61,7 @@ class Verbs:
         """
         envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
         message: Message = enqueue.enqueue_one(
-            self.model, DjangoSession(self._alias_for(using)), envelope, queue=queue, on_conflict=on_conflict
+            self.model, self._session(using), envelope, queue=queue, on_conflict=on_conflict
         )
         return message
 
@@ -80,10 +78,8 @@ class Verbs:
         Memory stays bounded. A deadlock is retried for lists and tuples. An iterator can't be read twice, so in that
         case the error is raised, with nothing written.
         """
-        alias = self._alias_for(using)
-        limit = 60 if connections[alias].vendor == "sqlite" else enqueue_many.CHUNK_ROWS
         return enqueue_many.enqueue_many(
-            self.model, DjangoSession(alias), items, queue=check_queue(queue), on_conflict=on_conflict, limit=limit
+            self.model, self._session(using), items, queue=check_queue(queue), on_conflict=on_conflict
         )
 
     async def aenqueue(self, payload: Any, **options: Any) -> Message:
@@ -108,24 +104,20 @@ class Verbs:
         argument, which overrides the settings. Expired leases are rescued when the claim comes back short. A paused
         queue returns nothing. A message whose reads were already spent is sent to the dead letters instead.
         """
-        alias = self._alias_for(using)
-        refuse_inside_atomic(DjangoSession(alias), "claim()")
+        session = self._session(using)
+        refuse_inside_atomic(session, "claim()")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         options = conf.queue_options(check_queue(queue))
         seconds = options.lease if lease is None else check_lease(lease)
-        if apps.get_model("django_dbqueue", "Queue").objects.using(alias).filter(pk=queue, is_paused=True).exists():
+        if session.fetch(session.dialect.streams.is_paused(queue)):
             return []
-        messages = Claimer(self.model, DjangoSession(alias), queue).claim(
-            limit, lease=seconds, max_reads=options.max_reads
-        )
+        messages = Claimer(self.model, session, queue).claim(limit, lease=seconds, max_reads=options.max_reads)
         if len(messages) == limit:
             return messages
         mine = messages[0].claim_token if messages else None
-        if rescue.rescue(self.model, DjangoSession(alias), [queue], limit=limit, but_token=mine):
+        if rescue.rescue(self.model, session, [queue], limit=limit, but_token=mine):
             rest = limit - len(messages)
-            messages += Claimer(self.model, DjangoSession(alias), queue).claim(
-                rest, lease=seconds, max_reads=options.max_reads
-            )
+            messages += Claimer(self.model, session, queue).claim(rest, lease=seconds, max_reads=options.max_reads)
         return messages
 
     def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
@@ -133,7 +125,7 @@ class Verbs:
 
         Return the ones whose claim was lost.
         """
-        return settle.ack_many(messages, DjangoSession(self._alias_for(using)))
+        return settle.ack_many(messages, self._session(using))
 
     def nack(
         self,
@@ -144,15 +136,15 @@ class Verbs:
         using: str | None = None,
     ) -> list[Message]:
         """Return these to the queue, charged; return the ones whose claim was lost."""
-        return settle.nack_many(messages, DjangoSession(self._alias_for(using)), delay=delay, error=error)
+        return settle.nack_many(messages, self._session(using), delay=delay, error=error)
 
     def reject(self, messages: Iterable[Message], reason: str = "", *, using: str | None = None) -> list[Message]:
         """Send these to the dead letters; return the ones whose claim was lost."""
-        return settle.reject_many(messages, DjangoSession(self._alias_for(using)), reason=reason)
+        return settle.reject_many(messages, self._session(using), reason=reason)
 
     def release(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
         """Return these to the queue, uncharged; return the ones whose claim was lost."""
-        return settle.release_many(messages, DjangoSession(self._alias_for(using)))
+        return settle.release_many(messages, self._session(using))
 
     def extend(
         self,
@@ -162,28 +154,24 @@ class Verbs:
         using: str | None = None,
     ) -> list[Message]:
         """Set these leases to end that many seconds from now; return the ones whose claim was lost."""
-        return settle.extend_many(messages, DjangoSession(self._alias_for(using)), seconds=seconds)
+        return settle.extend_many(messages, self._session(using), seconds=seconds)
 
     def drop(self, queue: str, key: str, *, reason: str = "dropped by its key", using: str | None = None) -> bool:
         """Mark the live message of this queue and key done, with the reason; return whether there was one.
 
         It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
         """
-        return requeue.drop_by_key(
-            self.model, DjangoSession(self._alias_for(using)), hash_of_key(queue, key), reason=reason
-        )
+        return requeue.drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
         """Return what is running past its lease to its queue, charged (all queues for None); return how many.
 
         For all queues, this includes what consuming streams with ``on_expired=requeue`` let expire.
         """
-        alias = self._alias_for(using)
+        session = self._session(using)
         if queue is not None:
-            return rescue.rescue(self.model, DjangoSession(alias), [check_queue(queue)])
-        return rescue.rescue(self.model, DjangoSession(alias)) + streams.requeue_expired(
-            self.model, DjangoSession(alias)
-        )
+            return rescue.rescue(self.model, session, [check_queue(queue)])
+        return rescue.rescue(self.model, session) + streams.requeue_expired(self.model, session)
 
     def archive(
         self,
@@ -199,16 +187,14 @@ class Verbs:
         time; this one waits for its turn, and inside your transaction it keeps its turn until that ends. Return how
         many were moved.
         """
-        alias, moved = self._alias_for(using), 0
+        session, moved = self._session(using), 0
         if limit is not None:
             check_whole("limit", limit, low=0, high=MAX_ARCHIVED)
-        for name in queues_in_use(DjangoSession(alias)) if queue is None else [check_queue(queue)]:
+        for name in queues_in_use(session) if queue is None else [check_queue(queue)]:
             options = conf.queue_options(name)
             age = options.retention if older_than is None else check_seconds("older_than", older_than)
-            moved += archive.archive(
-                DjangoSession(alias), name, age=age, limit=None if limit is None else limit - moved
-            )
+            moved += archive.archive(session, name, age=age, limit=None if limit is None else limit - moved)
             if options.dead_retention is not None:
                 left = None if limit is None else limit - moved
-                moved += archive.DeadWalk(DjangoSession(alias), name).archive(age=options.dead_retention, limit=left)
+                moved += archive.DeadWalk(session, name).archive(age=options.dead_retention, limit=left)
         return moved

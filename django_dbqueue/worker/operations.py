@@ -39,7 +39,7 @@ def operations_consumer() -> Consumer:
 
 def take_step(message: Any) -> None:
     """Take one step of the operation that the message names; its last failed delivery ends the operation."""
-    session = message._state.db
+    session = DjangoSession(message._state.db)
     try:
         # The victim of a deadlock starts again
         session.outermost(lambda: _take_step(message, session), passing=is_victim)

@@ -102,7 +102,7 @@ def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
     real = DjangoSession.transaction
 
     @contextmanager
-    def late(session: DjangoSession, *, saves_a_journey: bool) -> Iterator[None]:
+    def late(session: DjangoSession, *, saves_a_journey: bool = False) -> Iterator[None]:
         clock.now += 20.0  # SQLite's write lock is another's
         with real(session, saves_a_journey=saves_a_journey):
             yield

@@ -48,7 +48,7 @@ def _archive() -> None:
 def _maintain() -> None:
     from django_dbqueue.lifecycle.archive import DeadWalk, archive
 
-    archive("default", QUEUE, age=0, wait=False)
+    archive(DjangoSession("default"), QUEUE, age=0, wait=False)
     DeadWalk(DjangoSession("default"), QUEUE).archive(age=0, wait=False)
 
 
