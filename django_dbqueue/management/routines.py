@@ -109,7 +109,7 @@ def wanted_routines(session: DjangoSession) -> list[Routine]:
                 "The queue's table %(table)s is not in the database %(alias)r. Run first:\n"
                 "  manage.py migrate --database %(alias)s"
             )
-            % {"table": dialect.sql.message, "alias": session}
+            % {"table": dialect.sql.message, "alias": session.using}
         )
     return routines(dialect, _words(session), _folders(session))
 
@@ -176,7 +176,7 @@ def _alone(session: DjangoSession) -> Iterator[None]:
     if session.fetch(lock) != [(1,)]:
         raise CommandError(
             _("Somebody else has been installing into %(alias)r for %(seconds)d s: try again.")
-            % {"alias": session, "seconds": PATIENCE}
+            % {"alias": session.using, "seconds": PATIENCE}
         )
     mode = str(session.fetch(installed.sql_mode())[0][0])
     try:
@@ -216,7 +216,7 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
                     "These were made before, and could not be taken away: %(names)s. "
                     "Run: manage.py queue_routines uninstall --database %(alias)s"
                 )
-                % {"alias": session, "error": error, "names": ", ".join(left)}
+                % {"alias": session.using, "error": error, "names": ", ".join(left)}
             ) from error
         raise
 
@@ -250,7 +250,7 @@ def _explain(session: DjangoSession, error: Error) -> str:
     cause = error.__cause__
     code = sqlstate_of(cause) or (cause.args[0] if cause is not None and cause.args else None)
     said = _("The database %(alias)r refused: %(error)s\nNothing was left half made.\n") % {
-        "alias": session,
+        "alias": session.using,
         "error": error,
     }
     if code in NO_BINLOG_TRUST:
