@@ -20,9 +20,9 @@ from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.filters import QueueFilter, StateFilter
 from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
 from django_dbqueue.admin.ordering import Ordering
-from django_dbqueue.admin.states import STATES, TAKEN, stage_of, state_of
-from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.admin.states import STATES, stage_of, state_of
 from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
@@ -81,7 +81,7 @@ class MessageAdmin(ContentAdmin):
         state = STATES.get(request.GET.get("state", ""))
         if state is None and request.GET.get("q"):
             return self.list_display
-        owned = state is None or state.stage == TAKEN
+        owned = state is None or state.name in STAGES[TAKEN].states
         return [column for column in self.list_display if column != ("last_error" if owned else "owner")]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageChangeList]:  # noqa: ARG002

@@ -13,21 +13,18 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from django.db import connections
-from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, requeue
-from django_dbqueue.lifecycle.statements import MAX_IDS, MessageType, chunks, short_transaction
+from django_dbqueue.lifecycle.operator_verbs import VERBS
+from django_dbqueue.lifecycle.statements import MAX_IDS, MessageType, chunks, fetch, short_transaction
 from django_dbqueue.retry import outermost
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.statuses import DONE
 
 NAMED_STEP: Final = 50
 """Named messages per transaction: each is moved, or refused, by a statement of its own."""
-_MOVABLE: Final = {
-    "requeue": Q(status=RUNNING) | Q(status=NEW, available_at=None),
-    "drop": Q(status__in=(NEW, RUNNING)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +37,8 @@ class Order:
 
     def do(self, using: str, message: Any) -> requeue.Changed:
         """Do it to one message, in the caller's transaction."""
-        if self.verb == "requeue":
-            return requeue.requeue(using, [message], actor=self.by)
-        reason = bulk.said_by(self.verb, self.by, self.reason)
-        return requeue.drop(using, [message], reason=reason, actor=self.by)
+        verb = VERBS[self.verb]
+        return requeue.apply(using, verb, [message], reason=verb.said_by(self.by, self.reason), actor=self.by)
 
 
 @dataclass(slots=True)
@@ -89,10 +84,14 @@ def count_in_state(using: str, queue: str, state: str) -> Iterator[int]:
         cursor = found.cursor
 
 
-def count_movable(model: Any, using: str, verb: str, ids: Iterable[int]) -> int:
+def count_movable(using: str, verb: str, ids: Iterable[int]) -> int:
     """Return to how many of these messages the verb could be applied now."""
-    rows = model.objects.using(using).filter(_MOVABLE[verb])
-    return sum(rows.filter(pk__in=chunk).count() for chunk in chunks(sorted(set(ids)), MAX_IDS))
+    dialect, count = dialect_of(connections[using]), 0
+    for chunk in chunks(sorted(set(ids)), MAX_IDS):
+        named = dialect.id_in(chunk)
+        [(some,)] = fetch(using, dialect.count_these(Statement(f"{named.sql} AND {VERBS[verb].fence}", named.params)))
+        count += int(some)
+    return count
 
 
 def _step_by_ids(model: Any, using: str, order: Order, ids: Sequence[int]) -> Step:
