@@ -92,17 +92,17 @@ def nack_many(
     return _settle_many(messages, using, "nack", lambda _: change)
 
 
-def reject_many(messages: Iterable[Any], using: str, *, reason: str, actor: str | None = None) -> list[Any]:
-    """run → dead for each; return the ones that were lost. ``actor`` is the person who does it, if any."""
-    change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected", actor=actor)
+def reject_many(messages: Iterable[Any], using: str, *, reason: str) -> list[Any]:
+    """run → dead for each; return the ones that were lost."""
+    change = dialect_of(connections[using]).reject(error_text(reason) or "Rejected")
     return _settle_many(messages, using, "reject", lambda _: change)
 
 
-def release_many(messages: Iterable[Any], using: str, *, actor: str | None = None) -> list[Any]:
-    """run → n, uncharged, for each; return the ones that were lost. It is an event if an ``actor`` does it."""
+def release_many(messages: Iterable[Any], using: str) -> list[Any]:
+    """run → n, uncharged, for each; return the ones that were lost."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
-    change = dialect_of(connections[using]).release(actor=actor, pause=pause)
+    change = dialect_of(connections[using]).release(pause=pause)
     return _settle_many(messages, using, "release", lambda _: change)
 
 
