@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partialmethod
 from typing import Any
 
 from django.contrib import admin, messages
@@ -53,21 +54,6 @@ class MessageAdmin(ContentAdmin):
 
     def _may(self, request: HttpRequest, codename: str) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
-
-    def has_requeue_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "requeue_message")
-
-    def has_release_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "release_message")
-
-    def has_reject_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "reject_message")
-
-    def has_resend_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "resend_message")
-
-    def has_drop_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "drop_message")
 
     # -- list ---------------------------------------------------------------------------------------------
 
@@ -229,3 +215,9 @@ class MessageAdmin(ContentAdmin):
         if obj.lease_seconds is None:
             return display.NOTHING
         return _("%(seconds)s s") % {"seconds": f"{obj.lease_seconds:g}"}
+
+
+for _verb in VERBS.values():  # Django asks by these names who may choose an action
+    setattr(
+        MessageAdmin, f"has_{_verb.permission}_permission", partialmethod(MessageAdmin._may, codename=_verb.codename)
+    )
