@@ -120,7 +120,7 @@ def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reas
 def _move(verb: Verb, message: Any, using: str, actor: str, reason: str) -> bool:
     """Apply the verb to the row as pinned; return whether it moved, or raise what was in the way."""
     changed: requeue.Changed
-    if verb.once:
+    if verb.move is None:
         changed = Message.objects.using(using).filter(pk=message.pk).send_again(by=actor)
     else:
         changed = requeue.apply(using, verb, [message], reason=verb.said_by(actor, reason), actor=actor)

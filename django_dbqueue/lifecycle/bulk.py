@@ -178,7 +178,7 @@ def step(
     size: int | None = None,
 ) -> Step:
     """Move the next page of what matches. Call it in a transaction; the cursor belongs to the same commit."""
-    found = find(using, selection, cursor, size or (STEP_OF_PAYLOADS if VERBS[verb].once else STEP))
+    found = find(using, selection, cursor, size or (STEP_OF_PAYLOADS if VERBS[verb].move is None else STEP))
     if not found.ids:
         return Step(0, 0, found.cursor)
     dialect = dialect_of(connections[using])
@@ -190,7 +190,7 @@ def step(
 
 def _move(model: Any, using: str, verb: Verb, ids: list[int], reason: str, actor: str) -> int:
     """Move locked rows: together if no key is in the way, otherwise one by one."""
-    if verb.once:
+    if verb.move is None:
         return int(model.objects.using(using).filter(pk__in=ids).send_again(by=actor))
     dialect = dialect_of(connections[using])
     change = verb.change(dialect, verb.said_by(actor, reason), actor)
