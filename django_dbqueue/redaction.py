@@ -5,7 +5,8 @@
 * ``content_of(message)`` returns payload and headers as they may be shown to somebody with ``view_payload``. The
   caller checks that permission first; nothing here knows users.
 * ``error_text(text, of=message, sees_payload=...)`` returns an error, or any text that a consumer wrote, as it may be
-  shown: values of redacted fields are masked, and users without ``view_payload`` see the ``outline``.
+  shown: values of redacted fields are masked, and users without ``view_payload`` see the ``outline``. A text of ours
+  is in the reader's language.
 * ``error_text(text, of=None, ...)`` is for when the message's content is not at hand: if anything is redacted, it
   returns the outline, because what to mask can't be known. ``is_redacting()`` returns whether a list has to read the
   content at all.
@@ -32,6 +33,7 @@ from django_dbqueue import codecs, conf
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.masking import Secret, masked, outline, secrets_between
 from django_dbqueue.opening import Unreadable, names, opened, strictly
+from django_dbqueue.stored_texts import translated
 
 MARK: Final = "[redacted]"
 """Replaces a redacted value."""
@@ -160,10 +162,10 @@ def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> st
     if not sees_payload:
         return outline(text)
     if not is_redacting():
-        return text
+        return translated(text)
     secrets = None if of is None else _redaction_of(of).secrets
     shown = None if secrets is None else masked(text, secrets, mark=MARK)
-    return outline(text) if shown is None else shown
+    return outline(text) if shown is None else translated(shown)
 
 
 def load_hook(path: str) -> Hook:

@@ -1,7 +1,7 @@
 """The admin: look at messages, queues, schedules and workers, and do what an operator may do.
 
 Nothing here writes SQL about messages: lists walk the claim index through the queryset's adjectives
-(``listing``), and every change goes through the fenced verbs of ``lifecycle/`` (``verbs``, ``confirmation``).
+(``listing``), and every change goes through the fenced verbs of ``lifecycle/`` (``confirmation``, ``operate``).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID
 from django_dbqueue.admin.operate import Outcome, Pin, operate
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import stage_of, state_of
-from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import StreamClaim
 
 PIN = "message"

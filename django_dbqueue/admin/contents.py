@@ -103,7 +103,7 @@ class ContentAdmin(ReadOnlyAdmin):
             messages.warning(request, content.hidden)
             return HttpResponseRedirect(self._url("change", quote(pk)))
         user: Any = request.user
-        LogEntry.objects.log_actions(user.pk, [row], CHANGE, _("Payload downloaded."))
+        LogEntry.objects.log_actions(user.pk, [row], CHANGE, "Payload downloaded.")
         return _attachment(f"{self.opts.model_name}-{pk}", row, content)
 
     def _url(self, view: str, *args: Any) -> str:

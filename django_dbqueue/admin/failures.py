@@ -20,10 +20,10 @@ from django_dbqueue.admin.filters import QueueFilter
 from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.ordering import Ordering
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.verbs import VERBS, Verb
 from django_dbqueue.consumers import has_consumer, registered
 from django_dbqueue.lifecycle import bulk, groups
 from django_dbqueue.lifecycle.fingerprint import names_class
+from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Message
 from django_dbqueue.models.fields import to_utc

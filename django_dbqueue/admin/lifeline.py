@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from django_dbqueue import stored_texts
 from django_dbqueue.databases import recording as kinds
 from django_dbqueue.models import ArchivedMessage, MessageEvent
 from django_dbqueue.statuses import DONE, RUNNING
@@ -102,8 +103,8 @@ def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | N
 def _event(event: MessageEvent, shown: Shown) -> Step:
     kind, symbol = _SYMBOLS.get(event.kind, ("quiet", "•"))
     detail = event.detail or ""
-    if event.actor is None and event.kind not in _OURS:
-        detail = shown(detail)
+    is_ours = event.actor is not None or event.kind in _OURS
+    detail = stored_texts.translated(detail) if is_ours else shown(detail)
     after = event.kind == kinds.RESENT
     return Step(event.at, kind, symbol, _label(event.kind), event.actor or "", detail, comes_last=int(after))
 

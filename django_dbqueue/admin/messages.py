@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partialmethod
 from typing import Any
 
 from django.contrib import admin, messages
@@ -20,9 +21,9 @@ from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.filters import QueueFilter, StateFilter
 from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
 from django_dbqueue.admin.ordering import Ordering
-from django_dbqueue.admin.states import STATES, TAKEN, stage_of, state_of
-from django_dbqueue.admin.verbs import VERBS, Verb
+from django_dbqueue.admin.states import STATES, stage_of, state_of
 from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
@@ -55,21 +56,6 @@ class MessageAdmin(ContentAdmin):
     def _may(self, request: HttpRequest, codename: str) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
 
-    def has_requeue_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "requeue_message")
-
-    def has_release_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "release_message")
-
-    def has_reject_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "reject_message")
-
-    def has_resend_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "resend_message")
-
-    def has_drop_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, "drop_message")
-
     # -- list ---------------------------------------------------------------------------------------------
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -82,7 +68,7 @@ class MessageAdmin(ContentAdmin):
         state = STATES.get(request.GET.get("state", ""))
         if state is None and request.GET.get("q"):
             return self.list_display
-        owned = state is None or state.stage == TAKEN
+        owned = state is None or state.name in STAGES[TAKEN].states
         return [column for column in self.list_display if column != ("last_error" if owned else "owner")]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageChangeList]:  # noqa: ARG002
@@ -230,3 +216,9 @@ class MessageAdmin(ContentAdmin):
         if obj.lease_seconds is None:
             return display.NOTHING
         return _("%(seconds)s s") % {"seconds": f"{obj.lease_seconds:g}"}
+
+
+for _verb in VERBS.values():  # Django asks by these names who may choose an action
+    setattr(
+        MessageAdmin, f"has_{_verb.permission}_permission", partialmethod(MessageAdmin._may, codename=_verb.codename)
+    )

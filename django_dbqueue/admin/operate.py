@@ -19,8 +19,9 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.admin.listing import MAX_ID
 from django_dbqueue.admin.states import stage_of
-from django_dbqueue.admin.verbs import Verb
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
+from django_dbqueue.lifecycle import requeue
+from django_dbqueue.lifecycle.operator_verbs import Verb
 from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.models import Message
 
@@ -88,8 +89,7 @@ def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: s
                 moved.append(message)
             outcomes.append(outcome)
         if moved:
-            entry = verb.done % {"reason": reason} if verb.asks_reason else str(verb.done)
-            LogEntry.objects.log_actions(user.pk, moved, CHANGE, entry)
+            LogEntry.objects.log_actions(user.pk, moved, CHANGE, verb.done % {"reason": reason})
     return outcomes
 
 
@@ -106,7 +106,7 @@ def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reas
         return Outcome(pin.id, name, moved=False, why=_("changed meanwhile, left alone"))
     message.held_token = pin.token
     try:
-        moved = verb.move(using, message, _with_author(verb, user, reason), user.get_username())
+        moved = _move(verb, message, using, user.get_username(), reason)
     except DuplicateKey as error:
         why = _("a newer live message has its key %(key)r") % {"key": error.key}
         return Outcome(pin.id, name, moved=False, why=why)
@@ -115,11 +115,13 @@ def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reas
     return Outcome(pin.id, name, moved=moved, why="" if moved else _("changed meanwhile, left alone"))
 
 
-def _with_author(verb: Verb, user: Any, reason: str) -> str:
-    """Return what the row's ``error`` keeps."""
-    if not verb.asks_reason:
-        return ""
-    words = {"user": user.get_username(), "reason": reason}
-    if verb.name == "drop":
-        return _("Dropped by %(user)s: %(reason)s") % words
-    return _("Rejected by %(user)s: %(reason)s") % words
+def _move(verb: Verb, message: Any, using: str, actor: str, reason: str) -> bool:
+    """Apply the verb to the row as pinned; return whether it moved, or raise what was in the way."""
+    changed: requeue.Changed
+    if verb.move is None:
+        changed = Message.objects.using(using).filter(pk=message.pk).send_again(by=actor)
+    else:
+        changed = requeue.apply(DjangoSession(using), verb, [message], reason=verb.said_by(actor, reason), actor=actor)
+    if changed.conflicts:
+        raise changed.conflicts[0]
+    return changed == 1

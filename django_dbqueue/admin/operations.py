@@ -14,14 +14,14 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from django_dbqueue import conf, statuses
+from django_dbqueue import conf, statuses, stored_texts
 from django_dbqueue.admin import display
 from django_dbqueue.admin.listing import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.ordering import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.verbs import VERBS
 from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED
@@ -133,9 +133,8 @@ class BulkOperationAdmin(ReadOnlyAdmin):
             operation = BulkOperation.objects.locked(pk, using=self.alias)
             if operation is None or operation.state != RUNNING:
                 return False
-            operation.end(STOPPED, error=_("Stopped by %(user)s.") % {"user": user.get_username()})
-            words = {"moved": operation.moved, "left": operation.left_alone}
-            text = _("Stopped: %(moved)d moved, %(left)d left alone.") % words
+            operation.end(STOPPED, error=stored_texts.STOPPED % {"user": user.get_username()})
+            text = f"Stopped: {operation.moved} moved, {operation.left_alone} left alone."
             LogEntry.objects.log_actions(user.pk, [operation], CHANGE, text)
         return True
 
@@ -168,4 +167,4 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("remark"))
     def remark(self, obj: BulkOperation) -> str:
-        return display.block(obj.error) if obj.error else display.NOTHING
+        return display.block(stored_texts.translated(obj.error)) if obj.error else display.NOTHING

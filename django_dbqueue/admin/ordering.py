@@ -20,19 +20,18 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import STATES
-from django_dbqueue.admin.verbs import VERBS, Verb
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.worker import ALIVE_WITHIN
-from django_dbqueue.worker.operations import PERMISSIONS
 
 FRESH_FOR: Final = 3_600
 """Seconds during which a page may be confirmed."""
@@ -75,15 +74,15 @@ class Ordering:
         return [
             path(
                 f"order/{name}/",
-                self.site.admin_view(partial(self.apply, verb=VERBS[name])),
+                self.site.admin_view(partial(self.apply, verb=verb)),
                 name=f"django_dbqueue_bulkoperation_order_{name}",
             )
-            for name in bulk.MATCHING
+            for name, verb in VERBS.items()
         ]
 
     def allowed(self, request: HttpRequest, verb: Verb, *, failure: bool) -> bool:
         """Return whether this user may do this to all that match; to a failure group, if they may see failures."""
-        codenames = ["view_message", PERMISSIONS[verb.name], *(["view_failure"] if failure else [])]
+        codenames = ["view_message", verb.codename, *(["view_failure"] if failure else [])]
         return bool(request.user.has_perms([f"django_dbqueue.{codename}" for codename in codenames]))
 
     def ask(self, request: HttpRequest, verb: Verb, selection: bulk.Selection, *, back: str) -> HttpResponse:
@@ -139,8 +138,8 @@ class Ordering:
                 using=self.alias,
             )
             if operation is not None:
-                words = {"verb": str(verb.label), "what": described(selection, self.alias), "reason": reason}
-                text = (_("Ordered: %(verb)s, %(what)s. %(reason)s") % words).strip()
+                with override(None):  # English, as of Django's own entries
+                    text = f"Ordered: {verb.label}, {described(selection, self.alias)}. {reason}".strip()
                 LogEntry.objects.log_actions(user.pk, [operation], ADDITION, text)
         return operation
 
@@ -179,7 +178,7 @@ class Ordering:
 
 def _why_not(verb: Verb, selection: bulk.Selection) -> str:
     """Say why this can't be done to all of these; '' if it can."""
-    if selection.state not in bulk.MATCHING[verb.name]:
+    if selection.state not in verb.states:
         return _("This can't be done to any of the messages.")
     if selection.queue == conf.get("OPERATIONS_QUEUE"):
         return _("Bulk operations go through this queue themselves: choose its messages one by one.")

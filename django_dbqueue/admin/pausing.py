@@ -98,10 +98,10 @@ class Pausing:
             manager = Queue.objects.db_manager(self.admin.alias)
             if verb == "pause":
                 manager.pause(name, by=request.user.get_username()[:150], reason=reason)
-                entry, text = _("Paused: %(reason)s") % {"reason": reason}, _("Queue %(queue)s is paused.")
+                entry, text = f"Paused: {reason}", _("Queue %(queue)s is paused.")
             else:
                 manager.resume(name)
-                entry, text = _("Resumed."), _("Queue %(queue)s is open again.")
+                entry, text = "Resumed.", _("Queue %(queue)s is open again.")
             user: Any = request.user
             LogEntry.objects.log_actions(user.pk, [queue], CHANGE, entry)
         messages.success(request, text % {"queue": name})

@@ -9,26 +9,19 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.lifecycle.operator_verbs import DEAD, FINISHED, TAKEN, WAITING
+from django_dbqueue.statuses import DONE, RUNNING
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state of the life cycle. ``name`` is the queryset's adjective; ``stage`` changes only by a move."""
+    """A state of the life cycle. ``name`` is the queryset's adjective."""
 
     name: str
-    status: str
-    stage: str
     symbol: str
     label: Any
     title: Any
     none: Any
-
-
-WAITING = "waiting"
-TAKEN = "taken"
-DEAD = "dead"
-FINISHED = "finished"
 
 
 STATES = {
@@ -36,8 +29,6 @@ STATES = {
     for state in (
         State(
             "stuck",
-            RUNNING,
-            TAKEN,
             "!",
             pgettext_lazy("message state", "stuck"),
             _("Stuck messages"),
@@ -45,8 +36,6 @@ STATES = {
         ),
         State(
             "dead",
-            NEW,
-            DEAD,
             "✕",
             pgettext_lazy("message state", "dead"),
             _("Dead letters"),
@@ -54,8 +43,6 @@ STATES = {
         ),
         State(
             "running",
-            RUNNING,
-            TAKEN,
             "▶",
             pgettext_lazy("message state", "running"),
             _("Running messages"),
@@ -63,8 +50,6 @@ STATES = {
         ),
         State(
             "ready",
-            NEW,
-            WAITING,
             "●",
             pgettext_lazy("message state", "ready"),
             _("Ready messages"),
@@ -72,8 +57,6 @@ STATES = {
         ),
         State(
             "delayed",
-            NEW,
-            WAITING,
             "◷",
             pgettext_lazy("message state", "delayed"),
             _("Delayed messages"),
@@ -81,8 +64,6 @@ STATES = {
         ),
         State(
             "done",
-            DONE,
-            FINISHED,
             "✓",
             pgettext_lazy("message state", "done"),
             _("Done messages"),

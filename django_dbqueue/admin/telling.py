@@ -12,8 +12,8 @@ from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.lifeline import Life, life_of
 from django_dbqueue.admin.pausing import Pausing
 from django_dbqueue.admin.states import stage_of
-from django_dbqueue.admin.verbs import VERBS
 from django_dbqueue.consumers import has_consumer
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models.why import Why, why
 from django_dbqueue.redaction import error_text
 

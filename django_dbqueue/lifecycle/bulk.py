@@ -8,26 +8,23 @@ starts where the previous one ended, so a message that can't be moved is met onl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
 from django.db import IntegrityError
-from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.counts import Capped
-from django_dbqueue.databases import Change, Dialect, Statement
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths import Place
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
-from django_dbqueue.lifecycle.errors import error_text
+from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.recording import move
-from django_dbqueue.lifecycle.requeue import NOT_DONE, RUNNING_OR_DEAD, WAITING
 from django_dbqueue.lifecycle.session import DjangoSession, MessageType, chunks
 from django_dbqueue.low_water import HIGHEST
-from django_dbqueue.statuses import RUNNING
 
 STEP: Final = 500
 """Messages per transaction."""
@@ -39,24 +36,6 @@ COUNTED: Final = 10_000
 """Where counting of matching messages stops."""
 _LITTLE: Final = 100
 """Where the first count of each queue stops."""
-
-MATCHING: Final = {
-    "requeue": ("stuck", "running", "dead"),
-    "release": ("stuck", "running"),
-    "reject": ("ready", "delayed", "running", "stuck"),
-    "send-again": ("dead", "done"),
-    "drop": ("ready", "delayed", "running", "stuck", "dead"),
-}
-"""By verb, the states in which all messages may be selected for it."""
-_CHANGES: Final[dict[str, tuple[str, Callable[[Dialect, str, str], Change]]]] = {
-    "requeue": (RUNNING_OR_DEAD, lambda dialect, _text, actor: dialect.messages.requeue(actor=actor)),
-    "release": (f"status = '{RUNNING}'", lambda dialect, _text, actor: dialect.messages.release(actor=actor)),
-    "reject": (
-        f"({WAITING} OR status = '{RUNNING}')",
-        lambda dialect, text, actor: dialect.messages.reject(text, actor=actor),
-    ),
-    "drop": (NOT_DONE, lambda dialect, text, actor: dialect.messages.drop(text, actor=actor)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,36 +178,27 @@ def step(
     size: int | None = None,
 ) -> Step:
     """Move the next page of what matches. Call it in a transaction; the cursor belongs to the same commit."""
-    found = find(session, selection, cursor, size or (STEP_OF_PAYLOADS if verb == "send-again" else STEP))
+    found = find(session, selection, cursor, size or (STEP_OF_PAYLOADS if VERBS[verb].move is None else STEP))
     if not found.ids:
         return Step(0, 0, found.cursor)
     dialect = session.dialect
     fence = dialect.bulk.still(found.ids, selection.state, selection.at)
     ids = [row[0] for row in session.fetch(dialect.messages.lock(fence, skip_locked=True))]
-    moved = _move(model, session, verb, ids, said_by(verb, actor, reason), actor) if ids else 0
+    moved = _move(model, session, VERBS[verb], ids, reason, actor) if ids else 0
     return Step(moved, len(found.ids) - moved, found.cursor)
 
 
-def said_by(verb: str, actor: str, reason: str) -> str:
-    """Return what the row's ``error`` records of the actor and the reason; '' where the verb records nothing."""
-    words = {"user": actor, "reason": reason}
-    if verb == "drop":
-        return _("Dropped by %(user)s: %(reason)s") % words
-    return _("Rejected by %(user)s: %(reason)s") % words if verb == "reject" else ""
-
-
-def _move(model: Any, session: DjangoSession, verb: str, ids: list[int], text: str, actor: str) -> int:
+def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason: str, actor: str) -> int:
     """Move locked rows: together if no key is in the way, otherwise one by one."""
-    if verb == "send-again":
+    if verb.move is None:
         return int(model.objects.using(session.using).filter(pk__in=ids).send_again(by=actor))
     dialect = session.dialect
-    state, change_of = _CHANGES[verb]
-    change = change_of(dialect, error_text(text) or "", actor)
+    change = verb.change(dialect, verb.said_by(actor, reason), actor)
 
     def move_them(some: Iterable[int]) -> int:
         named = tuple(some)
         with session.transaction():
-            return move(session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {state}", named))
+            return move(session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {verb.fence}", named))
 
     try:
         return move_them(ids)

@@ -1,4 +1,4 @@
-"""What an operator may do: requeue, reject, drop; each names the state and the token that the operator saw.
+"""An operator's verbs, message by message; each move names the state and the token that the operator saw.
 
 A sender may drop, by key, what it has sent: the live message, whoever holds it.
 
@@ -14,17 +14,11 @@ from typing import Any
 from django.db import IntegrityError
 
 from django_dbqueue.databases import Change, Dialect
-from django_dbqueue.databases.words import DEAD
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
-from django_dbqueue.lifecycle.errors import error_text
 from django_dbqueue.lifecycle.hydration import hydrate
+from django_dbqueue.lifecycle.operator_verbs import STAGES, VERBS, WAITING, Verb
 from django_dbqueue.lifecycle.recording import move
 from django_dbqueue.lifecycle.session import DjangoSession, MessageType
-from django_dbqueue.statuses import NEW, RUNNING
-
-RUNNING_OR_DEAD = f"(status = '{RUNNING}' OR {DEAD})"
-WAITING = f"(status = '{NEW}' AND available_at IS NOT NULL)"
-NOT_DONE = f"status IN ('{NEW}', '{RUNNING}')"
 
 
 class Changed(int):
@@ -43,39 +37,42 @@ class Changed(int):
 
 def requeue(session: DjangoSession, messages: Iterable[Any], *, actor: str | None = None) -> Changed:
     """{run, dead} → n, as if new. ``actor``, here and below, is the person who does it, if one does."""
-    return _move_each(session, messages, RUNNING_OR_DEAD, lambda dialect: dialect.messages.requeue(actor=actor))
+    return apply(session, VERBS["requeue"], messages, actor=actor)
 
 
 def reject_waiting(
     session: DjangoSession, messages: Iterable[Any], *, reason: str, actor: str | None = None
 ) -> Changed:
     """N → dead, by an operator."""
-    return _move_each(session, messages, WAITING, lambda dialect: dialect.messages.reject(_said(reason), actor=actor))
+    change = VERBS["reject"].change
+    return _move_each(session, messages, STAGES[WAITING].sql, lambda dialect: change(dialect, reason, actor))
 
 
 def drop(session: DjangoSession, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
     """{n, run, dead} → y, marked by whom."""
-    return _move_each(session, messages, NOT_DONE, lambda dialect: dialect.messages.drop(_said(reason), actor=actor))
+    return apply(session, VERBS["drop"], messages, reason=reason, actor=actor)
+
+
+def apply(
+    session: DjangoSession, verb: Verb, messages: Iterable[Any], *, reason: str = "", actor: str | None = None
+) -> Changed:
+    """Move those that the verb applies to; ``reason`` is what the column ``error`` is to keep."""
+    return _move_each(session, messages, verb.fence, lambda dialect: verb.change(dialect, reason, actor))
 
 
 def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, reason: str) -> bool:
     """{n, run} → y for the live message of a key, whoever holds it; return whether there was one."""
-    dialect = session.dialect
+    dialect, verb = session.dialect, VERBS["drop"]
 
     def drop_it() -> bool:
         with session.transaction():
             rows = session.fetch(dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
             if not rows:
                 return False
-            where = dialect.messages.unmoved(hydrate(model, session.using, rows[0]).claim, NOT_DONE)
-            return move(session, dialect.messages.drop(_said(reason)), where) == 1
+            where = dialect.messages.unmoved(hydrate(model, session.using, rows[0]).claim, verb.fence)
+            return move(session, verb.change(dialect, reason, None), where) == 1
 
     return session.outermost(drop_it)
-
-
-def _said(reason: str) -> str:
-    """Return a reason for the column ``error``; never empty, since it distinguishes dropped rows from done ones."""
-    return error_text(reason) or "by an operator, who gave no reason"
 
 
 def _move_each(

@@ -95,17 +95,17 @@ def nack_many(
     return _settle_many(messages, session, "nack", lambda _: change)
 
 
-def reject_many(messages: Iterable[Any], session: DjangoSession, *, reason: str, actor: str | None = None) -> list[Any]:
-    """run → dead for each; return the ones that were lost. ``actor`` is the person who does it, if any."""
-    change = session.dialect.messages.reject(error_text(reason) or "Rejected", actor=actor)
+def reject_many(messages: Iterable[Any], session: DjangoSession, *, reason: str) -> list[Any]:
+    """run → dead for each; return the ones that were lost."""
+    change = session.dialect.messages.reject(error_text(reason) or "Rejected")
     return _settle_many(messages, session, "reject", lambda _: change)
 
 
-def release_many(messages: Iterable[Any], session: DjangoSession, *, actor: str | None = None) -> list[Any]:
-    """run → n, uncharged, for each; return the ones that were lost. It is an event if an ``actor`` does it."""
+def release_many(messages: Iterable[Any], session: DjangoSession) -> list[Any]:
+    """run → n, uncharged, for each; return the ones that were lost."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
-    change = session.dialect.messages.release(actor=actor, pause=pause)
+    change = session.dialect.messages.release(pause=pause)
     return _settle_many(messages, session, "release", lambda _: change)
 
 

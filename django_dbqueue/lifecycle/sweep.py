@@ -12,20 +12,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
-from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, requeue
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, MessageType, chunks
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.statuses import DONE
 
 NAMED_STEP: Final = 50
 """Named messages per transaction: each is moved, or refused, by a statement of its own."""
-_MOVABLE: Final = {
-    "requeue": Q(status=RUNNING) | Q(status=NEW, available_at=None),
-    "drop": Q(status__in=(NEW, RUNNING)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +35,8 @@ class Order:
 
     def do(self, session: DjangoSession, message: Any) -> requeue.Changed:
         """Do it to one message, in the caller's transaction."""
-        if self.verb == "requeue":
-            return requeue.requeue(session, [message], actor=self.by)
-        reason = bulk.said_by(self.verb, self.by, self.reason)
-        return requeue.drop(session, [message], reason=reason, actor=self.by)
+        verb = VERBS[self.verb]
+        return requeue.apply(session, verb, [message], reason=verb.said_by(self.by, self.reason), actor=self.by)
 
 
 @dataclass(slots=True)
@@ -87,10 +82,16 @@ def count_in_state(session: DjangoSession, queue: str, state: str) -> Iterator[i
         cursor = found.cursor
 
 
-def count_movable(model: Any, session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
+def count_movable(session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
     """Return to how many of these messages the verb could be applied now."""
-    rows = model.objects.using(session.using).filter(_MOVABLE[verb])
-    return sum(rows.filter(pk__in=chunk).count() for chunk in chunks(sorted(set(ids)), MAX_IDS))
+    dialect, count = session.dialect, 0
+    for chunk in chunks(sorted(set(ids)), MAX_IDS):
+        named = dialect.sql.id_in(chunk)
+        [(some,)] = session.fetch(
+            dialect.bulk.count_these(Statement(f"{named.sql} AND {VERBS[verb].fence}", named.params))
+        )
+        count += int(some)
+    return count
 
 
 def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence[int]) -> Step:

@@ -17,8 +17,9 @@ from django.utils.translation import gettext as _
 from django_dbqueue import signals
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.lifecycle import bulk, sweep
+from django_dbqueue.lifecycle import sweep
 from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.management.console import (
@@ -74,17 +75,15 @@ class SweepCommand(ConsoleCommand):
     """
 
     verb: ClassVar[Literal["requeue", "drop"]]
-    takes_reason: ClassVar[bool] = False
 
     def add_options(self, parser: ArgumentParser) -> None:
-        states = bulk.MATCHING[self.verb]
         parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
         parser.add_argument("--queue", help="messages of this queue, with --state, and --all or --limit")
-        parser.add_argument("--state", choices=states, help="where they stand")
+        parser.add_argument("--state", choices=VERBS[self.verb].states, help="where they stand")
         how_many = parser.add_mutually_exclusive_group()
         how_many.add_argument("--all", action="store_true", help="all that are there now")
         how_many.add_argument("--limit", type=whole(1, 10**9), help="so many at most, the first of the queue's order")
-        if self.takes_reason:
+        if VERBS[self.verb].asks_reason:
             parser.add_argument("--reason", help="why; it stays with each message (required, but for --dry-run)")
         add_by(parser)
         parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
@@ -131,7 +130,7 @@ class SweepCommand(ConsoleCommand):
             wrong = _("Say by --state which messages of the queue.")
         elif said["queue"] is not None and not (said["all"] or said["limit"] or said["dry_run"]):
             wrong = _("Say --all, or by --limit how many.")
-        elif self.takes_reason and not said["dry_run"] and not (said["reason"] or "").strip():
+        elif VERBS[self.verb].asks_reason and not said["dry_run"] and not (said["reason"] or "").strip():
             wrong = _("Say by --reason why: it stays with each message.")
         if wrong:
             raise CommandError(wrong, returncode=EXIT_USAGE)
@@ -156,7 +155,7 @@ class SweepCommand(ConsoleCommand):
 
     def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
         if said["ids"]:
-            yield sweep.count_movable(Message, DjangoSession(alias), self.verb, said["ids"])
+            yield sweep.count_movable(DjangoSession(alias), self.verb, said["ids"])
             return
         yield from sweep.count_in_state(DjangoSession(alias), said["queue"], said["state"])
 

@@ -7,27 +7,19 @@ log, if that is installed.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.utils.translation import gettext as _
 
-from django_dbqueue import conf
+from django_dbqueue import conf, stored_texts
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.errors import error_text
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation
 from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING
 from django_dbqueue.retry import is_victim
-
-PERMISSIONS: Final = {
-    "requeue": "requeue_message",
-    "release": "release_message",
-    "reject": "reject_message",
-    "send-again": "resend_message",
-    "drop": "drop_message",
-}
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -56,7 +48,7 @@ def _take_step(message: Any, session: DjangoSession) -> None:
         if operation is None or operation.state != RUNNING:
             return
         if not _may(operation):
-            operation.end(REFUSED, error=_("%(user)s may not do this any more.") % {"user": operation.ordered_by})
+            operation.end(REFUSED, error=stored_texts.FORBIDDEN % {"user": operation.ordered_by})
         else:
             operation.take_step()
         if operation.state != RUNNING:
@@ -69,7 +61,7 @@ def _user_of(operation: BulkOperation) -> Any:
 
 def _may(operation: BulkOperation) -> bool:
     user = _user_of(operation)
-    codenames = ("view_message", PERMISSIONS[operation.verb])
+    codenames = ("view_message", VERBS[operation.verb].codename)
     return user is not None and user.has_perms([f"django_dbqueue.{codename}" for codename in codenames])
 
 
@@ -88,5 +80,5 @@ def log_end(operation: BulkOperation) -> None:
     if apps.is_installed("django.contrib.admin") and _user_of(operation) is not None:
         from django.contrib.admin.models import CHANGE, LogEntry
 
-        text = _("Ended (%(state)s): %(moved)d moved, %(left)d left alone.") % words
+        text = f"Ended ({operation.state}): {operation.moved} moved, {operation.left_alone} left alone."
         LogEntry.objects.log_actions(operation.user_id, [operation], CHANGE, text)

@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.apps import apps
 from django.contrib.admin import site
+from django.contrib.admin.models import LogEntry
 from django.utils import translation
 from django.utils.text import capfirst
 
 from django_dbqueue.counts import Capped
-from django_dbqueue.models import Message
-from tests.admin.conftest import url
+from django_dbqueue.models import Message, MessageEvent
+from django_dbqueue.stored_texts import translated
+from tests.admin.bulk_orders import ordered
+from tests.admin.confirmations import ask, confirm
+from tests.admin.conftest import make_dead, make_ready, url
 from tests.admin.crawl import crawl, kind_of
 from tests.admin.world import fill
+from tests.bulk.orders import go_on
+from tests.commands.running import run
+from tests.factories import row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.contrib.auth.models import User
     from django.test import Client
 
 pytestmark = pytest.mark.once
@@ -127,3 +137,68 @@ def test_numbers_are_in_german_groups(browser: Client, settings: Any) -> None:
     assert "2.560 Bytes, als Base64 gezeigt." in page
     with translation.override("de"):
         assert str(Capped(10_001, 10_000)) == "10.000+"
+
+
+def page_of(client: Client, message: Message, language: str) -> str:
+    with translation.override(language):
+        return " ".join(Said(client.get(url("change", message.pk)).content.decode()).pieces)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("verb", "make", "word", "wort"),
+    [("drop", make_dead, "Dropped", "Verworfen"), ("reject", make_ready, "Rejected", "Abgewiesen")],
+)
+def test_what_a_german_does_is_stored_in_english_and_shown_to_everybody_in_their_language(
+    browser: Client, settings: Any, verb: str, make: Callable[..., Message], word: str, wort: str
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    message = make()
+    with translation.override("de"):
+        confirm(browser, verb, ask(browser, verb, message))
+    stored = f"{word} by op: because"
+    assert (row(message)["error"], MessageEvent.objects.latest("pk").detail) == (stored, stored)
+    assert LogEntry.objects.get().change_message == f"{word}: because"
+    german, english = (page_of(browser, message, language) for language in ("de", "en"))
+    assert f"{wort} von op: because" in german
+    assert stored not in german
+    assert stored in english
+    with translation.override("de"):
+        shown = run("queue_peek", "q", "--state", "done" if verb == "drop" else "dead").out
+    assert f"{wort} von op: because" in shown
+
+
+@pytest.mark.django_db
+def test_what_is_done_to_all_is_stored_in_english_too(browser: Client, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "de"
+    message, other, alone = make_dead(), make_dead(), make_dead("other")
+    with translation.override("de"):
+        go_on(ordered(browser))
+        assert run("queue_drop", str(alone.pk), "--reason", "old", "--by", "ann", "--yes").code == 0
+    assert {row(each)["error"] for each in (message, other)} == {"Dropped by op: a bad deploy"}
+    assert row(alone)["error"] == "Dropped by ann: old"
+    logged = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
+    assert list(logged) == [
+        "Ordered: Drop, Dead letters of queue q. a bad deploy",
+        "Ended (done): 2 moved, 0 left alone.",
+    ]
+
+
+@pytest.mark.django_db
+def test_why_an_operation_ended_is_stored_in_english_and_shown_in_german(
+    browser: Client, operator: User, settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    make_dead()
+    stopped, refused = ordered(browser), ordered(browser)
+    path = url("change", stopped.pk, model="bulkoperation")
+    with translation.override("de"):
+        browser.post(url("stop", stopped.pk, model="bulkoperation"))
+        assert "Angehalten von op." in browser.get(path).content.decode()
+    operator.is_superuser = False
+    operator.save()
+    with translation.override("de"):
+        go_on(refused)
+    stopped.refresh_from_db()
+    assert (stopped.error, refused.error) == ("Stopped by op.", "op may not do this any more.")
+    assert translated(refused.error) == "op darf das nicht mehr."

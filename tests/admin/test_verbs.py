@@ -8,7 +8,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_dbqueue.admin.verbs import VERBS
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message
 from tests.admin.confirmations import ONE_EACH, ask, confirm, form_of
 from tests.admin.conftest import make_dead, make_done, make_ready, make_stuck, url

@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 
 from django_dbqueue.lifecycle import bulk, sweep
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message, MessageEvent
 from tests.commands.sweeping import WHY, drop, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held, held_many, let_pass, row, stuck, waiting
@@ -77,7 +78,7 @@ def test_a_holder_loses_what_is_requeued_or_dropped() -> None:
 # -- all of a queue ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", bulk.MATCHING["requeue"])
+@pytest.mark.parametrize("state", VERBS["requeue"].states)
 def test_all_of_a_state_are_requeued_and_nothing_else(state: str) -> None:
     made, others = one_of_each(), one_of_each("other")
     assert requeue("--queue", QUEUE, "--state", state, "--all", "--yes").out == "1 message requeued.\n"
@@ -86,7 +87,7 @@ def test_all_of_a_state_are_requeued_and_nothing_else(state: str) -> None:
     assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
 
 
-@pytest.mark.parametrize("state", bulk.MATCHING["drop"])
+@pytest.mark.parametrize("state", VERBS["drop"].states)
 def test_all_of_a_state_are_dropped_and_nothing_else(state: str) -> None:
     made, others = one_of_each(), one_of_each("other")
     assert drop("--queue", QUEUE, "--state", state, "--all", "--yes", *WHY).out == "1 message dropped.\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_dbqueue.lifecycle import settle
+from django_dbqueue.lifecycle import requeue
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
@@ -44,7 +45,7 @@ MOVES: dict[str, tuple[Callable[..., Message], Callable[[Message], Any], tuple[A
     ),
     "an operator's release": (
         held,
-        lambda m: settle.release_many([m], DjangoSession("default"), actor="ann"),
+        lambda m: requeue.apply(DjangoSession("default"), VERBS["release"], [m], actor="ann"),
         ("released", "ann", None),
     ),
 }

@@ -14,7 +14,6 @@ class Command(SweepCommand):
 
     help = "Mark messages done without processing them, by their ids or all of a queue. This can't be undone."
     verb = "drop"
-    takes_reason = True
 
     def question(self, count: str, where: str) -> str:
         return _("Drop %(count)s messages%(where)s? This can't be undone.") % {"count": count, "where": where}

@@ -10,6 +10,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers import has_consumer
@@ -109,7 +110,8 @@ def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | 
     if reason is not None:
         shown["why"] = {name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice")}
     shown |= {name: iso(getattr(message, name)) for name in MOMENTS}
-    shown["error"] = _first_line(message)
+    with translation.override(None):  # programs read it as it is stored
+        shown["error"] = _first_line(message)
     if with_payload:
         content = content_of(message)
         shown["content_type"] = message.content_type

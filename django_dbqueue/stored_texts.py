@@ -1,0 +1,27 @@
+"""Texts of ours that columns keep: stored in English, whoever acts, and translated when they are shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from django.utils import translation
+from django.utils.translation import gettext_noop
+
+DROPPED: Final = gettext_noop("Dropped by %(user)s: %(reason)s")
+REJECTED: Final = gettext_noop("Rejected by %(user)s: %(reason)s")
+STOPPED: Final = gettext_noop("Stopped by %(user)s.")
+FORBIDDEN: Final = gettext_noop("%(user)s may not do this any more.")
+
+_PATTERNS: Final = {
+    text: re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.*?)", re.escape(text)), re.DOTALL)
+    for text in (DROPPED, REJECTED, STOPPED, FORBIDDEN)
+}
+
+
+def translated(stored: str) -> str:
+    """Return a stored text for people to read: in their language if it is one of these, otherwise as it is."""
+    for text, pattern in _PATTERNS.items():
+        if said := pattern.fullmatch(stored):
+            return translation.gettext(text) % said.groupdict()
+    return stored
