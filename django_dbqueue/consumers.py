@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
-from django_dbqueue import conf, schedules
+from django_dbqueue import conf
 from django_dbqueue.envelope import check_lease, check_queue, check_seconds, check_whole
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
+from django_dbqueue.schedules import declarations
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 MODULE = "queue_consumers"
@@ -78,7 +79,7 @@ def consumer(
     transactional: bool = False,
     cron: str | None = None,
     timezone: str | None = None,
-    missed: schedules.Missed = "latest",
+    missed: declarations.Missed = "latest",
 ) -> Callable[[Handler], Handler]:
     """Register a function (or ``async def``) as the consumer of a queue; it gets the message.
 
@@ -152,7 +153,7 @@ def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str
         return None
     schedule = {"queue": queue, "cron": cron, "timezone": timezone, "missed": missed}
     with suppress(SchedulesNotInstalled):  # a process that runs no worker needs no cron library
-        schedules.read(queue, schedule)
+        declarations.read(queue, schedule)
     return schedule
 
 
@@ -173,9 +174,9 @@ def has_consumer(queue: str) -> bool | None:
     return queue in _registry
 
 
-def plans() -> list[schedules.Plan]:
+def plans() -> list[declarations.Plan]:
     """Return every schedule: those of the settings, and those of the consumers, named after their queue."""
-    declared = schedules.of_settings()
+    declared = declarations.of_settings()
     names = {plan.name for plan in declared}
     for each in _registry.values():
         if each.schedule is None:
@@ -185,7 +186,7 @@ def plans() -> list[schedules.Plan]:
                 f"Two schedules are named {each.queue!r}: that of the consumer {each.name}, which has its queue's "
                 f"name, and one of {conf.NAME}['SCHEDULES']. Give that one another name."
             )
-        declared.append(schedules.read(each.queue, each.schedule))
+        declared.append(declarations.read(each.queue, each.schedule))
     return declared
 
 

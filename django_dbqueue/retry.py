@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError
 
-from django_dbqueue.databases.passing import (
+from django_dbqueue.databases.transient_errors import (
     MYSQL_PASSING,
     MYSQL_VICTIM,
     SECONDS,

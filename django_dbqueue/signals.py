@@ -24,7 +24,7 @@ from django.dispatch import Signal
 logger = logging.getLogger(__name__)
 
 
-class Event(Signal):
+class EventSignal(Signal):
     """A signal of what happened: an exception in a listener is logged, and doesn't stop the sender."""
 
     def send(self, sender: Any, **named: Any) -> list[tuple[Any, Any]]:
@@ -35,10 +35,10 @@ class Event(Signal):
         return told
 
 
-message_done = Event(use_caching=True)
-message_failed = Event(use_caching=True)
-message_died = Event(use_caching=True)
-message_rescued = Event(use_caching=True)
-lease_lost = Event(use_caching=True)
-ack_undecided = Event(use_caching=True)
-operator_acted = Event(use_caching=True)
+message_done = EventSignal(use_caching=True)
+message_failed = EventSignal(use_caching=True)
+message_died = EventSignal(use_caching=True)
+message_rescued = EventSignal(use_caching=True)
+lease_lost = EventSignal(use_caching=True)
+ack_undecided = EventSignal(use_caching=True)
+operator_acted = EventSignal(use_caching=True)

@@ -14,9 +14,9 @@ from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
-from django_dbqueue.databases.routines import NAMES
 from django_dbqueue.doctor.checklist import CHECKS
-from django_dbqueue.doctor.examining import FIRST
+from django_dbqueue.doctor.examination import FIRST
+from django_dbqueue.routines.rendering import NAMES
 from django_dbqueue.spark.jobs.arguments import JobConfig, arguments_of
 from django_dbqueue.spark.jobs.config import JOBS
 

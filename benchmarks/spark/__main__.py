@@ -76,7 +76,7 @@ def _on(database: str, spark: Any, directory: Path, options: argparse.Namespace)
     from benchmarks.spark.reading import reading, reading_to_parquet
     from benchmarks.spark.streaming import streaming
     from benchmarks.spark.writing import writing
-    from django_dbqueue.management.pipeline import credentials_of
+    from django_dbqueue.management.spark_settings import credentials_of
 
     credentials = directory / f"{database}.json"
     credentials.touch(mode=0o600)

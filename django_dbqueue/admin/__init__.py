@@ -6,15 +6,15 @@ Nothing here writes SQL about messages: lists walk the claim index through the q
 
 from __future__ import annotations
 
-from django_dbqueue.admin.archive import ArchivedMessageAdmin
-from django_dbqueue.admin.failures import FailureAdmin
+from django_dbqueue.admin.archived_messages import ArchivedMessageAdmin
+from django_dbqueue.admin.failure_pages import FailureAdmin
 from django_dbqueue.admin.messages import MessageAdmin
-from django_dbqueue.admin.operations import BulkOperationAdmin
-from django_dbqueue.admin.pipeline import ExportBatchAdmin, HistoryReaderAdmin, StreamAdmin, StreamClaimAdmin
+from django_dbqueue.admin.operation_pages import BulkOperationAdmin
+from django_dbqueue.admin.pipeline_pages import ExportBatchAdmin, HistoryReaderAdmin, StreamAdmin, StreamClaimAdmin
 from django_dbqueue.admin.queues import QueueAdmin
-from django_dbqueue.admin.schedules import ScheduleAdmin
-from django_dbqueue.admin.statistics import QueueStatisticAdmin
-from django_dbqueue.admin.workers import WorkerAdmin
+from django_dbqueue.admin.schedule_pages import ScheduleAdmin
+from django_dbqueue.admin.statistics_pages import QueueStatisticAdmin
+from django_dbqueue.admin.worker_pages import WorkerAdmin
 
 __all__ = [
     "ArchivedMessageAdmin",

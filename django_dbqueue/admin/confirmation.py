@@ -27,8 +27,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP, MAX_ID
 from django_dbqueue.admin.display import NOTHING, state_badge
-from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID
 from django_dbqueue.admin.operate import Outcome, Pin, operate
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import stage_of, state_of

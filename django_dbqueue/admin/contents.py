@@ -1,7 +1,7 @@
 """What the pages of messages and of the history show of a message's content: payload, headers, error, a download.
 
 Payload and headers are for users with the permission ``view_payload``; everybody else sees only the class and the
-places of an error. What is redacted is decided in ``django_dbqueue.redaction`` and nowhere else.
+places of an error. What is redacted is decided in ``django_dbqueue.redaction.policy`` and nowhere else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_dbqueue import codecs
 from django_dbqueue.admin import display
-from django_dbqueue.admin.listing import MAX_ID
+from django_dbqueue.admin.bounded_lists import MAX_ID
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import grouped
-from django_dbqueue.redaction import Content, content_of, error_text, is_redacting
+from django_dbqueue.redaction.policy import Content, content_of, error_text, is_redacting
 
 ERROR_READ: Final = 1_000
 """Characters of an error that a list reads, to show the first line."""

@@ -25,15 +25,15 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.insight.activity import Busy, Held, busy_workers, incoming
+from django_dbqueue.insight.counter import MINUTE, floor
+from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
+from django_dbqueue.insight.series import SPANS, Point, series
 from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import clock
-from django_dbqueue.models.overview import QueueOverview, known_queues, overview
-from django_dbqueue.stats.counting import MINUTE, floor
-from django_dbqueue.stats.series import SPANS, Point, series
-from django_dbqueue.stats.watching import Busy, Held, busy_workers, incoming
 
 CAP: Final = 1_000
 """Where counting stops."""

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.admin.states import State
 from django_dbqueue.counts import grouped
-from django_dbqueue.models.overview import span as span
+from django_dbqueue.insight.overview import span as span
 from django_dbqueue.models.worker import ALIVE_WITHIN
 
 SHOWN = 32 * 1024

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_dbqueue import stored_texts
-from django_dbqueue.databases import recording as kinds
+from django_dbqueue.databases import events_sql as kinds
 from django_dbqueue.models import ArchivedMessage, MessageEvent
 from django_dbqueue.statuses import DONE, RUNNING
 
@@ -37,7 +37,7 @@ _OURS: Final = (kinds.RESCUED, kinds.RESENT, kinds.RELEASED)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LifeStep:
     """One line: when, what (with the symbol and colour of its badge), by whom, and the accompanying text."""
 
     at: datetime
@@ -57,7 +57,7 @@ class Life:
     ``is_cut`` if earlier ones are not shown; ``untold`` counts the deliveries without a remaining event.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[LifeStep, ...]
     is_cut: bool
     untold: int
 
@@ -66,7 +66,7 @@ def life_of(message: Any, message_id: int, *, using: str, shown: Shown) -> Life:
     """Return the life of a message, or of an archived one."""
     found = MessageEvent.objects.using(using).filter(message_id=message_id).order_by("-id")[: EVENTS + 1]
     events = list(found)[:EVENTS][::-1]
-    steps = [Step(message.created_at, "quiet", "●", _("Sent"))]
+    steps = [LifeStep(message.created_at, "quiet", "●", _("Sent"))]
     told: set[tuple[datetime, int | None]] = set()
     for event in events:
         if event.claimed_at is not None and (event.claimed_at, event.read_count) not in told:
@@ -92,21 +92,21 @@ def _is_told(message: Any, told: set[tuple[datetime, int | None]]) -> bool:
     return message.claimed_at in {claimed_at for claimed_at, _reads in told}
 
 
-def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | None) -> Step:
+def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | None) -> LifeStep:
     by = [] if worker is None else [_("worker %(worker)s") % {"worker": worker}]
     if conn_id is not None:
         by.append(_("session %(id)s") % {"id": conn_id})
     detail = "" if not reads else _("delivery %(number)d") % {"number": reads}
-    return Step(at, "running", "▶", pgettext("life of a message", "Claimed"), ", ".join(by), detail)
+    return LifeStep(at, "running", "▶", pgettext("life of a message", "Claimed"), ", ".join(by), detail)
 
 
-def _event(event: MessageEvent, shown: Shown) -> Step:
+def _event(event: MessageEvent, shown: Shown) -> LifeStep:
     kind, symbol = _SYMBOLS.get(event.kind, ("quiet", "•"))
     detail = event.detail or ""
     is_ours = event.actor is not None or event.kind in _OURS
     detail = stored_texts.translated(detail) if is_ours else shown(detail)
     after = event.kind == kinds.RESENT
-    return Step(event.at, kind, symbol, _label(event.kind), event.actor or "", detail, comes_last=int(after))
+    return LifeStep(event.at, kind, symbol, _label(event.kind), event.actor or "", detail, comes_last=int(after))
 
 
 def _label(kind: str) -> str:
@@ -123,21 +123,23 @@ def _label(kind: str) -> str:
     }.get(kind, kind)
 
 
-def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Step]:
+def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[LifeStep]:
     """Return how it ended according to the row itself, if no event shows it; and when it was archived."""
-    steps: list[Step] = []
+    steps: list[LifeStep] = []
     said = next((event.kind for event in reversed(events) if event.kind != kinds.RESENT), "")
     outcome = _outcome(message)
     if outcome == "done":
-        steps.append(Step(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
+        steps.append(LifeStep(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
     elif outcome == "dropped" and said != kinds.DROPPED:
-        steps.append(Step(message.finished_at, "quiet", "–", _label(kinds.DROPPED), detail=shown(message.error or "")))
+        steps.append(
+            LifeStep(message.finished_at, "quiet", "–", _label(kinds.DROPPED), detail=shown(message.error or ""))
+        )
     elif outcome == "dead" and said not in kinds.DEADLY:
         label = pgettext("life of a message", "Died")
-        steps.append(Step(message.finished_at, "dead", "✕", label, detail=shown(message.error or "")))
+        steps.append(LifeStep(message.finished_at, "dead", "✕", label, detail=shown(message.error or "")))
     if isinstance(message, ArchivedMessage):
         label = pgettext("life of a message", "Moved into the history")
-        steps.append(Step(message.archived_at, "quiet", "▤", label, comes_last=2))
+        steps.append(LifeStep(message.archived_at, "quiet", "▤", label, comes_last=2))
     return steps
 
 

@@ -15,16 +15,16 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_dbqueue.admin import display, telling
+from django_dbqueue.admin import display, message_story
+from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
+from django_dbqueue.admin.bulk_orders import Ordering
 from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.contents import ContentAdmin
-from django_dbqueue.admin.filters import QueueFilter, StateFilter
-from django_dbqueue.admin.listing import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
-from django_dbqueue.admin.ordering import Ordering
+from django_dbqueue.admin.list_filters import QueueFilter, StateFilter
 from django_dbqueue.admin.states import STATES, stage_of, state_of
 from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
@@ -149,8 +149,8 @@ class MessageAdmin(ContentAdmin):
             for verb in VERBS.values()
             if stage_of(obj) in verb.stages and confirmation.allowed(request, verb)
         ]
-        context["why"] = telling.why_of(self, request, obj)
-        context["life"] = telling.life(self, request, obj, obj.pk)
+        context["why"] = message_story.why_of(self, request, obj)
+        context["life"] = message_story.life(self, request, obj, obj.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def verb_url(self, request: HttpRequest, verb: Verb, obj: Any) -> str:

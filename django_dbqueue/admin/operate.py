@@ -17,12 +17,12 @@ from typing import Any, Self
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.utils.translation import gettext as _
 
-from django_dbqueue.admin.listing import MAX_ID
+from django_dbqueue.admin.bounded_lists import MAX_ID
 from django_dbqueue.admin.states import stage_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import requeue
+from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 from django_dbqueue.lifecycle.operator_verbs import Verb
-from django_dbqueue.lifecycle.session import DjangoSession, chunks
 from django_dbqueue.models import Message
 
 CHUNK = 50

@@ -19,13 +19,13 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import dashboard, display
-from django_dbqueue.admin.listing import CELL_CAP, walk_of
-from django_dbqueue.admin.pausing import Pausing
+from django_dbqueue.admin.bounded_lists import CELL_CAP, walk_of
+from django_dbqueue.admin.pause_pages import Pausing
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue
 
 

@@ -42,7 +42,7 @@ from __future__ import annotations
 from django.core import checks
 
 from django_dbqueue.checks.database import check_alias, check_databases
-from django_dbqueue.checks.options import check_settings
+from django_dbqueue.checks.settings_checks import check_settings
 
 __all__ = ["blocking_errors", "register"]
 

@@ -10,15 +10,15 @@ from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections, router
 
-from django_dbqueue.checks import mysql, postgresql, sqlite
-from django_dbqueue.checks.options import queue_alias, unknown_alias
+from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
+from django_dbqueue.checks.settings_checks import queue_alias, unknown_alias
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.exceptions import UnsupportedDatabase
 
 _BY_VENDOR: Final[dict[str, Callable[[Any], list[checks.CheckMessage]]]] = {
-    "mysql": mysql.check,
-    "postgresql": postgresql.check,
-    "sqlite": sqlite.check,
+    "mysql": mysql_checks.check,
+    "postgresql": postgresql_checks.check,
+    "sqlite": sqlite_checks.check,
 }
 
 

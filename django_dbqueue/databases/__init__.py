@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from django_dbqueue.databases.base import Dialect, ServerDialect
+from django_dbqueue.databases.dialect import Dialect, ServerDialect
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import POSTGRESQL
 from django_dbqueue.databases.sqlite import SQLITE
-from django_dbqueue.databases.words import Change, Claim, Event, InOrder, Statement
+from django_dbqueue.databases.statements import Change, Claim, Event, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
 __all__ = ["Change", "Claim", "Dialect", "Event", "InOrder", "ServerDialect", "Statement", "dialect_of"]

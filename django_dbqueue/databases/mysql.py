@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases.base import ServerDialect
-from django_dbqueue.databases.moving import Messages
-from django_dbqueue.databases.recording import Events
-from django_dbqueue.databases.sessions import MySQLSessions
-from django_dbqueue.databases.skipping import MySQLQueues
-from django_dbqueue.databases.staging import Staging
+from django_dbqueue.databases.dialect import ServerDialect
+from django_dbqueue.databases.events_sql import EventsSQL
+from django_dbqueue.databases.messages_sql import MessagesSQL
+from django_dbqueue.databases.queues_sql import MySQLQueuesSQL
+from django_dbqueue.databases.sessions_sql import MySQLSessionsSQL
+from django_dbqueue.databases.staging_sql import StagingSQL
+from django_dbqueue.databases.statements import CLAIM_INDEX, LIVE_KEY, Change, Claim, Statement
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY, Change, Claim, Statement
 
 
 class MySQLVocabulary(Vocabulary):
@@ -67,7 +67,7 @@ class MySQLVocabulary(Vocabulary):
         )
 
 
-class MySQLMessages(Messages):
+class MySQLMessagesSQL(MessagesSQL):
     """Deletes by a join, since the servers delete few rows by id with many locks."""
 
     def delete(self, ids: Sequence[int]) -> Statement:
@@ -80,14 +80,14 @@ class MySQLMessages(Messages):
         return Statement(f"{rows.sql} WHERE {fence.sql}", rows.params + fence.params)
 
 
-class MySQLEvents(Events):
+class MySQLEventsSQL(EventsSQL):
     """The same for events."""
 
     def delete(self, ids: Sequence[int]) -> Statement:
         return _delete_from(self.sql, self.sql.event, ids)
 
 
-class MySQLStaging(Staging):
+class MySQLStagingSQL(StagingSQL):
     """Spells out the range that a row comparison means."""
 
     def next_attempt(self, run: int, attempt: int) -> Statement:
@@ -110,9 +110,9 @@ def _delete_from(sql: Vocabulary, table: str, ids: Sequence[int]) -> Statement:
 
 MYSQL: Final = ServerDialect(
     MySQLVocabulary(),
-    sessions=MySQLSessions,
-    events=MySQLEvents,
-    messages=MySQLMessages,
-    queues=MySQLQueues,
-    staging=MySQLStaging,
+    sessions=MySQLSessionsSQL,
+    events=MySQLEventsSQL,
+    messages=MySQLMessagesSQL,
+    queues=MySQLQueuesSQL,
+    staging=MySQLStagingSQL,
 )

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases.base import ServerDialect
-from django_dbqueue.databases.enqueueing import Enqueue
-from django_dbqueue.databases.inlining import SCHEMA
-from django_dbqueue.databases.inserting import said
-from django_dbqueue.databases.moving import Messages
-from django_dbqueue.databases.sessions import PostgreSQLSessions
+from django_dbqueue.databases.dialect import ServerDialect
+from django_dbqueue.databases.enqueue_sql import EnqueueSQL
+from django_dbqueue.databases.inserts_sql import said
+from django_dbqueue.databases.literals import SCHEMA
+from django_dbqueue.databases.messages_sql import MessagesSQL
+from django_dbqueue.databases.sessions_sql import PostgreSQLSessionsSQL
+from django_dbqueue.databases.statements import InOrder, Statement
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.databases.words import InOrder, Statement
 from django_dbqueue.statuses import RUNNING
 
 _TYPES: Final = {
@@ -53,7 +53,7 @@ class PostgreSQLVocabulary(Vocabulary):
         return Statement("id = ANY(%s::bigint[])", (f"{{{','.join(map(str, ids))}}}",))
 
 
-class PostgreSQLMessages(Messages):
+class PostgreSQLMessagesSQL(MessagesSQL):
     """Finds what a worker holds queue by queue."""
 
     def owned(self, queues: Sequence[str], worker_id: int) -> Statement:
@@ -66,7 +66,7 @@ class PostgreSQLMessages(Messages):
         )
 
 
-class PostgreSQLEnqueue(Enqueue):
+class PostgreSQLEnqueueSQL(EnqueueSQL):
     """Inserts many rows from one parameter."""
 
     def insert_many(
@@ -113,7 +113,9 @@ def _said(names: Sequence[str], name: str) -> str:
 
 
 def _dialect(sql: PostgreSQLVocabulary) -> ServerDialect:
-    return ServerDialect(sql, sessions=PostgreSQLSessions, enqueue=PostgreSQLEnqueue, messages=PostgreSQLMessages)
+    return ServerDialect(
+        sql, sessions=PostgreSQLSessionsSQL, enqueue=PostgreSQLEnqueueSQL, messages=PostgreSQLMessagesSQL
+    )
 
 
 POSTGRESQL: Final = _dialect(PostgreSQLVocabulary())

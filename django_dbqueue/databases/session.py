@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.words import Statement
+from django_dbqueue.databases.dialect import Dialect
+from django_dbqueue.databases.statements import Statement
 
 Result = TypeVar("Result")
 

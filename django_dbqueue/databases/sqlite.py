@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases.base import Dialect
-from django_dbqueue.databases.enqueueing import Enqueue
+from django_dbqueue.databases.dialect import Dialect
+from django_dbqueue.databases.enqueue_sql import EnqueueSQL
+from django_dbqueue.databases.statements import CLAIM_INDEX, MESSAGE_COLUMNS, Statement
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.databases.words import CLAIM_INDEX, MESSAGE_COLUMNS, Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
@@ -53,7 +53,7 @@ class SQLiteVocabulary(Vocabulary):
         return f"MAX({one}, {other})"
 
 
-class SQLiteEnqueue(Enqueue):
+class SQLiteEnqueueSQL(EnqueueSQL):
     """Looks keys up one by one."""
 
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
@@ -67,4 +67,4 @@ class SQLiteEnqueue(Enqueue):
         )
 
 
-SQLITE: Final = Dialect(SQLiteVocabulary(), enqueue=SQLiteEnqueue)
+SQLITE: Final = Dialect(SQLiteVocabulary(), enqueue=SQLiteEnqueueSQL)

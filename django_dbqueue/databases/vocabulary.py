@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from django_dbqueue.databases.words import Statement
+from django_dbqueue.databases.statements import Statement
 
 
 @cache

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from django_dbqueue.doctor import claims, clocks, schedules, servers, sessions, tables, versions, workers
-from django_dbqueue.doctor.checking import Check
+from django_dbqueue.doctor import (
+    claims,
+    clocks,
+    schedule_checks,
+    servers,
+    session_checks,
+    tables,
+    versions,
+    worker_checks,
+)
+from django_dbqueue.doctor.check import Check
 
 CHECKS: Final[tuple[Check, ...]] = (
     servers.durability_on_mysql,
@@ -19,15 +28,15 @@ CHECKS: Final[tuple[Check, ...]] = (
     servers.cluster,
     servers.packet_size,
     servers.encoding,
-    sessions.characters,
-    sessions.sql_mode,
-    sessions.isolation,
-    sessions.transaction_mode,
-    sessions.read_timeout_on_mysql,
-    sessions.read_timeout_on_postgresql,
-    sessions.idle_timeout,
-    sessions.lock_wait,
-    sessions.pooler,
+    session_checks.characters,
+    session_checks.sql_mode,
+    session_checks.isolation,
+    session_checks.transaction_mode,
+    session_checks.read_timeout_on_mysql,
+    session_checks.read_timeout_on_postgresql,
+    session_checks.idle_timeout,
+    session_checks.lock_wait,
+    session_checks.pooler,
     clocks.clocks,
     clocks.time_zones,
     tables.migrations,
@@ -45,9 +54,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     versions.write_ahead_log,
     versions.oldest_on_mysql,
     versions.oldest_on_postgresql,
-    sessions.sight,
-    sessions.no_sight,
-    schedules.schedules,
-    workers.workers,
-    workers.unserved,
+    session_checks.sight,
+    session_checks.no_sight,
+    schedule_checks.schedules,
+    worker_checks.workers,
+    worker_checks.unserved,
 )

@@ -11,15 +11,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.facts import postgresql_size
-from django_dbqueue.databases.words import CLAIM_INDEX
-from django_dbqueue.doctor.checking import POSTGRESQL, TO_WORK, examines
+from django_dbqueue.databases.server_facts import postgresql_size
+from django_dbqueue.databases.statements import CLAIM_INDEX
+from django_dbqueue.doctor.check import POSTGRESQL, TO_WORK, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient, first_line, has_waited, is_denied
-from django_dbqueue.doctor.plans import PRIMARY, Plan, plan_of
+from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
+from django_dbqueue.lifecycle.claimed import Terms, first_statement
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.lifecycle.taking import Terms, first_statement
 from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import NEW
 
@@ -71,11 +71,11 @@ def _claim(patient: Patient, of: Range) -> Statement:
     return first_statement(patient.dialect, queue, priority, AT_ONCE, None, terms)
 
 
-def _is_good(plan: Plan) -> bool:
+def _is_good(plan: QueryPlan) -> bool:
     return CLAIM_INDEX in plan.indexes and set(plan.indexes) <= {CLAIM_INDEX, PRIMARY} and not plan.sorts
 
 
-def _told(patient: Patient, plans: dict[Range, Plan]) -> Finding:
+def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
     ill = {each: plan for each, plan in plans.items() if not _is_good(plan)}
     if not ill:
         return fine(

@@ -10,8 +10,8 @@ from typing import Final
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases.facts import mysql_knows_zone
-from django_dbqueue.doctor.checking import MYSQL, SERVERS, examines
+from django_dbqueue.databases.server_facts import mysql_knows_zone
+from django_dbqueue.doctor.check import MYSQL, SERVERS, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models.fields import clock

@@ -11,10 +11,10 @@ from typing import Any, Final
 from django.db import Error, transaction
 
 from django_dbqueue import conf, consumers
-from django_dbqueue.checks import mysql, postgresql
-from django_dbqueue.checks.asking import answers
+from django_dbqueue.checks import mysql_checks, postgresql_checks
+from django_dbqueue.checks.answers import answers
 from django_dbqueue.databases import Dialect, Statement, dialect_of
-from django_dbqueue.databases.facts import (
+from django_dbqueue.databases.server_facts import (
     mysql_account,
     mysql_variables,
     postgresql_account,
@@ -23,8 +23,8 @@ from django_dbqueue.databases.facts import (
     waits_as_before,
     waits_briefly,
 )
-from django_dbqueue.databases.passing import sqlstate_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.databases.transient_errors import sqlstate_of
+from django_dbqueue.lifecycle.django_session import DjangoSession
 
 NOBODYS: Final = ":nobody"
 """A queue's name that no queue can have."""
@@ -153,9 +153,9 @@ def _is(error: Error, numbers: tuple[int, ...], states: tuple[str, ...]) -> bool
 
 def _question(vendor: str) -> Statement:
     if vendor == "mysql":
-        return mysql_variables((*mysql.VARIABLES, *_MYSQL))
+        return mysql_variables((*mysql_checks.VARIABLES, *_MYSQL))
     if vendor == "postgresql":
-        return postgresql_settings((*postgresql.SETTINGS, *_POSTGRESQL))
+        return postgresql_settings((*postgresql_checks.SETTINGS, *_POSTGRESQL))
     return sqlite_pragmas()
 
 

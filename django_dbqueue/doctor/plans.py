@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.facts import explained
+from django_dbqueue.databases.server_facts import explained
+from django_dbqueue.databases.statements import LIVE_KEY
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.databases.words import LIVE_KEY
-from django_dbqueue.lifecycle.session import held_to_order
+from django_dbqueue.lifecycle.django_session import held_to_order
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"
@@ -19,7 +19,7 @@ _PRIMARY_NAMES: Final = ("PRIMARY", f"{Vocabulary.message}_pkey")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QueryPlan:
     """An execution plan.
 
     ``indexes``: one for each access to the message table; ``conditions``: what bounds them, if reported.
@@ -31,7 +31,7 @@ class Plan:
     text: str
 
 
-def plan_of(connection: Any, statement: Statement) -> Plan:
+def plan_of(connection: Any, statement: Statement) -> QueryPlan:
     """Ask for the plan of a statement without running it."""
     read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
     question = explained(connection.vendor, statement)
@@ -41,7 +41,7 @@ def plan_of(connection: Any, statement: Statement) -> Plan:
         return read([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
 
 
-def _on_mysql(rows: list[dict[str, Any]]) -> Plan:
+def _on_mysql(rows: list[dict[str, Any]]) -> QueryPlan:
     indexes = [
         # type "index" reads the index from end to end, as "ALL" does the table
         NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
@@ -49,10 +49,10 @@ def _on_mysql(rows: list[dict[str, Any]]) -> Plan:
         if row["table"] in {Vocabulary.message, "m"}
     ]
     sorts = any("filesort" in (row["extra"] or "") or "temporary" in (row["extra"] or "") for row in rows)
-    return Plan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
+    return QueryPlan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
 
 
-def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
+def _on_postgresql(rows: list[dict[str, Any]]) -> QueryPlan:
     said = rows[0]["query plan"]
     nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
     # The index of a bitmap is a node of its own, and finding a row by its place needs none
@@ -63,7 +63,7 @@ def _on_postgresql(rows: list[dict[str, Any]]) -> Plan:
         if node["Node Type"] == "Bitmap Index Scan"
         or (node.get("Relation Name") == Vocabulary.message and node["Node Type"] not in by_none)
     ]
-    return Plan(
+    return QueryPlan(
         tuple(_index(node.get("Index Name")) for node in found),
         " ".join(node.get("Index Cond", "") for node in found),
         any("Sort" in node["Node Type"] for node in nodes),
@@ -78,11 +78,11 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from walk(child)
 
 
-def _on_sqlite(rows: list[dict[str, Any]]) -> Plan:
+def _on_sqlite(rows: list[dict[str, Any]]) -> QueryPlan:
     lines = [row["detail"] for row in rows]
     found = [line for line in lines if line.startswith((f"SEARCH {Vocabulary.message}", f"SCAN {Vocabulary.message}"))]
     found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]
-    return Plan(
+    return QueryPlan(
         tuple(_sqlite_index(line) for line in found),
         " ".join(line.partition(" (")[2] for line in found),
         any("TEMP B-TREE" in line for line in lines),

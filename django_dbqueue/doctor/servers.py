@@ -8,9 +8,9 @@ from pathlib import Path
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.checks import mysql, postgresql, sqlite
+from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
 from django_dbqueue.counts import grouped
-from django_dbqueue.doctor.checking import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
+from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient
 from django_dbqueue.statuses import NEW
@@ -25,7 +25,7 @@ def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
     logs = _("sync_binlog is %s") % said.get("sync_binlog") if said.get("log_bin") in _ON else _("no binary log")
     flush = said.get("innodb_flush_log_at_trx_commit")
     return judged(
-        [*mysql.check_durability(patient.alias, said), *mysql.check_autocommit(patient.connection)],
+        [*mysql_checks.check_durability(patient.alias, said), *mysql_checks.check_autocommit(patient.connection)],
         otherwise=_("A commit is on disk when it is answered (innodb_flush_log_at_trx_commit is %(flush)s, %(logs)s).")
         % {"flush": flush, "logs": logs},
     )
@@ -36,7 +36,7 @@ def durability_on_postgresql(patient: Patient) -> Iterable[Finding]:
     """Check the same; ``synchronous_commit`` may be set by the session."""
     fine_words = _("A commit is on disk when it is answered (synchronous_commit is %(commit)s, fsync is %(fsync)s).")
     return judged(
-        postgresql.check_durability(patient.alias, patient.said),
+        postgresql_checks.check_durability(patient.alias, patient.said),
         otherwise=fine_words % {"commit": patient.said.get("synchronous_commit"), "fsync": patient.said.get("fsync")},
     )
 
@@ -51,7 +51,7 @@ def durability_on_sqlite(patient: Patient) -> Iterable[Finding]:
         )
         return
     yield from judged(
-        sqlite.check_durability(patient.alias, patient.said),
+        sqlite_checks.check_durability(patient.alias, patient.said),
         otherwise=_("A commit is on disk when it is answered (PRAGMA synchronous is %s).")
         % patient.said.get("synchronous"),
     )
@@ -63,7 +63,7 @@ def journal_mode(patient: Patient) -> Iterable[Finding]:
     if patient.connection.is_in_memory_db():
         return ()
     return judged(
-        sqlite.check_journal(patient.alias, patient.said),
+        sqlite_checks.check_journal(patient.alias, patient.said),
         otherwise=_("Readers and the writer don't wait for each other (PRAGMA journal_mode is %s).")
         % patient.said.get("journal_mode"),
     )
@@ -113,7 +113,7 @@ def _writable(forbids: list[str]) -> Iterator[Finding]:
 @examines("skip-locked", on=SERVERS, needs_tables=True, grant=TO_WORK)
 def skip_locked(patient: Patient) -> Iterable[Finding]:
     """Check for it by version, and try it: the claim's own lock, on a queue that can have no rows."""
-    if patient.vendor == MYSQL and (found := list(mysql.check_skip_locked(patient.connection))):
+    if patient.vendor == MYSQL and (found := list(mysql_checks.check_skip_locked(patient.connection))):
         yield from judged(found, otherwise="")
         return
     patient.ask(patient.dialect.claims.due(("id",), NOBODYS, NEW, 0, 1))
@@ -124,7 +124,7 @@ def skip_locked(patient: Patient) -> Iterable[Finding]:
 def returning(patient: Patient) -> Iterable[Finding]:
     """Check for RETURNING, which the queue needs; with one writer, there is nothing to skip."""
     return judged(
-        sqlite.check_returning(patient.connection),
+        sqlite_checks.check_returning(patient.connection),
         otherwise=_("SQLite has one writer at a time, so that there is nothing to skip; it has RETURNING."),
     )
 
@@ -134,14 +134,16 @@ def binary_log(patient: Patient) -> Iterable[Finding]:
     """Check whether replicas get rows, and InnoDB accepts the queue's writes."""
     said = patient.said
     form = said.get("binlog_format", "ROW") if said.get("log_bin") in _ON else _("off")
-    return judged(mysql.check_binary_log(patient.alias, said), otherwise=_("The binary log's format: %s.") % form)
+    return judged(
+        mysql_checks.check_binary_log(patient.alias, said), otherwise=_("The binary log's format: %s.") % form
+    )
 
 
 @examines("cluster", on=MYSQL)
 def cluster(patient: Patient) -> Iterable[Finding]:
     """Check whether row locks reach all writers."""
     return judged(
-        mysql.check_writers(patient.alias, patient.said),
+        mysql_checks.check_writers(patient.alias, patient.said),
         otherwise=_("It is no node of a cluster with several writers (Galera, Group Replication)."),
     )
 
@@ -150,7 +152,7 @@ def cluster(patient: Patient) -> Iterable[Finding]:
 def packet_size(patient: Patient) -> Iterable[Finding]:
     """Check whether a payload of the largest allowed size gets through."""
     return judged(
-        mysql.check_packet(patient.alias, patient.said),
+        mysql_checks.check_packet(patient.alias, patient.said),
         otherwise=_(
             "Packets of %(bytes)s bytes (max_allowed_packet) carry every payload that MAX_PAYLOAD_BYTES allows."
         )
@@ -162,6 +164,6 @@ def packet_size(patient: Patient) -> Iterable[Finding]:
 def encoding(patient: Patient) -> Iterable[Finding]:
     """Check whether the database can hold every character."""
     return judged(
-        postgresql.check_characters(patient.alias, patient.said),
+        postgresql_checks.check_characters(patient.alias, patient.said),
         otherwise=_("The database is encoded as %s.") % patient.said.get("server_encoding"),
     )

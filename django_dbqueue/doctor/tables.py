@@ -12,8 +12,8 @@ from django.db import Error, models
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
-from django_dbqueue.checks import mysql
-from django_dbqueue.databases.facts import (
+from django_dbqueue.checks import mysql_checks
+from django_dbqueue.databases.server_facts import (
     mysql_collations,
     mysql_tries,
     mysql_unused_indexes,
@@ -22,7 +22,7 @@ from django_dbqueue.databases.facts import (
     postgresql_unused_indexes,
 )
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.doctor.checking import ALL, MYSQL, POSTGRESQL, SERVERS, TO_WORK, examines, judged
+from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, TO_WORK, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
 from django_dbqueue.doctor.patient import Patient, is_denied
 
@@ -88,7 +88,7 @@ def _may_work(lacks: list[str], patient: Patient) -> Finding:
 def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
     """Check whether every table has transactions and row locks."""
     yield from judged(
-        mysql.check_engines(patient.connection, tables()),
+        mysql_checks.check_engines(patient.connection, tables()),
         otherwise=_("All tables are stored by InnoDB."),
     )
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from django_dbqueue.databases.words import Statement
-from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW
 

@@ -18,12 +18,12 @@ from django.db import IntegrityError
 from django_dbqueue import conf
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.depths import Place
+from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, chunks
+from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.recording import move
-from django_dbqueue.lifecycle.session import DjangoSession, MessageType, chunks
 from django_dbqueue.low_water import HIGHEST
 
 STEP: Final = 500

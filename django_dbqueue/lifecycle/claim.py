@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from django_dbqueue import signals
-from django_dbqueue.databases.words import SPENT_BEFORE, new_token
-from django_dbqueue.lifecycle.recording import blamed
-from django_dbqueue.lifecycle.session import Ahead, DjangoSession, MessageType
+from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
+from django_dbqueue.lifecycle.claimed import Claimed, ClaimRange, Terms, take_range
+from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession, MessageType
+from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.lifecycle.taking import Claimed, Source, Terms, take_range
 from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
 from django_dbqueue.retry import is_passing
 from django_dbqueue.statuses import NEW
@@ -101,7 +101,7 @@ class Claimer:
         with session.transaction(saves_a_journey=True), self._sending(beside, terms.lease):
             self.low_water.start_reading()
             for priority in self.low_water.priorities:
-                source = Source(self.model, session, self.queue, priority, self.most_bytes)
+                source = ClaimRange(self.model, session, self.queue, priority, self.most_bytes)
                 found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
                 taken += found
                 if mark is not None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django_dbqueue.counts import Capped
-from django_dbqueue.databases.depths import Place
+from django_dbqueue.databases.depths_sql import Place
+from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
+from django_dbqueue.lifecycle.expired_streams import overdue_tokens
 from django_dbqueue.lifecycle.ranges import ranges_in_use
-from django_dbqueue.lifecycle.session import DjangoSession, chunks
-from django_dbqueue.lifecycle.streams import overdue_tokens
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 STATES: Final = {"ready": NEW, "delayed": NEW, "running": RUNNING, "stuck": RUNNING, "dead": NEW, "done": DONE}

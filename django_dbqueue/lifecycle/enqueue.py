@@ -14,11 +14,11 @@ from django.db import IntegrityError
 
 from django_dbqueue import conf
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.words import MESSAGE_COLUMNS
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.hydration import hydrate, hydrate_new
-from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]

@@ -13,9 +13,10 @@ from typing import Any
 from django.db import IntegrityError
 
 from django_dbqueue import conf
-from django_dbqueue.databases.words import MESSAGE_COLUMNS
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
+from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.enqueue import (
     TRIES,
     OnConflict,
@@ -26,7 +27,6 @@ from django_dbqueue.lifecycle.enqueue import (
     overwrite,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
-from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, MessageType, chunks
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
-from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.snapshots import seeing_what_is
 
 AT_ONCE: Final = 500

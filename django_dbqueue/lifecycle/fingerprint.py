@@ -16,8 +16,8 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Final
 
-from django_dbqueue.lifecycle.errors import MAX_ERROR_BYTES, error_text
-from django_dbqueue.masking import UNTOLD, outline
+from django_dbqueue.lifecycle.error_texts import MAX_ERROR_BYTES, error_text
+from django_dbqueue.redaction.masking import UNTOLD, outline
 
 MAX_EXCEPTION: Final = 200
 MAX_PLACE: Final = 300

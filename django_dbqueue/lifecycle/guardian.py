@@ -22,10 +22,10 @@ from django.utils.translation import ngettext
 
 from django_dbqueue import signals
 from django_dbqueue.databases import Claim, ServerDialect, dialect_of
-from django_dbqueue.lifecycle.recording import blamed, move
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.lifecycle.rescue import BATCH
-from django_dbqueue.lifecycle.session import DjangoSession, MessageType
-from django_dbqueue.lifecycle.signs import is_blind
+from django_dbqueue.lifecycle.vital_signs import is_blind
 
 LOOK_AGAIN: Final = 0.25
 """Seconds after which a worker that seems to be gone is checked again."""

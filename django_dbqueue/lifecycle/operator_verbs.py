@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import stored_texts
-from django_dbqueue.databases import Change, Dialect, words
-from django_dbqueue.lifecycle.errors import error_text
+from django_dbqueue.databases import Change, Dialect, statements
+from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 
@@ -30,7 +30,7 @@ FINISHED: Final = "finished"
 STAGES: Final = {
     WAITING: Stage(("ready", "delayed"), f"(status = '{NEW}' AND available_at IS NOT NULL)"),
     TAKEN: Stage(("running", "stuck"), f"status = '{RUNNING}'"),
-    DEAD: Stage(("dead",), words.DEAD),
+    DEAD: Stage(("dead",), statements.DEAD),
     FINISHED: Stage(("done",), f"status = '{DONE}'"),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import STATUSES
 

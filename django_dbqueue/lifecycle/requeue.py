@@ -15,10 +15,10 @@ from django.db import IntegrityError
 
 from django_dbqueue.databases import Change, Dialect
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.hydration import hydrate
+from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import STAGES, VERBS, WAITING, Verb
-from django_dbqueue.lifecycle.recording import move
-from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 
 
 class Changed(int):

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from django_dbqueue import signals
-from django_dbqueue.databases.words import Statement
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.recording import blamed, move
-from django_dbqueue.lifecycle.session import DjangoSession, MessageType
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import RUNNING
 

@@ -16,9 +16,9 @@ from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle import recording
-from django_dbqueue.lifecycle.errors import error_text
-from django_dbqueue.lifecycle.session import MAX_IDS, Ahead, DjangoSession, chunks
+from django_dbqueue.lifecycle import moves
+from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession, chunks
+from django_dbqueue.lifecycle.error_texts import error_text
 
 
 def ack_of(session: DjangoSession, queue: str) -> Change:
@@ -61,8 +61,8 @@ def extend_one(message: Any, session: DjangoSession, *, seconds: float | timedel
 
 
 def _settle_one(message: Any, session: DjangoSession, verb: str, change: Change, *, settled: bool = True) -> None:
-    change = recording.blamed(session, change, [message.queue])
-    if session.outermost(lambda: recording.settle(session, change, [message.claim])) != 1:
+    change = moves.blamed(session, change, [message.queue])
+    if session.outermost(lambda: moves.settle(session, change, [message.claim])) != 1:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
         raise LeaseLost(message.pk, verb)
@@ -130,7 +130,7 @@ def _settle_many(
         kept: dict[Claim, Change] = {}
         queues = {message.queue for message in chunk}
         for change, claims in changes.items():
-            told = recording.blamed(session, change, queues)
+            told = moves.blamed(session, change, queues)
             kept |= dict.fromkeys(settle_claims(session, told, claims), change)
         for message in chunk:
             if message.claim in kept:
@@ -171,9 +171,9 @@ def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
 
 def _settle_layer(session: DjangoSession, change: Change, claims: list[Claim]) -> set[Claim]:
     if len(claims) == 1:
-        return set(claims) if session.outermost(lambda: recording.settle(session, change, claims)) else set()
+        return set(claims) if session.outermost(lambda: moves.settle(session, change, claims)) else set()
     if session.dialect.sql.updates_return_rows:
-        moved = session.outermost(lambda: recording.settle_and_tell(session, change, claims))
+        moved = session.outermost(lambda: moves.settle_and_tell(session, change, claims))
     else:
         moved = session.outermost(lambda: _move_counted(session, change, claims))
     return {claim for claim in claims if claim.id in moved}
@@ -184,13 +184,13 @@ def _move_counted(session: DjangoSession, change: Change, claims: list[Claim]) -
     dialect = session.dialect
     try:
         with session.transaction():
-            if recording.settle(session, change, claims) < len(claims):
+            if moves.settle(session, change, claims) < len(claims):
                 raise Short
     except Short:
         with session.transaction():
             held = {row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims)))}
             if held:
-                recording.settle(session, change, [claim for claim in claims if claim.id in held])
+                moves.settle(session, change, [claim for claim in claims if claim.id in held])
             return held
     return {claim.id for claim in claims}
 

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, requeue
+from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.operator_verbs import VERBS
-from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, MessageType, chunks
 from django_dbqueue.statuses import DONE
 
 NAMED_STEP: Final = 50
@@ -40,7 +40,7 @@ class Order:
 
 
 @dataclass(slots=True)
-class Step:
+class SweepStep:
     """What became of the messages of one step."""
 
     moved: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Step:
     """Other messages left alone: in another state by now, locked elsewhere, or a live message has their key."""
 
 
-def by_ids(model: MessageType, session: DjangoSession, order: Order, ids: Iterable[int]) -> Iterator[Step]:
+def by_ids(model: MessageType, session: DjangoSession, order: Order, ids: Iterable[int]) -> Iterator[SweepStep]:
     """Do it to these messages, in whatever state they are."""
     for chunk in chunks(sorted(set(ids)), NAMED_STEP):
         yield session.outermost(partial(_step_by_ids, model, session, order, chunk))
@@ -59,7 +59,7 @@ def by_ids(model: MessageType, session: DjangoSession, order: Order, ids: Iterab
 
 def by_state(
     model: MessageType, session: DjangoSession, order: Order, queue: str, state: str, *, limit: int | None = None
-) -> Iterator[Step]:
+) -> Iterator[SweepStep]:
     """Do it to the messages of a queue that are in this state now; ``limit`` is how many are tried."""
     selection = bulk.Selection.now(session, state=state, queue=queue)
     cursor: str | None = ""
@@ -69,7 +69,7 @@ def by_state(
         done = session.outermost(partial(_step_by_state, model, session, order, selection, cursor, size))
         tried += done.moved + done.left_alone
         cursor = done.cursor
-        yield Step({queue: done.moved} if done.moved else {}, left_alone=done.left_alone)
+        yield SweepStep({queue: done.moved} if done.moved else {}, left_alone=done.left_alone)
 
 
 def count_in_state(session: DjangoSession, queue: str, state: str) -> Iterator[int]:
@@ -94,8 +94,8 @@ def count_movable(session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
     return count
 
 
-def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence[int]) -> Step:
-    step = Step()
+def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence[int]) -> SweepStep:
+    step = SweepStep()
     rows = model.objects.using(session.using).filter(pk__in=ids)
     few = rows.only("id", "queue", "key", "status", "claim_token")
     with session.transaction():

@@ -23,7 +23,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.management.options import chosen_alias, unreadable, wrong_settings_told
+from django_dbqueue.management.common_options import chosen_alias, unreadable, wrong_settings_told
 from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1

@@ -12,7 +12,7 @@ from django.db.models.expressions import Func
 from django.utils.dateparse import parse_datetime
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:

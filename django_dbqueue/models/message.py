@@ -15,8 +15,8 @@ from django.utils.translation import pgettext_lazy
 from django_dbqueue import codecs
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
-from django_dbqueue.lifecycle.one_commit import acked_with_its_rows
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.transaction import acked_with_its_rows
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import (
     AsciiField,

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 from django_dbqueue.models.message import Message

@@ -9,17 +9,17 @@ from django.db import connections, models
 
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.recording import storable
+from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, recording, requeue, streams
+from django_dbqueue.lifecycle import archive, expired_streams, moves, requeue
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.requeue import Changed
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.lifecycle.streams import PARKED
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.models.verbs import MAX_CLAIM, Verbs
+from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def running(self, queue: str | None = None) -> Self:
         """Select taken ones whose lease has not expired. This call determines which stream leases have."""
         rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
-        overdue = streams.overdue_tokens(DjangoSession(self.db))
+        overdue = expired_streams.overdue_tokens(DjangoSession(self.db))
         return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
 
     def stuck(self, queue: str | None = None) -> Self:
@@ -73,7 +73,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         leases have expired.
         """
         is_over = models.Q(available_at__lte=DbNow())
-        if overdue := streams.overdue_tokens(DjangoSession(self.db)):
+        if overdue := expired_streams.overdue_tokens(DjangoSession(self.db)):
             is_over |= models.Q(available_at=PARKED, claim_token__in=overdue)
         return self.in_queue(queue).filter(is_over, status=RUNNING)
 
@@ -152,7 +152,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             try:
                 with self._session(None).transaction():
                     new = self._send_again(message)
-                    recording.resent(self._session(None), message, new.pk, actor=by)
+                    moves.resent(self._session(None), message, new.pk, actor=by)
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             except (UndecodableMessage, InvalidMessage) as error:

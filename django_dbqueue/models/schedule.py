@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Final
 from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.message import Message
-from django_dbqueue.schedules import Plan
+from django_dbqueue.schedules.declarations import Plan
 
 SEEN_EVERY: Final = timedelta(seconds=60)
 """How often the workers that declare a schedule record that in its row."""

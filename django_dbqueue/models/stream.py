@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.databases.streaming import FREEING, OPEN
-from django_dbqueue.ledger.ids import from_text, holds
-from django_dbqueue.lifecycle.streams import PARKED
+from django_dbqueue.databases.streams_sql import FREEING, OPEN
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
+from django_dbqueue.streams.id_ranges import from_text, holds
 
 UNFINISHED = (OPEN, FREEING)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_dbqueue.spark.credentials import Credentials as Credentials
-    from django_dbqueue.spark.enqueueing import enqueue_dataframe as enqueue_dataframe
+    from django_dbqueue.spark.enqueue_rows import enqueue_dataframe as enqueue_dataframe
     from django_dbqueue.spark.lake import read_lake as read_lake
-    from django_dbqueue.spark.session import build_session as build_session
-    from django_dbqueue.spark.session import register as register
+    from django_dbqueue.spark.spark_session import build_session as build_session
+    from django_dbqueue.spark.spark_session import register as register
 
 _HOMES = {
     "Credentials": "credentials",

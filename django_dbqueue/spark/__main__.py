@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
-from django_dbqueue.spark.jobs.running import (
+from django_dbqueue.spark.jobs.job_runner import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
     Terminated,

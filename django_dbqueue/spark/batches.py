@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django_dbqueue.databases.history import DROPPED, PLANNED, PURGED, VERIFIED
+from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, VERIFIED
 from django_dbqueue.exceptions import LakeDamaged
-from django_dbqueue.spark import readers
+from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.manifest import Manifest, name_of
 
@@ -50,8 +50,8 @@ class Register:
         if known:
             return int(known[0][0])
         had = [batch.last_id for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
-        start = max([*had, readers.purged_to(connection)])
-        readers.resume(connection, self.lake, start)
+        start = max([*had, history_readers.purged_to(connection)])
+        history_readers.resume(connection, self.lake, start)
         return start
 
     def batches(self) -> list[Batch]:
@@ -118,13 +118,13 @@ class Register:
         def work() -> None:
             with connection.transaction():
                 connection.run(connection.dialect.history.verify_batch(self.lake, batch.number))
-                readers.advance(connection, self.lake, batch.last_id)
+                history_readers.advance(connection, self.lake, batch.last_id)
 
         connection.outermost(work)
 
     def bound(self, batch: Batch) -> int:
         """Return the id within a batch up to which all other readers have come."""
-        others = [each for each in readers.readers(self.connection) if each.name != self.lake]
+        others = [each for each in history_readers.readers(self.connection) if each.name != self.lake]
         return min([batch.last_id, *(each.position for each in others)])
 
     def purge(self, batch: Batch, *, progress: Callable[[int], None]) -> int:
@@ -151,7 +151,7 @@ class Register:
             connection.run(dialect.history.purge_batch(self.lake, batch.number, through))
             return rows, through
 
-        return readers.under_mutex(connection, work)
+        return history_readers.under_mutex(connection, work)
 
     def remaining(self, batch: Batch) -> int:
         """Count a batch's rows that are still in the archive."""

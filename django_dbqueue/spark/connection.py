@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
-from django_dbqueue.databases.passing import (
+from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
     MYSQL_LOST,
     MYSQL_PASSING,

@@ -17,22 +17,22 @@ from pyspark.sql.types import StructType
 
 from django_dbqueue.envelope import QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
-from django_dbqueue.ledger.delivering import deliver
-from django_dbqueue.ledger.ids import Ranges, common, cut, size_of, steps
-from django_dbqueue.ledger.owning import HOLD, ON_EXPIRED, StreamSpec
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.options import Options
 from django_dbqueue.spark.outage import OPTION as OUTAGE
 from django_dbqueue.spark.outage import Lasting, outage_of
 from django_dbqueue.spark.schemas import MESSAGES, arrow_schema, with_id
+from django_dbqueue.spark.source_options import Options
+from django_dbqueue.streams.delivery import deliver
+from django_dbqueue.streams.id_ranges import Ranges, common, cut, size_of, steps
+from django_dbqueue.streams.ownership import HOLD, ON_EXPIRED, StreamSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from django_dbqueue.databases.stream_messages import Among
+    from django_dbqueue.databases.stream_messages_sql import Among
     from django_dbqueue.spark.arrow import Pages
-    from django_dbqueue.spark.running import Runner
+    from django_dbqueue.spark.stream_runner import StreamRunner
 
 OPTIONS: Final = ("queue", "stream", "maxRowsPerBatch", "lease", "on_expired", "max_reads", "numPartitions", OUTAGE)
 MAX_ROWS: Final = 20_000
@@ -72,18 +72,18 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.parts = said.whole("numPartitions", most=10_000)
         self.outage = outage_of(said)
         Credentials.load(options)
-        self._runner: Runner | None = None
+        self._runner: StreamRunner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runner": None}
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> StreamRunner:
         """Return this process's run, which begins with the first question."""
         if self._runner is None:
-            from django_dbqueue.spark.running import Runner
+            from django_dbqueue.spark.stream_runner import StreamRunner
 
-            self._runner = Runner(Credentials.load(self.options), self.spec, outage=self.outage)
+            self._runner = StreamRunner(Credentials.load(self.options), self.spec, outage=self.outage)
         return self._runner
 
     # -- what Spark asks the runner -----------------------------------------------------------------------

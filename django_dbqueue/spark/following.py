@@ -17,12 +17,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from django_dbqueue.spark import readers
+from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.options import Options
 from django_dbqueue.spark.outage import Lasting, outage_of
-from django_dbqueue.spark.reading import OPTIONS, TableReader
+from django_dbqueue.spark.source_options import Options
+from django_dbqueue.spark.table_reader import OPTIONS, TableReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ _EVERY_ID: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Piece(InputPartition):
+class HistoryPiece(InputPartition):
     """What one task reads of the rows after ``after``."""
 
     after: int
@@ -57,10 +57,12 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         allowed = [name for name in OPTIONS if name not in {"firstId", "lastId"}]
         said = Options.of(options, (*allowed, *OWN_OPTIONS))
-        self.name = readers.check_name(
+        self.name = history_readers.check_name(
             said.required("reader", "name the reader, by which export knows what it still has to keep.")
         )
-        self.starting = said.choice("startingPosition", (readers.EARLIEST, readers.LATEST), readers.EARLIEST)
+        self.starting = said.choice(
+            "startingPosition", (history_readers.EARLIEST, history_readers.LATEST), history_readers.EARLIEST
+        )
         self.max_rows = said.whole("maxRowsPerBatch", MAX_ROWS_PER_BATCH, most=100_000_000)
         own = {name.lower() for name in OWN_OPTIONS}
         self.options = {name: value for name, value in options.items() if name.lower() not in own}
@@ -91,12 +93,12 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._until = self._ask(readers.newest_id)
+        self._until = self._ask(history_readers.newest_id)
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Register the reader where it is to start; return the same if asked again."""
         if self._begun_at is None:
-            self._begun_at = self._ask(lambda connection: readers.begin(connection, self.name, self.starting))
+            self._begun_at = self._ask(lambda connection: history_readers.begin(connection, self.name, self.starting))
         return {"id": self._begun_at}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
@@ -118,7 +120,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = int(start["id"])
         if self._held is None:
             self._register(after)
-        return [Piece(after, each) for each in self.reader_between(after, int(end["id"])).partitions()]
+        return [HistoryPiece(after, each) for each in self.reader_between(after, int(end["id"])).partitions()]
 
     def commit(self, end: Offset) -> None:
         self._move(int(end["id"]))
@@ -134,11 +136,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if known is None:
             self._register(position)
         if known is None or position > known or time.monotonic() - self._seen > SEEN_EVERY:
-            self._ask(lambda connection: readers.advance(connection, self.name, position))
+            self._ask(lambda connection: history_readers.advance(connection, self.name, position))
             self._held, self._seen = position, time.monotonic()
 
     def _register(self, position: int) -> None:
-        self._ask(lambda connection: readers.resume(connection, self.name, position))
+        self._ask(lambda connection: history_readers.resume(connection, self.name, position))
         self._held = position
 
     def _ask(self, work: Callable[[Connection], Result]) -> Result:
@@ -155,7 +157,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows, then make sure that none of them could have been purged before."""
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, HistoryPiece)
         yield from self.reader_between(partition.after, _EVERY_ID).read(partition.ranges)
         with Lasting(Credentials.load(self.options), outage=self.outage) as session:
-            session.ask(lambda connection: readers.require_kept(connection, self.name, partition.after))
+            session.ask(lambda connection: history_readers.require_kept(connection, self.name, partition.after))

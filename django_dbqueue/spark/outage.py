@@ -16,7 +16,7 @@ from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.source_options import Options
 
 Result = TypeVar("Result")
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.source_options import Options
 
 WIDE: Final = ("body", "headers", "error")
 """Columns whose values can be long."""

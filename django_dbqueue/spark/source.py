@@ -24,12 +24,12 @@ class DbQueueDataSource(DataSource):
         return "dbqueue"
 
     def schema(self) -> StructType:
-        from django_dbqueue.spark.reading import schema_of
+        from django_dbqueue.spark.table_reader import schema_of
 
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from django_dbqueue.spark.reading import reader_of
+        from django_dbqueue.spark.table_reader import reader_of
 
         return reader_of(self.options, schema)
 

@@ -32,11 +32,11 @@ from django_dbqueue.envelope import Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.options import Options
 from django_dbqueue.spark.outage import OPTION as OUTAGE
 from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.publication import Attempt, drop, find_published, publish, purge_forsaken
 from django_dbqueue.spark.rows import Sealing, row_of
-from django_dbqueue.spark.staging import Attempt, drop, find_published, publish, purge_forsaken
+from django_dbqueue.spark.source_options import Options
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

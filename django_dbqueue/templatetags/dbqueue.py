@@ -9,7 +9,7 @@ from django import template
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.dashboard import dashboard
-from django_dbqueue.stats.series import Point
+from django_dbqueue.insight.series import Point
 
 register = template.Library()
 

@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from django_dbqueue.testing.containing import LostTransaction as LostTransaction
+    from django_dbqueue.testing.containment import LostTransaction as LostTransaction
     from django_dbqueue.testing.enqueued import assert_enqueued as assert_enqueued
     from django_dbqueue.testing.enqueued import refute_enqueued as refute_enqueued
     from django_dbqueue.testing.factories import MessageFactory as MessageFactory
     from django_dbqueue.testing.fixture import DBQueue as DBQueue
-    from django_dbqueue.testing.running import Drained as Drained
-    from django_dbqueue.testing.running import EndlessRun as EndlessRun
-    from django_dbqueue.testing.running import Handled as Handled
-    from django_dbqueue.testing.running import run_consumers as run_consumers
+    from django_dbqueue.testing.run import Drained as Drained
+    from django_dbqueue.testing.run import EndlessRun as EndlessRun
+    from django_dbqueue.testing.run import Handled as Handled
+    from django_dbqueue.testing.run import run_consumers as run_consumers
 
 _HOMES = {
     "run_consumers": "running",

@@ -16,8 +16,8 @@ except ImportError as error:
 from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.lifecycle.claim import claim_by_id
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.enqueue import seal_for
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 
 LATER: Final = timedelta(hours=1)

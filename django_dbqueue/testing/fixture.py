@@ -6,7 +6,7 @@ from typing import Any
 
 from django_dbqueue.models import Message
 from django_dbqueue.testing.enqueued import assert_enqueued, refute_enqueued
-from django_dbqueue.testing.running import run_consumers
+from django_dbqueue.testing.run import run_consumers
 
 
 class DBQueue:

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.worker.board import Board
-from django_dbqueue.worker.detaching import Detachment
-from django_dbqueue.worker.options import WorkerOptions
+from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.shutdown import StopSignals, end_within
 from django_dbqueue.worker.strays import Strays
+from django_dbqueue.worker.worker_options import WorkerOptions
 
 
 def be_child(

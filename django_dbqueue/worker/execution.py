@@ -16,13 +16,13 @@ from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.lifecycle.errors import error_text, reason_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.error_texts import error_text, reason_of
 from django_dbqueue.retry import is_victim
 from django_dbqueue.worker.holding import Delivery
-from django_dbqueue.worker.lending import LentThreads
-from django_dbqueue.worker.reading import read
-from django_dbqueue.worker.sessions import leave_clean
+from django_dbqueue.worker.lent_threads import LentThreads
+from django_dbqueue.worker.payloads import read
+from django_dbqueue.worker.thread_connections import leave_clean
 
 
 @dataclass(frozen=True, slots=True)

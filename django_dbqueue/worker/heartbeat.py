@@ -12,13 +12,13 @@ from typing import Final
 from django.db import Error
 from django.db.models import Q
 
-from django_dbqueue.lifecycle.session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.holding import Delivery, Holding
-from django_dbqueue.worker.options import EXIT_FAILED
 from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, Presence
-from django_dbqueue.worker.sessions import discard, discard_all
+from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.worker_options import EXIT_FAILED
 
 _LONGEST_NAP: Final = 0.5
 _AFTER_TROUBLE: Final = 0.25

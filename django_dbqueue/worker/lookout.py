@@ -11,8 +11,8 @@ from typing import Final
 from django.db import connections
 
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.databases.looking import AT_WORK, EXPIRED, GIVEN_UP, LATE, LATE_SOON, PAUSED, READY
-from django_dbqueue.lifecycle.session import DjangoSession, chunks
+from django_dbqueue.databases.lookout_sql import AT_WORK, EXPIRED, GIVEN_UP, LATE, LATE_SOON, PAUSED, READY
+from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 
 _TOGETHER: Final = 100
 """Facts per statement: SQLite combines no more than 500 queries."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle import archive, failures, recording, rescue, streams
+from django_dbqueue.insight.counter import Counter
+from django_dbqueue.lifecycle import archive, expired_streams, failures, moves, rescue
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Schedule
-from django_dbqueue.stats.counting import Counter
 from django_dbqueue.worker.lookout import Lookout
 
 LOOK_EVERY: Final = 0.9
@@ -118,7 +118,7 @@ class Maintenance:
         rescue.rescue(self._model, DjangoSession(self._using), self.lookout.expired)
 
     def _requeue(self) -> None:
-        streams.requeue_expired(self._model, DjangoSession(self._using))
+        expired_streams.requeue_expired(self._model, DjangoSession(self._using))
 
     def _count(self, now: float) -> None:
         """Count what has ended, if it is time: soon if this worker ended something, and once a minute for others."""
@@ -152,7 +152,5 @@ class Maintenance:
         self._failures_after = failures.forget_failures(
             DjangoSession(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
-        gone = recording.forget_events(
-            DjangoSession(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE
-        )
+        gone = moves.forget_events(DjangoSession(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
         return more or gone == ARCHIVE_AT_ONCE

@@ -20,7 +20,7 @@ from django.db import Error, IntegrityError, connections, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import ServerDialect, dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class OwnSession:
     """The main thread's session, as it sees itself; ``doubt`` says why it can't be sure, or is ''."""
 
     conn_id: int
@@ -49,8 +49,8 @@ class Presence:
     def __init__(self, using: str, worker: Worker) -> None:
         self._using = using
         self._worker = worker
-        self._session: Session | None = None
-        self._proven: Session | None = None
+        self._session: OwnSession | None = None
+        self._proven: OwnSession | None = None
         self._failures = 0
         self._warned = False
         self.promised = 0
@@ -94,7 +94,7 @@ class Presence:
         if session is self._session:
             self.judged.set()
 
-    def _prove(self, session: Session) -> bool:
+    def _prove(self, session: OwnSession) -> bool:
         """Check from here that the main thread's session is what it believes; warn once if it never was."""
         dialect = dialect_of(connections[self._using])
         if not isinstance(dialect, ServerDialect):
@@ -114,7 +114,7 @@ class Presence:
 
     # -- the row ------------------------------------------------------------------------------------------
 
-    def _write(self, *, every: int, of: Session | None = None, **fields: Any) -> None:
+    def _write(self, *, every: int, of: OwnSession | None = None, **fields: Any) -> None:
         """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it."""
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
         rows = Worker.objects.using(self._using).filter(pk=self._worker.pk)
@@ -140,11 +140,11 @@ class Presence:
         )
 
 
-def _take_session(using: str) -> Session:
+def _take_session(using: str) -> OwnSession:
     connection = connections[using]
     dialect = dialect_of(connection)
     if not isinstance(dialect, ServerDialect):
-        return Session(os.getpid())
+        return OwnSession(os.getpid())
     connection.ensure_connection()
     [(conn_id, server)] = DjangoSession(using).fetch(dialect.sessions.me())
     lock, doubt = None, ""
@@ -160,7 +160,7 @@ def _take_session(using: str) -> Session:
         )
     elif DjangoSession(using).fetch(dialect.sessions.me()) != [(conn_id, server)]:
         doubt = "its session changes from statement to statement, so that a pooler stands in between"
-    return Session(int(conn_id), str(server), lock, doubt)
+    return OwnSession(int(conn_id), str(server), lock, doubt)
 
 
 def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
@@ -184,7 +184,7 @@ def told_by_driver(connection: Any) -> int | None:
     return int(info.backend_pid) if info is not None else None
 
 
-def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before: bool) -> str:
+def _doubt(using: str, dialect: ServerDialect, session: OwnSession, *, seen_before: bool) -> str:
     """Say why the session is not what it believes to be, as seen from the heartbeat's; '' if it is."""
     if session.lock is None:
         return _doubt_of_listed(using, dialect, session)
@@ -203,7 +203,7 @@ def _doubt(using: str, dialect: ServerDialect, session: Session, *, seen_before:
     return ""
 
 
-def _doubt_of_listed(using: str, dialect: ServerDialect, session: Session) -> str:
+def _doubt_of_listed(using: str, dialect: ServerDialect, session: OwnSession) -> str:
     """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
     [(_, server)] = DjangoSession(using).fetch(dialect.sessions.me())
     return "" if server == session.server else f"its connections lead to two servers ({session.server}; {server})"

@@ -14,23 +14,23 @@ from typing import Any, Final
 from django.db import Error, connections
 
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
-from django_dbqueue.worker.detaching import Detachment
+from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out, verdict_after
-from django_dbqueue.worker.feeding import Feeder
+from django_dbqueue.worker.feeder import Feeder
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
-from django_dbqueue.worker.polling import Backoff, Listener
+from django_dbqueue.worker.pace import Backoff, Listener
 from django_dbqueue.worker.presence import Presence
-from django_dbqueue.worker.scheduling import Timetable
-from django_dbqueue.worker.sessions import discard, discard_all
-from django_dbqueue.worker.settling import Settler
+from django_dbqueue.worker.settler import Settler
+from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.timetable import Timetable
+from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 
 GATHER: Final = 0.01
 """Seconds that finished messages wait for others to be acked with, while threads are busy."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from django_dbqueue.worker.options import EXIT_FORCED
+from django_dbqueue.worker.worker_options import EXIT_FORCED
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

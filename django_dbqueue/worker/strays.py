@@ -12,9 +12,9 @@ from django.db import Error, connections
 from django_dbqueue import conf
 from django_dbqueue.consumers import registered
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
-from django_dbqueue.worker.sessions import discard_all
+from django_dbqueue.worker.thread_connections import discard_all
 
 LOOK_EVERY: Final = 30.0
 """Seconds between checks."""

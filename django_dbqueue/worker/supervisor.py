@@ -18,17 +18,17 @@ from typing import Any, Final
 from django.db import Error
 
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.databases.words import new_token
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.databases.statements import new_token
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
-from django_dbqueue.worker.forking import ChildProcess
+from django_dbqueue.worker.fork import ChildProcess
 from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
-from django_dbqueue.worker.options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions
-from django_dbqueue.worker.polling import Backoff
-from django_dbqueue.worker.sessions import discard, discard_all
+from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.shutdown import StopSignals
+from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.worker_options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions
 
 TICK: Final = 0.2
 """Seconds between turns while something has to end, or a drain is watched; a child's end triggers a turn at once."""

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission, User
 from django.core import signing
 from django.test import Client
 
-from django_dbqueue.admin import ordering
+from django_dbqueue.admin import bulk_orders
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, said, untouched
 from tests.admin.conftest import url
@@ -66,7 +66,7 @@ def test_what_came_after_the_page_was_shown_is_left_alone(browser: Client) -> No
 def test_a_page_is_too_old_after_an_hour(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(60)
     page = choose_all(browser)
-    monkeypatch.setattr(ordering, "FRESH_FOR", -1)
+    monkeypatch.setattr(bulk_orders, "FRESH_FOR", -1)
     assert "too old" in said(browser, confirm(browser, page))
     assert untouched()
 

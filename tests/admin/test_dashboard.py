@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.insight import watching
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, QueueMinute, QueueStatistic, StatisticProgress, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.stats import watching
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 from tests.stats.passing import begin, ended_in_the_last_minute
 

@@ -11,9 +11,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
+from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.models import Message, Queue, QueueMinute, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.stats.histogram import Histogram
 from tests.admin.conftest import make_dead, make_done, make_stuck
 from tests.stats.passing import begin, ended_in_the_last_minute
 

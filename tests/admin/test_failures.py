@@ -9,8 +9,9 @@ from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.lifecycle import bulk, groups
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.insight import failure_groups
+from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url
@@ -102,7 +103,7 @@ def test_only_what_is_dead_now_and_failed_so_last_counts_as_dead(browser: Client
 
 
 def test_counts_stop_at_the_cap_and_say_so(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "CAP", 2)
+    monkeypatch.setattr(failure_groups, "CAP", 2)
     for _ in range(3):
         failed()
     [row] = rows(browser)

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.admin import listing, queues
+from django_dbqueue.admin import bounded_lists, queues
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.models import ArchivedMessage, Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
@@ -96,7 +96,7 @@ def test_no_page_counts_the_messages_or_reads_them_without_a_bound(browser: Clie
 
 
 def test_a_list_stops_at_its_cap_and_says_so(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LIST_CAP", 60)
+    monkeypatch.setattr(bounded_lists, "LIST_CAP", 60)
     Message.objects.enqueue_many(range(70), queue="a")
     Message.objects.enqueue_many(range(70), queue="b")
     page = browser.get(url("changelist"), {"state": "ready"}).content.decode()

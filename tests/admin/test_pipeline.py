@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.admin.listing import LIST_CAP
+from django_dbqueue.admin.bounded_lists import LIST_CAP
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url

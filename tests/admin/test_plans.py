@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.admin.listing import LIST_CAP
+from django_dbqueue.admin.bounded_lists import LIST_CAP
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from django_dbqueue.admin.failures import FOR_GROUPS
+from django_dbqueue.admin.failure_pages import FOR_GROUPS
 from django_dbqueue.lifecycle.bulk import COUNTED
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.confirmations import form_of

@@ -7,10 +7,10 @@ import pytest
 from django.contrib.admin.sites import site
 
 from django_dbqueue.admin.display import NOTHING
-from django_dbqueue.admin.schedules import ScheduleAdmin
+from django_dbqueue.admin.schedule_pages import ScheduleAdmin
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import clock
-from django_dbqueue.schedules import Plan, read
+from django_dbqueue.schedules.declarations import Plan, read
 from tests.admin.conftest import url
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from django.db import transaction
 
 from django_dbqueue.lifecycle import bulk
 from django_dbqueue.lifecycle.bulk import Selection
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message
-from django_dbqueue.worker.operations import take_step
+from django_dbqueue.worker.bulk_steps import take_step
 from tests.factories import QUEUE
 
 OPERATIONS = "dbqueue.operations"

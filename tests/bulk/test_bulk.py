@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
 from tests.bulk.orders import OPERATIONS, counts, go_on, next_step, operator, order, select, stop
 from tests.concurrency.steps import aside

@@ -7,7 +7,7 @@ from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.checks import blocking_errors, mysql
+from django_dbqueue.checks import blocking_errors, mysql_checks
 from django_dbqueue.checks.database import check_alias
 from django_dbqueue.models import Message
 
@@ -42,7 +42,9 @@ def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrappe
 def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrapper, engine: str) -> None:
     run(session, f"CREATE TABLE scratch_of_checks (id int) ENGINE={engine}")
     try:
-        messages = list(mysql.check_engines(session, ["scratch_of_checks", "no_such_table", Message._meta.db_table]))
+        messages = list(
+            mysql_checks.check_engines(session, ["scratch_of_checks", "no_such_table", Message._meta.db_table])
+        )
     finally:
         run(session, "DROP TABLE scratch_of_checks")
     assert [message.id for message in messages] == ["dbqueue.E013"]
@@ -52,7 +54,7 @@ def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrap
 def test_the_tables_that_are_checked_are_the_ones_that_messages_live_in_and_archivers_lock() -> None:
     from django_dbqueue.models import ArchivedMessage, Mutex
 
-    assert [model._meta.db_table for model in (Message, ArchivedMessage, Mutex)] == list(mysql.TABLES)
+    assert [model._meta.db_table for model in (Message, ArchivedMessage, Mutex)] == list(mysql_checks.TABLES)
 
 
 def test_a_binary_log_of_statements_forbids_a_worker_and_would_refuse_its_writes(
@@ -72,8 +74,8 @@ def test_a_mixed_binary_log_is_fine(session: BaseDatabaseWrapper) -> None:
 
 
 def test_statements_are_no_danger_without_a_binary_log() -> None:
-    assert list(mysql.check_binary_log("default", {"log_bin": "OFF", "binlog_format": "STATEMENT"})) == []
-    assert list(mysql.check_binary_log("default", {})) == []
+    assert list(mysql_checks.check_binary_log("default", {"log_bin": "OFF", "binlog_format": "STATEMENT"})) == []
+    assert list(mysql_checks.check_binary_log("default", {})) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_a_transaction_of_the_caller_is_no_session_with_autocommit_off(session: 
 
 
 def test_an_unsynced_binary_log_is_no_danger_when_there_is_none() -> None:
-    assert list(mysql.check_durability("default", {"log_bin": "OFF", "sync_binlog": "0"})) == []
+    assert list(mysql_checks.check_durability("default", {"log_bin": "OFF", "sync_binlog": "0"})) == []
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
@@ -157,8 +159,8 @@ def test_payloads_larger_than_a_packet_are_warned_of(session: BaseDatabaseWrappe
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", ["\\" * 3_000, "\N{PILE OF POO}" * 3_000, "x\N{PILE OF POO}" * 400_000])
 def test_messages_that_are_sent_together_fit_the_packet_that_is_asked_for(text: str) -> None:
-    assert list(mysql.check_packet("default", {"max_allowed_packet": str(4 * 1024 * 1024)})) == []
-    [warning] = mysql.check_packet("default", {"max_allowed_packet": str(3 * 1024 * 1024)})
+    assert list(mysql_checks.check_packet("default", {"max_allowed_packet": str(4 * 1024 * 1024)})) == []
+    [warning] = mysql_checks.check_packet("default", {"max_allowed_packet": str(3 * 1024 * 1024)})
     assert warning.id == "dbqueue.W013"
     needed = int(str(warning.hint).split("max_allowed_packet to ")[1].split(" or")[0].replace(",", ""))
     with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 2_000_000}), CaptureQueriesContext(connection) as captured:
@@ -173,9 +175,9 @@ def test_a_session_that_lacks_characters_is_warned_of(session: BaseDatabaseWrapp
 
 def test_a_cluster_of_writers_is_warned_of() -> None:
     for variables in ({"wsrep_on": "ON"}, {"group_replication_single_primary_mode": "OFF"}):
-        assert [message.id for message in mysql.check_writers("default", variables)] == ["dbqueue.W017"]
-    assert list(mysql.check_writers("default", {"wsrep_on": "OFF"})) == []
-    assert list(mysql.check_writers("default", {"group_replication_single_primary_mode": "ON"})) == []
+        assert [message.id for message in mysql_checks.check_writers("default", variables)] == ["dbqueue.W017"]
+    assert list(mysql_checks.check_writers("default", {"wsrep_on": "OFF"})) == []
+    assert list(mysql_checks.check_writers("default", {"group_replication_single_primary_mode": "ON"})) == []
 
 
 def test_a_server_without_skip_locked_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.checks import postgresql
+from django_dbqueue.checks import postgresql_checks
 from django_dbqueue.checks.database import check_alias
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def test_a_session_that_answers_before_it_is_on_disk_is_warned_of(session: BaseD
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
 def test_a_server_that_a_crash_can_damage_is_warned_of(name: str) -> None:
-    assert [message.id for message in postgresql.check_durability("default", {name: "off"})] == ["dbqueue.W010"]
-    assert list(postgresql.check_durability("default", {name: "on", "synchronous_commit": "local"})) == []
+    assert [message.id for message in postgresql_checks.check_durability("default", {name: "off"})] == ["dbqueue.W010"]
+    assert list(postgresql_checks.check_durability("default", {name: "on", "synchronous_commit": "local"})) == []
 
 
 def test_another_isolation_of_the_session_is_warned_of(session: BaseDatabaseWrapper) -> None:
@@ -54,6 +54,6 @@ def test_the_isolation_that_options_say_counts(
 
 
 def test_an_encoding_that_lacks_characters_is_warned_of() -> None:
-    assert [message.id for message in postgresql.check_characters("x", {"server_encoding": "LATIN1"})] == [
+    assert [message.id for message in postgresql_checks.check_characters("x", {"server_encoding": "LATIN1"})] == [
         "dbqueue.W016"
     ]

@@ -8,7 +8,7 @@ from django.test import override_settings
 
 from django_dbqueue import conf
 from django_dbqueue.checks import blocking_errors
-from django_dbqueue.checks.options import PER_QUEUE_RULES, TOP_LEVEL_RULES, check_settings
+from django_dbqueue.checks.settings_checks import PER_QUEUE_RULES, TOP_LEVEL_RULES, check_settings
 
 
 def said_of(dbqueue: Any) -> list[CheckMessage]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_dbqueue.management.pipeline import told_by_settings
+from django_dbqueue.management.spark_settings import told_by_settings
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.streams import PARKED
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Message
 from tests.commands.running import Ended, run
 from tests.commands.sweeping import WHY, drop, one_of_each, requeue, state_of

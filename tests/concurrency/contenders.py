@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, waiting
 

@@ -10,11 +10,11 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test import override_settings
 
+from django_dbqueue.insight import counting
 from django_dbqueue.models import ArchivedMessage, Message, Queue, Schedule, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.stats import counting
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.scheduling import Timetable
+from django_dbqueue.worker.timetable import Timetable
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, done
 from tests.schedules.timetables import plan

@@ -11,7 +11,7 @@ import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from django_dbqueue import retry
-from django_dbqueue.databases import passing
+from django_dbqueue.databases import transient_errors
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, outcome, waits_for_a_lock
 from tests.factories import QUEUE, held, held_many, row, rows, waiting
@@ -81,7 +81,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(passing, "time", clock)
+    monkeypatch.setattr(transient_errors, "time", clock)
     return clock
 
 
@@ -137,7 +137,7 @@ def test_an_error_that_lasts_is_raised_at_once(error: Any, no_pauses: list[float
 def test_it_gives_up_in_the_end_and_its_pauses_grow(no_pauses: list[float]) -> None:
     with pytest.raises(OperationalError):
         retry.outermost(outside, failing([PASSING[0]] * 100))
-    assert len(no_pauses) == passing.ATTEMPTS - 1
+    assert len(no_pauses) == transient_errors.ATTEMPTS - 1
     assert no_pauses[0] < 0.02 < no_pauses[-1] < 2
 
 
@@ -285,13 +285,13 @@ def test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_anew(
     with aside() as other:
         other.open_transaction()
         other.do(lambda: touch(message))
-        give_up_after(passing.SECONDS + 1)
+        give_up_after(transient_errors.SECONDS + 1)
         began = time.monotonic()
         with pytest.raises(OperationalError):
             message.ack()
         took = time.monotonic() - began
         other.roll_back()
-    assert took >= passing.SECONDS
+    assert took >= transient_errors.SECONDS
     assert not retried.is_set()
     connection.close()
     message.ack()
@@ -349,7 +349,7 @@ def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | Non
             then()
         retried.set()
 
-    monkeypatch.setattr(passing, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    monkeypatch.setattr(transient_errors, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
     return retried
 
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from django.db import connection, connections
 
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.insight import counting
+from django_dbqueue.insight.counter import Counter
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, ArchivedMessage, Message, Mutex, QueueStatistic, StatisticProgress
-from django_dbqueue.stats import counting
-from django_dbqueue.stats.counting import Counter
 from django_dbqueue.statuses import DONE
 from tests.concurrency.steps import aside, meet
 from tests.factories import QUEUE, done

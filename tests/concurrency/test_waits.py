@@ -10,7 +10,7 @@ from django.db import connection
 from django_dbqueue import DuplicateKey, Envelope, LeaseLost
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import enqueue as enqueue_module
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.heartbeat import extend
 from django_dbqueue.worker.holding import Delivery

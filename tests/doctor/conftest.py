@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from django_dbqueue import consumers
-from django_dbqueue.doctor.examining import examine
+from django_dbqueue.doctor.examination import examine
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow

@@ -11,11 +11,11 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import modify_settings, override_settings
 
-from django_dbqueue.databases.words import CLAIM_INDEX
-from django_dbqueue.doctor import claims, clocks, workers
-from django_dbqueue.doctor.checking import Check
+from django_dbqueue.databases.statements import CLAIM_INDEX
+from django_dbqueue.doctor import claims, clocks, worker_checks
+from django_dbqueue.doctor.check import Check
 from django_dbqueue.doctor.checklist import CHECKS
-from django_dbqueue.doctor.examining import FIRST
+from django_dbqueue.doctor.examination import FIRST
 from django_dbqueue.models import Message, StreamClaim
 from tests.doctor.conftest import examined, levels, run, worker, wrong
 from tests.factories import QUEUE, done, waiting
@@ -44,9 +44,9 @@ def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wro
 
 
 def test_every_check_that_is_written_is_on_the_list() -> None:
-    from django_dbqueue.doctor import schedules, servers, sessions, tables, versions
+    from django_dbqueue.doctor import schedule_checks, servers, session_checks, tables, versions
 
-    modules = (claims, clocks, schedules, servers, sessions, tables, versions, workers)
+    modules = (claims, clocks, schedule_checks, servers, session_checks, tables, versions, worker_checks)
     written = [each for module in modules for each in vars(module).values() if isinstance(each, Check)]
     assert sorted(map(id, written)) == sorted(map(id, CHECKS))
 

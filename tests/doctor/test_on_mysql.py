@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
-from django_dbqueue.databases import facts, passing
+from django_dbqueue.databases import server_facts, transient_errors
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models import Message, Mutex, Schedule
@@ -178,7 +178,7 @@ def test_a_transaction_that_is_open_for_long_and_what_it_keeps_are_warnings(
     found = examined()
     assert levels(found, "oldest-transaction") == ["ok"], "it has not been open for five minutes"
     monkeypatch.setattr(versions, "LONG_TRANSACTION", -1.0)
-    monkeypatch.setattr(facts, "MOST_SHOWN", 1000)  # other tests on this server have transactions too
+    monkeypatch.setattr(server_facts, "MOST_SHOWN", 1000)  # other tests on this server have transactions too
     monkeypatch.setattr(versions, "LONG_HISTORY", 30)
     found = looked(examined, lambda found: f"session {number} for " in found["oldest-transaction"][0].found)
     assert levels(found, "oldest-transaction") == levels(found, "history") == ["warning"]
@@ -212,7 +212,7 @@ if settings.TEST_DATABASE == "mysql":
             while not waits.done() and not _waits_for_a_lock(session, name):
                 pass
             with monkeypatch.context() as patch:
-                patch.setattr(passing, "ATTEMPTS", 1)  # meanwhile nobody else on this server could list them
+                patch.setattr(transient_errors, "ATTEMPTS", 1)  # meanwhile nobody else on this server could list them
                 [found] = looked(look, lambda found: found[0].level != "ok")
             run(session, f"SELECT RELEASE_LOCK('{name}')")
             waits.result()

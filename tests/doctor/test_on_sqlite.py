@@ -15,7 +15,7 @@ from django.db import connections
 
 from django_dbqueue.doctor import patient as doctors_patient
 from django_dbqueue.doctor import versions
-from django_dbqueue.doctor.examining import examine
+from django_dbqueue.doctor.examination import examine
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.doctor.servers import writable_on_sqlite
 from tests.doctor.conftest import examined, levels, run, wrong

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.doctor import workers
+from django_dbqueue.doctor import worker_checks
 from django_dbqueue.models import Message, Queue, Stream
 from django_dbqueue.models.fields import DbNow
 from tests.doctor.conftest import AGO, examined, levels, worker
@@ -39,7 +39,7 @@ def test_a_worker_that_missed_three_beats_is_a_warning_and_one_that_is_late_once
 def test_of_many_workers_that_are_gone_the_first_are_named_and_the_rest_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "MOST_NAMED", 2)
+    monkeypatch.setattr(worker_checks, "MOST_NAMED", 2)
     for number in range(1, 6):
         worker(number, beat_at=AGO, late_at=AGO)
     found = examined()
@@ -103,7 +103,7 @@ def test_a_name_that_no_queue_can_have_is_a_warning() -> None:
 def test_of_many_queues_that_nobody_serves_the_first_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "MOST_NAMED", 2)
+    monkeypatch.setattr(worker_checks, "MOST_NAMED", 2)
     for number in range(5):
         waiting(queue=f"q{number}")
     found = examined()

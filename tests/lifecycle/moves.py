@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_dbqueue.lifecycle import requeue
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, dead, held, stuck, waiting
 

@@ -9,11 +9,11 @@ import pytest
 
 from django_dbqueue import Envelope
 from django_dbqueue.counts import Capped
+from django_dbqueue.insight.overview import known_queues, overview
 from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.models.overview import known_queues, overview
 from tests.factories import QUEUE, dead, done, held, let_pass, stuck, waiting
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from django.db.models.signals import post_init
 from django.test import override_settings
 
 from django_dbqueue import InvalidMessage
-from django_dbqueue.databases.inserting import DEFAULTS
+from django_dbqueue.databases.inserts_sql import DEFAULTS
 from django_dbqueue.envelope import LEAST_LEASE
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, MessageFactory, claim_one, row, rows, waiting

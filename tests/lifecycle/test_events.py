@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.recording import ACTOR_LENGTH, DETAIL_LENGTH, storable
-from django_dbqueue.lifecycle import recording, requeue
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.databases.events_sql import ACTOR_LENGTH, DETAIL_LENGTH, storable
+from django_dbqueue.lifecycle import moves, requeue
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, waiting, written_by_sql
@@ -213,16 +213,16 @@ def test_an_event_that_cannot_be_written_undoes_the_move(monkeypatch: pytest.Mon
 
 
 def test_events_are_forgotten_at_their_age_and_a_bounded_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "BATCH", 2)
+    monkeypatch.setattr(moves, "BATCH", 2)
     messages = held_many(7)
     Message.objects.nack(messages)
     old = [message.pk for message in messages[:5]]
     MessageEvent.objects.filter(message_id__in=old).update(at=DbNow() - timedelta(days=31))
     month = 30 * 86_400.0
-    assert recording.forget_events(DjangoSession("default"), age=month, limit=3) == 3
+    assert moves.forget_events(DjangoSession("default"), age=month, limit=3) == 3
     assert MessageEvent.objects.count() == 4
-    assert recording.forget_events(DjangoSession("default"), age=month, limit=3) == 2
-    assert recording.forget_events(DjangoSession("default"), age=month, limit=3) == 0
+    assert moves.forget_events(DjangoSession("default"), age=month, limit=3) == 2
+    assert moves.forget_events(DjangoSession("default"), age=month, limit=3) == 0
     assert set(MessageEvent.objects.values_list("message_id", flat=True)) == {m.pk for m in messages[5:]}
 
 

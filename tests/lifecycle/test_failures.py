@@ -12,8 +12,8 @@ from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.lifecycle import failures
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.failures import failure_ids
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.maintenance import Maintenance

@@ -12,10 +12,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.databases.sessions import MYSQL_PROCESS_LIST
+from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
 from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian, blind_spots
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.concurrency.steps import aside

@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.lifecycle.session import (
+from django_dbqueue.lifecycle.django_session import (
     Ahead,
     DjangoSession,
     takes_many,

@@ -10,7 +10,7 @@ from django.db import connection
 
 from django_dbqueue import low_water
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import let_end, let_pass
 

@@ -10,14 +10,14 @@ from django.test import override_settings
 
 from django_dbqueue import LeaseLost, consumer, signals
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ArchivedMessage, Message
-from django_dbqueue.worker import settling
+from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import ACK
 from django_dbqueue.worker.holding import Delivery, Holding
-from django_dbqueue.worker.settling import Settler
+from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, done, held, held_many, row, rows, stuck, waiting
 
 if TYPE_CHECKING:
@@ -233,18 +233,18 @@ def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
 ) -> None:
     message = held()
     add(settler, message)
-    real = settling.settle_claims
+    real = settler_module.settle_claims
 
     def cut(*arguments: Any) -> None:
         if is_committed:
             real(*arguments)
         raise OperationalError("the server went away")
 
-    monkeypatch.setattr(settling, "settle_claims", cut)
+    monkeypatch.setattr(settler_module, "settle_claims", cut)
     with pytest.raises(OperationalError):
         settler.flush()
     assert (len(settler), told) == (1, [])
-    monkeypatch.setattr(settling, "settle_claims", real)
+    monkeypatch.setattr(settler_module, "settle_claims", real)
     settler.flush()
     assert (len(settler), rows()) == (0, [])
     assert told == [("ack_undecided" if is_committed else "message_done", message.pk)]

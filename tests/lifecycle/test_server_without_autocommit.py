@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, connections
 from django.db.backends.signals import connection_created
 
 from django_dbqueue import Envelope, autocommit
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.spark.connection import Connection
 from tests.factories import QUEUE, claim_one, rows, waiting

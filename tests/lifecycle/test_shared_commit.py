@@ -12,12 +12,12 @@ from django_dbqueue import low_water, signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import claim as claiming
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK
 from django_dbqueue.worker.holding import Delivery, Holding
-from django_dbqueue.worker.settling import Settler
+from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, held, waiting
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from django_dbqueue import consumers, signals
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.heartbeat import extend
 from django_dbqueue.worker.holding import Delivery
@@ -26,7 +26,7 @@ def fail(*, signal: Any, **_: Any) -> None:
 
 @pytest.fixture
 def listeners_fail(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    events = [each for each in vars(signals).values() if isinstance(each, signals.Event)]
+    events = [each for each in vars(signals).values() if isinstance(each, signals.EventSignal)]
     for event in events:
         event.connect(fail)
     yield

@@ -12,10 +12,10 @@ from django.db import connection
 
 from django_dbqueue import consumers
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.insight.why import AHEAD, Why, why
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.models.why import AHEAD, Why, why
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
 
 if TYPE_CHECKING:

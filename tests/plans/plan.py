@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from django_dbqueue.databases.statements import CLAIM_INDEX, LIVE_KEY
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.databases.words import CLAIM_INDEX, LIVE_KEY
-from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, Plan, plan_of, walk
-from django_dbqueue.lifecycle.session import held_to_order
+from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, QueryPlan, plan_of, walk
+from django_dbqueue.lifecycle.django_session import held_to_order
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from django_dbqueue.databases import Statement
 
-__all__ = ["CLAIM", "LIVE_KEY", "NO_INDEX", "PRIMARY", "Plan", "cost_of", "plan_of"]
+__all__ = ["CLAIM", "LIVE_KEY", "NO_INDEX", "PRIMARY", "QueryPlan", "cost_of", "plan_of"]
 CLAIM = CLAIM_INDEX
 
 

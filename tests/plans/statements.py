@@ -10,12 +10,12 @@ from typing import Any
 from django.db import connection
 
 from django_dbqueue.databases import Claim, Statement
-from django_dbqueue.databases.looking import EXPIRED, READY
-from django_dbqueue.databases.statistics import Stretch
-from django_dbqueue.databases.words import MESSAGE_COLUMNS
+from django_dbqueue.databases.lookout_sql import EXPIRED, READY
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS
+from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.envelope import key_hash
-from django_dbqueue.lifecycle.session import MAX_IDS
-from django_dbqueue.lifecycle.taking import Terms, first_statement
+from django_dbqueue.lifecycle.claimed import Terms, first_statement
+from django_dbqueue.lifecycle.django_session import MAX_IDS
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING

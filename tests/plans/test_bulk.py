@@ -8,9 +8,10 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.depths import Place
-from django_dbqueue.lifecycle import bulk, groups
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.databases.depths_sql import Place
+from django_dbqueue.insight import failure_groups
+from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.plans import crowd
@@ -111,13 +112,15 @@ def failures(rows: None) -> list[int]:
 def test_a_list_of_groups_reads_a_bounded_part_of_each(failures: list[int]) -> None:
     dialect = dialect_of(connection)
     page = failures[:25]
-    per_group = {"mysql": 3 * (groups.CAP + 1), "postgresql": 0, "sqlite": 40 * (groups.CAP + 1)}[connection.vendor]
-    newest = dialect.failures.newest_of(page, groups.CAP + 1)
+    per_group = {"mysql": 3 * (failure_groups.CAP + 1), "postgresql": 0, "sqlite": 40 * (failure_groups.CAP + 1)}[
+        connection.vendor
+    ]
+    newest = dialect.failures.newest_of(page, failure_groups.CAP + 1)
     assert cost_of(connection, newest) <= per_group * len(page)
     last = dialect.failures.by_last_event(None, 500)
     assert cost_of(connection, last) <= {"mysql": 8, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
-    found = groups.groups(DjangoSession("default"), page)
-    assert {int(group.count) for group in found.values()} == {groups.CAP}
+    found = failure_groups.groups(DjangoSession("default"), page)
+    assert {int(group.count) for group in found.values()} == {failure_groups.CAP}
 
 
 def test_a_step_of_a_group_reads_its_own_events_only(failures: list[int]) -> None:

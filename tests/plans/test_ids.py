@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from tests.factories import held

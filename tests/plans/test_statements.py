@@ -15,11 +15,11 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.databases.looking import EXPIRED, READY
-from django_dbqueue.lifecycle.session import MAX_IDS
+from django_dbqueue.databases.lookout_sql import EXPIRED, READY
+from django_dbqueue.lifecycle.django_session import MAX_IDS
 from django_dbqueue.models import Message
 from tests.plans import crowd
-from tests.plans.plan import CLAIM, LIVE_KEY, NO_INDEX, PRIMARY, Plan, cost_of, plan_of
+from tests.plans.plan import CLAIM, LIVE_KEY, NO_INDEX, PRIMARY, QueryPlan, cost_of, plan_of
 from tests.plans.statements import BY_ID, BY_KEY, PROBES, RANGES, Table, claim_from, table_of_crowd, take_ids
 
 pytestmark = pytest.mark.django_db
@@ -98,7 +98,7 @@ def is_small_on_mysql(table: Table) -> bool:
     return not table.is_large and connection.vendor == "mysql" and not connection.mysql_is_mariadb
 
 
-def indexes_of(plan: Plan, table: Table) -> tuple[str, ...]:
+def indexes_of(plan: QueryPlan, table: Table) -> tuple[str, ...]:
     if not is_small_on_mysql(table) or "'type': 'ALL'" in plan.text:
         return plan.indexes
     reads_claim_index = f"'key': '{CLAIM}'" in plan.text

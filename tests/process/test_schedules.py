@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.models import Message, Schedule
-from django_dbqueue.schedules import DUE_HEADER, NAME_HEADER
+from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.checks.options import check_settings
+from django_dbqueue.checks.settings_checks import check_settings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from django_dbqueue.redaction import content_of
+from django_dbqueue.redaction.policy import content_of
 from tests.redaction.contents import Row, raised, row, shown
 
 SECRET = "hunter2/x\"y'z"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.masking import UNTOLD, outline
-from django_dbqueue.redaction import MARK, error_text
+from django_dbqueue.redaction.masking import UNTOLD, outline
+from django_dbqueue.redaction.policy import MARK, error_text
 from tests.redaction.contents import raised, row, shown
 
 

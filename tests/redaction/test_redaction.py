@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.core.checks import Error
 
-from django_dbqueue.checks.options import check_settings
-from django_dbqueue.masking import UNTOLD
-from django_dbqueue.redaction import MARK, content_of, is_redacting
+from django_dbqueue.checks.settings_checks import check_settings
+from django_dbqueue.redaction.masking import UNTOLD
+from django_dbqueue.redaction.policy import MARK, content_of, is_redacting
 from tests.redaction.contents import Row, raised, row, shown
 
 # -- names ------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.routines import installation
 from tests.routines.client import Client
 from tests.routines.ways import ThroughPython, ThroughRoutines, Way
 
@@ -38,19 +38,19 @@ if settings.TEST_DATABASE != "postgres":
 def installed(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """The routines, in the test database, for the tests of one module."""
     with django_db_blocker.unblock():
-        routines.install(DjangoSession("default"))
+        installation.install(DjangoSession("default"))
     yield
     with django_db_blocker.unblock():
-        routines.uninstall(DjangoSession("default"))
+        installation.uninstall(DjangoSession("default"))
         connection.close()
 
 
 @pytest.fixture
 def nothing_there(transactional_db: None) -> Iterator[None]:
     """No routine of ours, for tests that install them by themselves."""
-    routines.uninstall(DjangoSession("default"))
+    installation.uninstall(DjangoSession("default"))
     yield
-    routines.uninstall(DjangoSession("default"))
+    installation.uninstall(DjangoSession("default"))
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import io
 
 from django.core.management import call_command
 
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
-from django_dbqueue.management.standing import standing as all_standing
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.routines import installation
+from django_dbqueue.routines.standing import standing as all_standing
 
 
 def command(action: str) -> list[str]:
@@ -22,4 +22,4 @@ def standing() -> set[str]:
 
 
 def everything() -> set[str]:
-    return {routine.name for routine in routines.wanted_routines(DjangoSession("default"))}
+    return {routine.name for routine in installation.wanted_routines(DjangoSession("default"))}

@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue
+from django_dbqueue.routines import installation
 from tests.conftest import ROOT
 from tests.factories import QUEUE
 from tests.routines.accounts import IS_MYSQL, account, database
@@ -143,9 +143,9 @@ if IS_MYSQL:
         start_client: Callable[..., Client],
     ) -> None:
         [helper] = [
-            one for one in routines.wanted_routines(DjangoSession("default")) if one.name == "dbqueue_check_queue"
+            one for one in installation.wanted_routines(DjangoSession("default")) if one.name == "dbqueue_check_queue"
         ]
-        routines.uninstall(DjangoSession("default"))
+        installation.uninstall(DjangoSession("default"))
         try:
             with account(f"CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON {database()}.*") as who:
                 start_client(who).run(
@@ -153,13 +153,13 @@ if IS_MYSQL:
                     f"SQL SECURITY INVOKER COMMENT '{helper.comment}' "
                     "BEGIN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'runs by the rights of another'; END"
                 )
-                made = routines.install(DjangoSession("default")).made
+                made = installation.install(DjangoSession("default")).made
                 assert {one.name for one in made} == {
-                    one.name for one in routines.wanted_routines(DjangoSession("default"))
+                    one.name for one in installation.wanted_routines(DjangoSession("default"))
                 }
                 assert start_client().put(QUEUE, "hello")
         finally:
-            routines.install(DjangoSession("default"))
+            installation.install(DjangoSession("default"))
 
     def test_a_callers_temporary_tables_hide_ours_from_it_and_give_it_nothing(
         start_client: Callable[..., Client],

@@ -15,10 +15,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import override_settings
 
-from django_dbqueue.databases.routines import NAMES
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
+from django_dbqueue.routines import installation
+from django_dbqueue.routines.rendering import NAMES
 from tests.routines.accounts import IS_MYSQL, run
 from tests.routines.client import Client
 from tests.routines.installing import command, everything, standing
@@ -44,7 +44,7 @@ def test_install_says_what_it_made_and_a_second_one_makes_nothing_again() -> Non
     assert {line.split()[2].partition("(")[0].removeprefix("public.") for line in said[:-1]} == everything()
     assert said[-1] == f"{len(everything())} made, 0 unchanged"
     assert standing() == everything() <= set(NAMES)
-    assert {routine.name for routine in routines.install(DjangoSession("default"))[0]} == set()
+    assert {routine.name for routine in installation.install(DjangoSession("default"))[0]} == set()
 
 
 def test_uninstall_takes_ours_away_and_nothing_else_and_is_safe_to_run_twice() -> None:
@@ -60,9 +60,11 @@ def test_uninstall_takes_ours_away_and_nothing_else_and_is_safe_to_run_twice() -
 def test_a_change_of_the_settings_remakes_what_it_touches_and_no_more() -> None:
     command("install")
     with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5}):
-        assert {routine.name for routine in routines.install(DjangoSession("default"))[0]} == {"put_message_in_queue"}
+        assert {routine.name for routine in installation.install(DjangoSession("default"))[0]} == {
+            "put_message_in_queue"
+        }
     with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5, "QUEUES": {"q": {"on_ack": "delete"}}}):
-        made = {routine.name for routine in routines.install(DjangoSession("default"))[0]}
+        made = {routine.name for routine in installation.install(DjangoSession("default"))[0]}
     assert made == {"ack_message", "delete_message_from_queue"}
 
 
@@ -180,7 +182,7 @@ def test_who_calls_while_routines_are_replaced_is_served_or_told_that_they_are_n
         for limit in range(1_000, 1_020):
             with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": limit}):
                 assert "put_message_in_queue" in {
-                    routine.name for routine in routines.install(DjangoSession("default"))[0]
+                    routine.name for routine in installation.install(DjangoSession("default"))[0]
                 }
     finally:
         stop.set()

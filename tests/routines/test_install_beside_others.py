@@ -10,11 +10,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from django_dbqueue.checks.database import check_alias
-from django_dbqueue.checks.postgresql import check_schema
-from django_dbqueue.databases.routines import NAMES
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
-from django_dbqueue.management.standing import standing
+from django_dbqueue.checks.postgresql_checks import check_schema
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.routines import installation
+from django_dbqueue.routines.rendering import NAMES
+from django_dbqueue.routines.standing import standing
 from tests.routines.accounts import account, run
 from tests.routines.client import Client
 from tests.routines.test_takeover import LOUD, attacker_of, body
@@ -23,17 +23,19 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def test_a_namesake_with_our_comment_that_another_role_owns_is_not_taken_for_ours() -> None:
-    [helper] = [one for one in routines.wanted_routines(DjangoSession("default")) if one.name == "dbqueue_check_queue"]
+    [helper] = [
+        one for one in installation.wanted_routines(DjangoSession("default")) if one.name == "dbqueue_check_queue"
+    ]
     with account("CREATE ON SCHEMA public") as who:
         client = Client(connection.settings_dict, who)
         client.run(f"CREATE FUNCTION public.dbqueue_check_queue(text) RETURNS text {body(LOUD)}".replace("%", "%%"))
         client.run(f"COMMENT ON FUNCTION public.dbqueue_check_queue(text) IS '{helper.comment}'")
         client.close()
         with pytest.raises(CommandError, match=f"dbqueue_check_queue.*{who[0]}"):
-            routines.install(DjangoSession("default"))
+            installation.install(DjangoSession("default"))
         assert {one.owner for one in standing("default")} == {who[0]}
         run(f"DROP OWNED BY {who[0]}")
-        assert len(routines.install(DjangoSession("default")).made) == len(NAMES) - 3
+        assert len(installation.install(DjangoSession("default")).made) == len(NAMES) - 3
 
 
 def test_the_view_is_made_by_the_servers_own_operators() -> None:
@@ -43,7 +45,7 @@ def test_the_view_is_made_by_the_servers_own_operators() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET search_path = public, pg_catalog")
         try:
-            routines.install(DjangoSession("default"))
+            installation.install(DjangoSession("default"))
             with connection.cursor() as cursor:
                 cursor.execute("SHOW search_path")
                 assert cursor.fetchone() == ("public, pg_catalog",)
@@ -63,7 +65,7 @@ def test_a_schema_of_any_name_has_routines_that_work() -> None:
             for table in tables:
                 cursor.execute(f"CREATE TABLE {quoted}.{table} (LIKE public.{table} INCLUDING ALL)", None)
             cursor.execute("SELECT set_config('search_path', %s, false)", [quoted])
-            routines.install(DjangoSession("default"))
+            installation.install(DjangoSession("default"))
             cursor.execute("RESET search_path")
             cursor.execute(f"SELECT {quoted}.put_message_in_queue('q', 'x', 3, 60)", None)
             [(number,)] = cursor.fetchall()
@@ -95,7 +97,7 @@ def test_a_check_names_who_may_make_things_beside_the_tables() -> None:
 
 
 def test_a_check_tells_of_routines_of_a_version_that_could_be_taken_over_until_they_are_installed_again() -> None:
-    routines.install(DjangoSession("default"))
+    installation.install(DjangoSession("default"))
     assert check_alias("default") == []
     run("ALTER FUNCTION public.ack_message(bigint, bigint) SET search_path = public, pg_temp")
     run("COMMENT ON FUNCTION public.ack_message(bigint, bigint) IS 'django_dbqueue 0123456789abcdef'")

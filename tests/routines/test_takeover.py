@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases.routines import NAMES
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
+from django_dbqueue.routines import installation
+from django_dbqueue.routines.rendering import NAMES
 from tests.factories import QUEUE
 from tests.routines.accounts import account, database, run
 from tests.routines.client import Client
@@ -98,7 +98,7 @@ def use_every_routine(client: Client) -> None:
 
 def shadows(client: Client, trick: str) -> int:
     """Make a better match of each function and operator that the routines' texts name; return how many there are."""
-    text = "\n".join(one.statements[0] for one in routines.wanted_routines(DjangoSession("default")))
+    text = "\n".join(one.statements[0] for one in installation.wanted_routines(DjangoSession("default")))
     words = set(re.findall(r"\b([a-z_]+)\(", text)) - set(NAMES)
     known = {row["proname"] for row in client.run("SELECT DISTINCT proname FROM pg_catalog.pg_proc")} | words
     made = 0

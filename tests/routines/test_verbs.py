@@ -10,8 +10,9 @@ from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
-from django_dbqueue.databases import Statement, installed
+from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message, Queue
+from django_dbqueue.routines import installed
 from tests import factories
 from tests.factories import QUEUE
 

@@ -13,8 +13,9 @@ from django.db.models import Model
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils.http import urlencode
 
-from django_dbqueue.admin.listing import LIST_CAP
+from django_dbqueue.admin.bounded_lists import LIST_CAP
 from django_dbqueue.admin.states import STATES
+from django_dbqueue.insight.series import SPANS
 from django_dbqueue.models import (
     ArchivedMessage,
     BulkOperation,
@@ -28,7 +29,6 @@ from django_dbqueue.models import (
     StreamClaim,
     Worker,
 )
-from django_dbqueue.stats.series import SPANS
 from tests.scale.size import HOT, KEY, hot, name_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ def main(cron: str, place: int) -> None:
     from django.db import connection
 
     from django_dbqueue.models.fields import clock
-    from django_dbqueue.schedules import read
-    from django_dbqueue.worker.scheduling import Timetable
+    from django_dbqueue.schedules.declarations import read
+    from django_dbqueue.worker.timetable import Timetable
 
     places = iter(range(10**6))
 

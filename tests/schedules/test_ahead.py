@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
-from django_dbqueue.doctor.examining import examine
+from django_dbqueue.doctor.examination import examine
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import clock
 from tests.schedules.timetables import ALSO_HOURLY, HOURLY, Worker, hourly, last_look_was, plan, sent, stands

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from django_dbqueue.cron import Cron, read
 from django_dbqueue.exceptions import InvalidSchedule
+from django_dbqueue.schedules.cron import Cron, read
 
 pytestmark = pytest.mark.once
 BERLIN = "Europe/Berlin"

@@ -10,7 +10,8 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 
-from django_dbqueue import InvalidSchedule, SchedulesNotInstalled, consumer, consumers, schedules
+from django_dbqueue import InvalidSchedule, SchedulesNotInstalled, consumer, consumers
+from django_dbqueue.schedules import declarations
 
 NIGHTLY = {"queue": "reports", "cron": "0 3 * * *"}
 
@@ -29,7 +30,7 @@ def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
     full = NIGHTLY | {"timezone": "Europe/Berlin", "missed": "all", "payload": ["x"], "key": "one at a time"}
     assert said_of({"nightly": NIGHTLY, "full": full}) == []
     with override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY, "full": full}}, TIME_ZONE="Asia/Tokyo"):
-        plain, rich = schedules.of_settings()
+        plain, rich = declarations.of_settings()
     assert (plain.name, plain.queue, plain.missed, plain.payload, plain.key) == (
         "nightly",
         "reports",
@@ -69,7 +70,7 @@ def test_a_schedule_that_can_not_be_is_an_error_with_its_place(name: Any, option
     assert says in message.msg
     assert message.hint
     with override_settings(DBQUEUE={"SCHEDULES": {name: options}}), pytest.raises(InvalidSchedule, match="SCHEDULES"):
-        schedules.of_settings()
+        declarations.of_settings()
 
 
 @pytest.mark.parametrize("declared", [None, [], "nightly", 3])

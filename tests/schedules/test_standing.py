@@ -8,7 +8,7 @@ import pytest
 
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
-from django_dbqueue.worker.scheduling import CATCH_UP
+from django_dbqueue.worker.timetable import CATCH_UP
 from tests.schedules.timetables import (
     ALSO_HOURLY,
     AS_FAR,

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message, Queue, Schedule
 from django_dbqueue.models.fields import clock
-from django_dbqueue.worker.scheduling import LOOK_AGAIN, LOOK_EVERY, Timetable
+from django_dbqueue.worker.timetable import LOOK_AGAIN, LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
 from tests.factories import claim_one
 from tests.schedules.timetables import HOURLY, NEVER_NOW, Worker, hourly, last_look_was, plan, sent, stands

@@ -8,8 +8,8 @@ from typing import Any
 
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
-from django_dbqueue.schedules import DUE_HEADER, NAME_HEADER, Plan, read
-from django_dbqueue.worker.scheduling import LOOK_EVERY, Timetable
+from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, Plan, read
+from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 
 FAR = (datetime.now(UTC) + timedelta(minutes=30)).minute
 """A minute of the hour that does not come while these tests run."""

@@ -11,7 +11,7 @@ import pytest
 from django.core.management.color import no_style
 from django.db import connection
 
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from django_dbqueue.envelope import Envelope, seal
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.publication import Attempt
 from django_dbqueue.spark.rows import row_of
-from django_dbqueue.spark.staging import Attempt
 
 QUEUE = "staged"
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 
 from django_dbqueue.models import Message
-from django_dbqueue.spark.reading import TableReader
 from django_dbqueue.spark.schemas import MESSAGES
+from django_dbqueue.spark.table_reader import TableReader
 
 SEVERAL_PARTITIONS = settings.TEST_DATABASE != "sqlite"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, Message, PublishedJob, StagedMessage, StreamClaim
 from tests.conftest import ROOT
 from tests.spark.cluster import Cluster, kill_group, running_cluster

@@ -10,11 +10,11 @@ from django.db import connection, connections
 from pyspark.errors import StreamingQueryException
 
 from django_dbqueue import Envelope
-from django_dbqueue.ledger.freeing import release_stream
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.lifecycle.streams import requeue_expired
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+from django_dbqueue.streams.release import release_stream
 from tests.process.conftest import wait_until
 from tests.spark.drivers.unlucky import KilledOnce, WithoutHeartbeat
 

@@ -12,7 +12,7 @@ from django.db import connection
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from django.utils import timezone
 
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, HistoryReader
-from django_dbqueue.spark import readers
+from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lake import read_lake
 from tests.spark.archives import NOON, archive, archive_every_outcome, ids, rows
@@ -92,8 +92,8 @@ def test_the_slowest_reader_holds_the_purge(lake: Lake) -> None:
     assert lake.export().purged == 4
     assert ids() == there[8:]
     with Connection(credentials_of("default")) as own:
-        assert readers.forget(own, "slow")
-        assert readers.forget(own, "quick")
+        assert history_readers.forget(own, "slow")
+        assert history_readers.forget(own, "quick")
     assert lake.export().purged == 2
     assert lake.ids == there
 

@@ -15,7 +15,7 @@ from django.db import connection
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import ExportBusy, ExportStopped, LakeDamaged
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader
 from django_dbqueue.spark.batches import Batch
 from django_dbqueue.spark.connection import Connection

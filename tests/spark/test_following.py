@@ -14,11 +14,11 @@ from django.conf import settings
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.history import READERS
+from django_dbqueue.databases.history_sql import READERS
 from django_dbqueue.exceptions import HistoryGone, InvalidPipeline
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader
-from django_dbqueue.spark import readers
+from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.following import HistoryStreamReader, reader_of
 from django_dbqueue.spark.schemas import HISTORY
@@ -169,7 +169,7 @@ def test_a_restart_whose_rows_were_purged_after_it_was_forgotten_says_so(follow:
     stream = follow()
     stream.initialOffset()
     stream.commit({"id": there[1]})
-    assert readers.forget(own, "r")
+    assert history_readers.forget(own, "r")
     purge_to(there[3])
 
     gap = rf"'r'.*behind the archive's id {there[1]:,}, and rows up to {there[3]:,} were purged"
@@ -184,7 +184,7 @@ def test_a_restart_whose_rows_were_purged_after_it_was_forgotten_says_so(follow:
 
 def test_a_forgotten_one_whose_rows_are_still_there_goes_on_and_is_kept_again(follow: Any, own: Connection) -> None:
     there = archive(6)
-    assert not readers.forget(own, "r")
+    assert not history_readers.forget(own, "r")
 
     assert follow().latestOffset({"id": there[1]}, ReadMaxRows(3)) == {"id": there[4]}
     assert position() == there[1]
@@ -194,7 +194,7 @@ def test_one_that_is_forgotten_while_it_runs_ends(follow: Any, own: Connection) 
     there = archive(3)
     stream = follow()
     stream.latestOffset(stream.initialOffset(), ReadMaxRows(3))
-    readers.forget(own, "r")
+    history_readers.forget(own, "r")
 
     with pytest.raises(InvalidPipeline, match="'r' was forgotten while it ran"):
         stream.commit({"id": there[-1]})
@@ -226,7 +226,7 @@ def test_all_readers_are_listed_the_slowest_first(follow: Any, own: Connection) 
     follow("b").initialOffset()
     follow("a", startingPosition="latest").initialOffset()
 
-    slow, quick = readers.readers(own)
+    slow, quick = history_readers.readers(own)
 
     assert (slow.name, slow.position, slow.behind) == ("b", there[0] - 1, there[-1] - there[0] + 1)
     assert (quick.name, quick.position, quick.behind) == ("a", there[-1], 0)
@@ -275,7 +275,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer, whoever it is
         there = archive(4)
         stream = follow()
         session = stream._ask(lambda each: each.fetch(Statement(f"SELECT {each.dialect.sql.session_id}", ()))[0][0])
-        readers.under_mutex(own, lambda: None)  # which makes it, the first time
+        history_readers.under_mutex(own, lambda: None)  # which makes it, the first time
         with ThreadPoolExecutor(1) as aside:
             with own.transaction():
                 assert own.fetch(own.dialect.archive.lock_mutex(READERS, wait=True))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, HistoryReader, Message
-from django_dbqueue.spark import readers
+from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from tests.spark.archives import archive, ids, ids_of
 from tests.spark.test_following import purge_to
@@ -54,7 +54,7 @@ def test_each_row_once_whenever_the_query_is_started_again(spark: SparkSession, 
     assert HistoryReader.objects.get().position == ids()[-1]
 
     with Connection(credentials_of("default")) as own:
-        assert readers.forget(own, "r")
+        assert history_readers.forget(own, "r")
     archive(2)
     purge_to(ids()[-1])
     with pytest.raises(StreamingQueryException, match=r"rows up to .* were purged"):

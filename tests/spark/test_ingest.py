@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from django_dbqueue.spark.staging import Published
+    from django_dbqueue.spark.publication import Published
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

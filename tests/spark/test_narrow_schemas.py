@@ -14,8 +14,8 @@ from django_dbqueue.spark.arrow import Pages
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.following import HistoryStreamReader
-from django_dbqueue.spark.reading import TableReader
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES, Source, arrow_schema
+from django_dbqueue.spark.table_reader import TableReader
 from tests.spark.archives import archive
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.spark.options import Options
+from django_dbqueue.spark.source_options import Options
 
 
 def options(**said: str) -> Options:

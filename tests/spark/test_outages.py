@@ -19,14 +19,14 @@ from django.conf import settings
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark import connection as connecting
-from django_dbqueue.spark import reading, writing
+from django_dbqueue.spark import table_reader, writing
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.following import HistoryStreamReader
 from django_dbqueue.spark.outage import Lasting
-from django_dbqueue.spark.reading import TableReader
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
+from django_dbqueue.spark.table_reader import TableReader
 from tests.conftest import ROOT
 from tests.process.conftest import wait_until
 
@@ -93,7 +93,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     def credentials(environment: dict[str, str]) -> Credentials:
         """Of the database, with its tables empty."""
         empty = "from django.core.management import call_command; call_command('flush', interactive=False)"
-        address = "from django_dbqueue.management.pipeline import credentials_of; print(credentials_of('default')"
+        address = "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
         return Credentials.parse(django(environment, f"{empty}; {address}.to_json())"), where="the test")
 
     @pytest.fixture
@@ -180,7 +180,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
         options: dict[str, str], environment: dict[str, str], outage: Outage, columns: list[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:  # fmt: skip
-        monkeypatch.setattr(reading, "FIRST_PAGE_ROWS", 10)
+        monkeypatch.setattr(table_reader, "FIRST_PAGE_ROWS", 10)
         django(environment, "Message.objects.enqueue_many(range(100), queue='q')")
         schema = StructType([StructField(name, MESSAGES.columns[name]) for name in columns])
         reader = TableReader({**options, "pageRows": "10", "fetchRows": "4"}, schema)

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from django_dbqueue.spark.reading import PushingReader, TableReader, reader_of
 from django_dbqueue.spark.schemas import MESSAGES
+from django_dbqueue.spark.table_reader import PushingReader, TableReader, reader_of
 from tests.spark.table_readers import NOON, every, ids_of, stored
 
 if TYPE_CHECKING:

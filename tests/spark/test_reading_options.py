@@ -10,8 +10,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.models import ArchivedMessage, Message
-from django_dbqueue.spark.reading import TableReader, reader_of
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
+from django_dbqueue.spark.table_reader import TableReader, reader_of
 from tests.factories import dead, done, held, let_pass, stuck, waiting
 from tests.spark.table_readers import NOON, every, ids_of, stored
 

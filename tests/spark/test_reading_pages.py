@@ -9,15 +9,15 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases.scanning import Span
+from django_dbqueue.databases.scan_sql import Span
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.models import Message
-from django_dbqueue.spark import arrow, reading
+from django_dbqueue.spark import arrow, table_reader
 from django_dbqueue.spark.arrow import Pages
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.reading import IdRanges
 from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
+from django_dbqueue.spark.table_reader import IdRanges
 from tests.concurrency.steps import looks
 from tests.plans.plan import CLAIM, PRIMARY, plan_of
 from tests.spark.table_readers import SEVERAL_PARTITIONS, every, ids_of, messages, reader
@@ -61,8 +61,8 @@ def test_batches_of_long_payloads_are_bounded_by_bytes(credentials_file: str) ->
 
 
 def test_pages_of_long_payloads_get_shorter(credentials_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PAGE_BYTES", 100_000)
-    monkeypatch.setattr(reading, "FIRST_PAGE_ROWS", 10)
+    monkeypatch.setattr(table_reader, "PAGE_BYTES", 100_000)
+    monkeypatch.setattr(table_reader, "FIRST_PAGE_ROWS", 10)
     Message.objects.bulk_create([Message(queue="long", body="x" * 10_000) for _ in range(60)])
     one = reader(credentials_file, numPartitions=1)
     limits = []

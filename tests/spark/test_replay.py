@@ -14,7 +14,7 @@ from django.conf import settings
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.models import Message
-from django_dbqueue.models.staging import PublishedJob, StagedMessage
+from django_dbqueue.models.staged import PublishedJob, StagedMessage
 from django_dbqueue.spark.jobs import replay
 from django_dbqueue.spark.jobs.config import ReplayConfig
 from django_dbqueue.spark.jobs.replay import ReplayResult, like_of

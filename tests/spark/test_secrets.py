@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message
 from tests.conftest import ROOT
 

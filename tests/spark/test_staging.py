@@ -17,11 +17,11 @@ from django.db import transaction
 from django_dbqueue.databases import Statement
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import DatabaseAway, DBQueueError
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, PublishedJob, StagedMessage
-from django_dbqueue.spark import staging
+from django_dbqueue.spark import publication
 from django_dbqueue.spark.connection import Connection
-from django_dbqueue.spark.staging import Attempt, Published
+from django_dbqueue.spark.publication import Attempt, Published
 from tests.factories import MessageFactory
 from tests.spark.staging import QUEUE, connect, number, stage
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def publish(*attempts: Attempt, run: int, job: str = "job") -> Published:
-    return staging.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=60)
+    return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=60)
 
 
 INDEX = {
@@ -52,7 +52,7 @@ def test_a_stage_is_published_in_the_order_of_tasks_and_rows_and_is_gone_then() 
 
 
 def test_a_long_stage_is_published_by_statements_of_bounded_length_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_PUBLISHED_AT_ONCE", 3)
+    monkeypatch.setattr(publication, "_PUBLISHED_AT_ONCE", 3)
     run = number()
     keyed = [Envelope(place, key=f"k{place % 5}") for place in range(7)]
     published = publish(stage(range(6), run=run), stage(keyed, run=run), run=run)
@@ -177,8 +177,8 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions to end
                         other.fetch(Statement("SELECT pg_terminate_backend(%s)", (session,)))
             real(connection, *args)
 
-        real = staging._refuse_missing_rows
-        monkeypatch.setattr(staging, "_refuse_missing_rows", end_its_session)
+        real = publication._refuse_missing_rows
+        monkeypatch.setattr(publication, "_refuse_missing_rows", end_its_session)
         run = number()
         assert publish(stage(["a", "b"], run=run), run=run).created == 2
         assert payloads() == ["a", "b"]
@@ -193,7 +193,7 @@ def test_the_stage_of_a_killed_driver_is_purged_by_its_age_and_that_of_a_slow_on
     StagedMessage.objects.update(staged_at=staged_ago(days=8))
     stage(["but working still"], run=slow)
     stage(["new"], run=fresh)
-    assert staging.purge_forsaken(credentials_of("default")) == 3
+    assert publication.purge_forsaken(credentials_of("default")) == 3
     assert set(StagedMessage.objects.values_list("run", flat=True)) == {slow, fresh}
     assert StagedMessage.objects.count() == 3
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from django.db.models import Model
 
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.insight.counter import Counter
+from django_dbqueue.insight.histogram import Histogram
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import (
     ArchivedMessage,
     Message,
@@ -18,8 +20,6 @@ from django_dbqueue.models import (
     StatisticProgress,
 )
 from django_dbqueue.models.fields import clock
-from django_dbqueue.stats.counting import Counter
-from django_dbqueue.stats.histogram import Histogram
 
 HOUR = timedelta(hours=1)
 MOMENTS: dict[type[Model], tuple[str, ...]] = {

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.insight import counting
+from django_dbqueue.insight.counter import Counter
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import clock
-from django_dbqueue.stats import counting
-from django_dbqueue.stats.counting import Counter
 from django_dbqueue.worker.maintenance import COUNT_EVERY, Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, waiting
 from tests.stats.passing import HOUR, begin, count, early_in_the_hour, ended_at, hours, let_pass, minutes
@@ -212,7 +212,7 @@ def test_minutes_of_more_than_a_day_ago_are_removed_and_their_hours_stay(
 @pytest.mark.parametrize("rows", [1, 3, 7])
 def test_steps_of_few_rows_come_to_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "ROWS", rows)
-    monkeypatch.setattr("django_dbqueue.stats.ended.PAGE", 2)
+    monkeypatch.setattr("django_dbqueue.insight.ended.PAGE", 2)
     begin()
     moment = early_in_the_hour()
     for number in range(12):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from django_dbqueue.stats.histogram import Histogram, bucket_of, seconds_of
+from django_dbqueue.insight.histogram import Histogram, bucket_of, seconds_of
 
 
 @pytest.mark.parametrize("micros", [*range(200), 10**6, 10**9, 86_400 * 10**6, 2**62, 2**62 + 1])

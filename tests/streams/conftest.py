@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.ledger import owning
-from django_dbqueue.ledger.claiming import Claimer
-from django_dbqueue.ledger.delivering import deliver, planned
-from django_dbqueue.ledger.ids import Ranges, from_text
-from django_dbqueue.ledger.owning import StreamSpec
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.streams import ownership
+from django_dbqueue.streams.delivery import deliver, planned
+from django_dbqueue.streams.id_ranges import Ranges, from_text
+from django_dbqueue.streams.ownership import StreamSpec
+from django_dbqueue.streams.stream_claimer import StreamClaimer
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class Query:
     run: int = 0
     offset: int = 0
     patience: float = 10
-    claimer: Claimer = field(init=False)
+    claimer: StreamClaimer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.run = owning.begin(self.connection, self.spec, patience=self.patience)
-        self.claimer = Claimer(self.spec, self.run)
+        self.run = ownership.begin(self.connection, self.spec, patience=self.patience)
+        self.claimer = StreamClaimer(self.spec, self.run)
 
     def claim(self, limit: int = 100) -> int | None:
         return self.claimer.claim(self.connection, limit)
@@ -71,7 +71,7 @@ class Query:
         self.claimer.ack(self.connection, number)
 
     def beat(self) -> None:
-        owning.beat(self.connection, self.spec, self.run)
+        ownership.beat(self.connection, self.spec, self.run)
 
     def die(self) -> None:
         """As a kill leaves it: the session ends, nothing is said; on SQLite the process that it names is gone."""

@@ -10,12 +10,12 @@ import pytest
 
 from django_dbqueue import low_water
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
-from django_dbqueue.ledger import claiming
-from django_dbqueue.ledger.delivering import planned
-from django_dbqueue.ledger.owning import StreamSpec
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import Guardian
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
+from django_dbqueue.streams import stream_claimer
+from django_dbqueue.streams.delivery import planned
+from django_dbqueue.streams.ownership import StreamSpec
 from tests.factories import QUEUE, MessageFactory, claimed, held, stuck, written_by_sql
 from tests.streams.conftest import SPEC, STREAM, ids_of, letters, states
 
@@ -62,7 +62,7 @@ def test_claims_go_by_priority_then_due_time(query: Callable[..., Query]) -> Non
 def test_a_claim_of_several_transactions_is_one_claim(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "CHUNK", 3)
+    monkeypatch.setattr(stream_claimer, "CHUNK", 3)
     made = MessageFactory.create_batch(10)
     one = query()
     assert one.claim(8) == 1
@@ -72,7 +72,7 @@ def test_a_claim_of_several_transactions_is_one_claim(
 
 
 def test_what_came_in_below_the_mark_is_found(query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "CHUNK", 2)
+    monkeypatch.setattr(stream_claimer, "CHUNK", 2)
     early, *_ = MessageFactory.create_batch(5)
     taken = held()  # the first of them
     assert taken.pk == early.pk
@@ -94,14 +94,14 @@ def test_a_slow_chunk_hides_a_higher_priority_for_a_second_and_no_longer(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parking a large chunk takes its time, which is none that was spent on reading from the beginning."""
-    clock, park = Clock(), claiming.Claimer._park
+    clock, park = Clock(), stream_claimer.StreamClaimer._park
     monkeypatch.setattr(low_water, "time", clock)
 
     def slowly(*arguments: Any) -> int:
         clock.now += 10.0
         return park(*arguments)
 
-    monkeypatch.setattr(claiming.Claimer, "_park", slowly)
+    monkeypatch.setattr(stream_claimer.StreamClaimer, "_park", slowly)
     MessageFactory.create_batch(4)
     one = query()
     one.claim(2)
@@ -268,7 +268,7 @@ def test_an_operator_moves_one_message_and_the_rest_is_acked(
 def test_the_ledger_keeps_a_bounded_number_of_ended_claims(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "KEPT", 2)
+    monkeypatch.setattr(stream_claimer, "KEPT", 2)
     MessageFactory.create_batch(6)
     one = query()
     for number in range(1, 7):

@@ -10,14 +10,14 @@ import pytest
 
 from django_dbqueue.conf import PER_QUEUE
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
-from django_dbqueue.ledger import freeing, listing
-from django_dbqueue.ledger.freeing import forget_stream, release_stream
-from django_dbqueue.ledger.owning import REQUEUE, StreamSpec, is_running
-from django_dbqueue.lifecycle import streams
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.lifecycle.streams import requeue_expired
+from django_dbqueue.lifecycle import expired_streams
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.signals import message_died, message_rescued
+from django_dbqueue.streams import release, stream_list
+from django_dbqueue.streams.ownership import REQUEUE, StreamSpec, is_running
+from django_dbqueue.streams.release import forget_stream, release_stream
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, MessageFactory, claimed
 from tests.process.conftest import wait_until
@@ -120,12 +120,12 @@ def test_a_beat_keeps_the_claims_of_a_stream_from_being_given_back(query: Callab
 def test_what_a_killed_one_began_to_give_back_the_next_one_finishes(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(freeing, "PART", 2)
+    monkeypatch.setattr(release, "PART", 2)
     MessageFactory.create_batch(5)
     one = query(spec=GIVING_BACK)
     one.next()
     let_leases_end()
-    monkeypatch.setattr(streams, "AT_ONCE", 2)
+    monkeypatch.setattr(expired_streams, "AT_ONCE", 2)
     assert requeue_expired(Message, DjangoSession("default")) == 2
     assert states() == {1: "freeing"}
     assert one.read(1) == []
@@ -182,16 +182,16 @@ def test_streams_are_listed_with_what_they_hold_and_forgotten_when_they_hold_not
     MessageFactory.create_batch(3)
     one = query()
     one.next()
-    [here] = listing.streams(HERE)
+    [here] = stream_list.streams(HERE)
     assert (here.name, here.queue, here.claims, here.messages, here.overdue) == (STREAM, QUEUE, 1, 3, 0)
     assert here.is_running
     let_leases_end()
-    assert listing.streams(HERE)[0].overdue == 1
+    assert stream_list.streams(HERE)[0].overdue == 1
     with pytest.raises(StreamBusy):
         forget_stream(HERE, STREAM)
     release_stream(HERE, STREAM, force=True)
     one.connection.close()
-    wait_until(lambda: not listing.streams(HERE)[0].is_running, "the server to see the session's end")
+    wait_until(lambda: not stream_list.streams(HERE)[0].is_running, "the server to see the session's end")
     forget_stream(HERE, STREAM)
     assert not Stream.objects.exists()
     assert not StreamClaim.objects.exists()

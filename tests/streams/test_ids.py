@@ -5,7 +5,7 @@ import random
 import pytest
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.ledger.ids import Ranges, common, cut, from_text, holds, ranges_of, size_of, steps, to_text
+from django_dbqueue.streams.id_ranges import Ranges, common, cut, from_text, holds, ranges_of, size_of, steps, to_text
 
 
 def each(ranges: Ranges) -> list[int]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.ledger.owning import StreamSpec
 from django_dbqueue.models import Message, StreamClaim
+from django_dbqueue.streams.ownership import StreamSpec
 from tests.factories import QUEUE, MessageFactory
 from tests.streams.conftest import STREAM, ids_of, letters, states
 

@@ -10,15 +10,15 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.ledger import owning
-from django_dbqueue.ledger.claiming import Claimer
-from django_dbqueue.ledger.delivering import Delivery, deliver
-from django_dbqueue.ledger.freeing import release_stream
-from django_dbqueue.ledger.ids import size_of
-from django_dbqueue.ledger.owning import REQUEUE
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.lifecycle.streams import requeue_expired
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message
+from django_dbqueue.streams import ownership
+from django_dbqueue.streams.delivery import StreamDelivery, deliver
+from django_dbqueue.streams.id_ranges import size_of
+from django_dbqueue.streams.ownership import REQUEUE
+from django_dbqueue.streams.release import release_stream
+from django_dbqueue.streams.stream_claimer import StreamClaimer
 from tests.concurrency.contenders import claim_in_transaction, rescue
 from tests.concurrency.steps import meet
 from tests.factories import MessageFactory
@@ -36,11 +36,11 @@ GIVING_BACK = replace(SPEC, on_expired=REQUEUE)
 
 def steps_of(query: Query) -> tuple[Callable[[], object], Callable[[], object], Callable[[], object]]:
     """What this query's run does, on the connection of whoever calls it: claim, ack, beat."""
-    claimer = Claimer(query.spec, query.run)
+    claimer = StreamClaimer(query.spec, query.run)
     return (
         partial(claimer.claim, HERE, 2),
         partial(claimer.ack, HERE, 1),
-        partial(owning.beat, HERE, query.spec, query.run),
+        partial(ownership.beat, HERE, query.spec, query.run),
     )
 
 
@@ -149,7 +149,7 @@ def test_of_two_tasks_at_a_third_attempt_one_splits_and_the_other_reads_what_is_
     run = query().run
     read = partial(deliver, HERE, STREAM, run, 1, lease=SPEC.lease)
     met = meet(read, read, waits=connection.vendor != "sqlite")
-    assert isinstance(met.first, Delivery)
+    assert isinstance(met.first, StreamDelivery)
     assert met.first == met.second
     assert size_of(met.first.ranges) == 2
     assert len(states()) == 16

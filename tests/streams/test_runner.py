@@ -11,12 +11,12 @@ from django.conf import settings
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
-from django_dbqueue.management.pipeline import credentials_of
+from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Stream, StreamClaim
-from django_dbqueue.spark import running
+from django_dbqueue.spark import stream_runner
 from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
-from django_dbqueue.spark.running import Runner
 from django_dbqueue.spark.schemas import MESSAGES
+from django_dbqueue.spark.stream_runner import StreamRunner
 from tests.factories import QUEUE, MessageFactory
 from tests.process.conftest import wait_until
 from tests.streams.conftest import SPEC, letters
@@ -76,7 +76,7 @@ def test_an_empty_queue_is_asked_less_and_less_often(
 ) -> None:
     assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
     asked: list[int] = []
-    monkeypatch.setattr(Runner, "_next", lambda *_: asked.append(1))
+    monkeypatch.setattr(StreamRunner, "_next", lambda *_: asked.append(1))
     end = time.monotonic() + 0.6
     while time.monotonic() < end:
         reader.latestOffset({"claim": 0}, LIMIT)
@@ -143,9 +143,11 @@ if settings.TEST_DATABASE == "mariadb":
         with MariaDB.running() as server:
             environment = prepared(server)
             django(environment, "Message.objects.enqueue_many(range(30), queue='tests')")
-            address = "from django_dbqueue.management.pipeline import credentials_of; print(credentials_of('default')"
+            address = (
+                "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
+            )
             text = django(environment, f"{address}.to_json())")
-            runner = Runner(running.Credentials.parse(text, where="the test"), SPEC, outage=60)
+            runner = StreamRunner(stream_runner.Credentials.parse(text, where="the test"), SPEC, outage=60)
 
             def crash() -> None:
                 server.kill()

@@ -16,7 +16,7 @@ from django.db import connection
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from tests.concurrency.steps import aside
 from tests.factories import let_end, row

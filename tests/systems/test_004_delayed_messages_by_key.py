@@ -17,7 +17,7 @@ import pytest
 from django.db import connections
 
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from tests.concurrency.steps import aside, meet

@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.routines import installation
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, row, waiting
 from tests.systems.articles import ask, by_default, in_its_own_dialect, on_servers, rolled_back, run
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def installed(transactional_db: None) -> Iterator[None]:
-    routines.install(DjangoSession("default"))
+    installation.install(DjangoSession("default"))
     yield
-    routines.uninstall(DjangoSession("default"))
+    installation.uninstall(DjangoSession("default"))
 
 
 def call(routine: str, *params: Any) -> list[tuple[Any, ...]]:

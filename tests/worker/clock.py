@@ -13,13 +13,13 @@ from django_dbqueue import low_water
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import claim
 from django_dbqueue.models import Message
-from django_dbqueue.worker import feeding, heartbeat, polling
+from django_dbqueue.worker import feeder, heartbeat, pace
 from django_dbqueue.worker.board import Board
-from django_dbqueue.worker.feeding import Feeder
+from django_dbqueue.worker.feeder import Feeder
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.options import WorkerOptions
-from django_dbqueue.worker.settling import Settler
+from django_dbqueue.worker.settler import Settler
+from django_dbqueue.worker.worker_options import WorkerOptions
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        for module in (claim, low_water, feeding, polling, heartbeat):
+        for module in (claim, low_water, feeder, pace, heartbeat):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:

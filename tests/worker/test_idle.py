@@ -8,15 +8,15 @@ import pytest
 from django.db import DatabaseError, connection
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle import claim, rescue, streams
+from django_dbqueue.insight.counter import Counter
+from django_dbqueue.lifecycle import claim, expired_streams, rescue
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
-from django_dbqueue.lifecycle.session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.stats.counting import Counter
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, SETTLED_FIRST, Maintenance
-from django_dbqueue.worker.polling import FASTEST, LATELY, SHARE
+from django_dbqueue.worker.pace import FASTEST, LATELY, SHARE
 from tests.factories import QUEUE, done, held, stuck, waiting
 from tests.worker.clock import Clock, Turns, statements
 
@@ -173,7 +173,7 @@ def test_what_fails_for_long_keeps_nothing_else_from_its_turn(monkeypatch: pytes
 
     stuck()
     monkeypatch.setattr(rescue, "rescue", fail)
-    monkeypatch.setattr(streams, "requeue_expired", lambda *_: asked.append("streams"))
+    monkeypatch.setattr(expired_streams, "requeue_expired", lambda *_: asked.append("streams"))
     maintenance = Maintenance(Message, "default", (QUEUE,))
     monkeypatch.setattr(type(maintenance.lookout), "saw_claims_given_up", True)
     with pytest.raises(DatabaseError):

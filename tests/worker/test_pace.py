@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.worker.polling import COST_SHARE, ENOUGH, FASTEST, LATELY, SHARE, Pace
+from django_dbqueue.worker.pace import COST_SHARE, ENOUGH, FASTEST, LATELY, SHARE, Pace
 from tests.worker.clock import Clock
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from django.db import OperationalError, connections
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
-from django_dbqueue.worker import settling
+from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK, Verdict, attempt
 from django_dbqueue.worker.holding import Delivery, Holding
-from django_dbqueue.worker.settling import Settler
+from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, held, row, rows
 
 if TYPE_CHECKING:
@@ -135,16 +135,16 @@ def test_after_a_deadlock_a_claim_that_was_lost_meanwhile_is_no_reply_that_was_l
     signals.ack_undecided.connect(hear)
     message = held()
     settler.add(begin(settler, message), ACK, 0.0)
-    real = settling.settle_claims
+    real = settler_module.settle_claims
 
     def cut(*_: Any) -> None:
         code = 1213 if is_victim else 2013
         raise OperationalError("as told") from Exception(code, "as told")
 
-    monkeypatch.setattr(settling, "settle_claims", cut)
+    monkeypatch.setattr(settler_module, "settle_claims", cut)
     with pytest.raises(OperationalError):
         settler.flush()
-    monkeypatch.setattr(settling, "settle_claims", real)
+    monkeypatch.setattr(settler_module, "settle_claims", real)
     Message.objects.filter(pk=message.pk).delete()
     settler.flush()
     signals.ack_undecided.disconnect(hear)

@@ -12,10 +12,10 @@ from typing import Any, Final
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from django_dbqueue.doctor.examining import examine
+from django_dbqueue.doctor.examination import examine
 from django_dbqueue.doctor.finding import LEVELS, NOTE, OK, PROBLEM, WARNING, Finding
+from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
-from django_dbqueue.management.options import chosen_alias
 
 EXIT_ILL: Final = 1
 EXIT_WRONG: Final = 2

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.counts import grouped
-from django_dbqueue.management.sweeping import SweepCommand
+from django_dbqueue.management.sweep_command import SweepCommand
 
 
 class Command(SweepCommand):

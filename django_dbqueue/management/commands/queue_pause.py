@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.management.pausing import LONGEST_REASON, PausingCommand
+from django_dbqueue.management.pause_command import LONGEST_REASON, PausingCommand
 from django_dbqueue.models import Queue
 
 

@@ -15,15 +15,15 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
+from django_dbqueue.insight.why import Why, why
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.management.common_options import whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
-from django_dbqueue.management.options import whole
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
-from django_dbqueue.models.why import Why, why
-from django_dbqueue.redaction import content_of, error_text, is_redacting
+from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 MAX_LIMIT: Final = 1_000

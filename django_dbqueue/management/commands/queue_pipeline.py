@@ -14,13 +14,13 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import connections
 
+from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
-from django_dbqueue.management.options import chosen_alias
-from django_dbqueue.management.pipeline import credentials_of, told_by_settings
 from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.management.spark_settings import credentials_of, told_by_settings
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
-from django_dbqueue.spark.jobs.running import (
+from django_dbqueue.spark.jobs.job_runner import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
     Terminated,

@@ -16,8 +16,9 @@ from django_dbqueue import signals
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.management.common_options import age, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -28,7 +29,6 @@ from django_dbqueue.management.console import (
     stop_signals,
     with_hint,
 )
-from django_dbqueue.management.options import age, one_line, whole
 from django_dbqueue.management.progress import shown_progress
 from django_dbqueue.models import Message
 

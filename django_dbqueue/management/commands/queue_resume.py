@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_dbqueue.management.pausing import PausingCommand
+from django_dbqueue.management.pause_command import PausingCommand
 from django_dbqueue.models import Queue
 
 

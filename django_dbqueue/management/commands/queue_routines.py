@@ -9,13 +9,13 @@ from django.core.management.base import CommandError
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue.checks.postgresql import check_schema
+from django_dbqueue.checks.postgresql_checks import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.lifecycle.session import DjangoSession
-from django_dbqueue.management import routines
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
-from django_dbqueue.management.options import chosen_alias
-from django_dbqueue.management.standing import Standing
+from django_dbqueue.routines import installation
+from django_dbqueue.routines.standing import StandingRoutine
 
 
 class Command(TerminalCommand):
@@ -40,7 +40,7 @@ class Command(TerminalCommand):
             ) from error
 
     def _install(self, alias: str) -> None:
-        made, unchanged, dropped = routines.install(DjangoSession(alias))
+        made, unchanged, dropped = installation.install(DjangoSession(alias))
         for routine in made:
             self.stdout.write(_("made %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
         self._tell_of(dropped)
@@ -51,14 +51,14 @@ class Command(TerminalCommand):
                 self.stderr.write(f"{found.msg}\n{found.hint}")
 
     def _uninstall(self, alias: str) -> None:
-        gone = routines.uninstall(DjangoSession(alias))
+        gone = installation.uninstall(DjangoSession(alias))
         self._tell_of(gone)
         self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
 
-    def _tell_of(self, dropped: list[Standing]) -> None:
+    def _tell_of(self, dropped: list[StandingRoutine]) -> None:
         for standing in dropped:
             self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
 
     def _print(self, alias: str) -> None:
-        for text in routines.script(DjangoSession(alias)):
+        for text in installation.script(DjangoSession(alias)):
             self.stdout.write(text)

@@ -17,8 +17,8 @@ from django_dbqueue.codecs import decode_json
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
+from django_dbqueue.management.common_options import lease, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
-from django_dbqueue.management.options import lease, seconds, whole
 from django_dbqueue.models import Message
 
 KINDS: Final = ("json", "text", "base64")

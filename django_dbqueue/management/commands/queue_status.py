@@ -16,12 +16,12 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
+from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, span
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED
+from django_dbqueue.management.common_options import one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
-from django_dbqueue.management.options import one_line, seconds, whole
-from django_dbqueue.models.overview import Overview, QueueOverview, known_queues, overview, span
-from django_dbqueue.worker.sessions import discard
 from django_dbqueue.worker.shutdown import StopSignals
+from django_dbqueue.worker.thread_connections import discard
 
 INTERVAL: Final = 2.0
 SHORTEST_INTERVAL: Final = 0.1

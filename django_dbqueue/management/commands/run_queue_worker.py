@@ -18,15 +18,15 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, consumers
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.management.options import chosen_alias, lease, seconds, unreadable, whole
+from django_dbqueue.management.common_options import chosen_alias, lease, seconds, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
-from django_dbqueue.schedules import Plan
+from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.worker import logs
-from django_dbqueue.worker.operations import operations_consumer
-from django_dbqueue.worker.options import BATCH_BYTES, WorkerOptions
-from django_dbqueue.worker.sessions import do_without_pools
+from django_dbqueue.worker.bulk_steps import operations_consumer
 from django_dbqueue.worker.supervisor import Supervisor
+from django_dbqueue.worker.thread_connections import do_without_pools
+from django_dbqueue.worker.worker_options import BATCH_BYTES, WorkerOptions
 
 logger = logging.getLogger("django_dbqueue.worker")
 

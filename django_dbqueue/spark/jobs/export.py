@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from django_dbqueue.exceptions import DBQueueError, ExportStopped, LakeDamaged
-from django_dbqueue.spark import readers
+from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.batches import Batch, Register
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.exclusive import only_exporter, require_lock
@@ -32,7 +32,7 @@ from django_dbqueue.spark.lake import (
     written_files,
 )
 from django_dbqueue.spark.manifest import FOLDER, Manifest, name_of
-from django_dbqueue.spark.session import register
+from django_dbqueue.spark.spark_session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,7 @@ class ExportResult:
     rows: int = 0
     files: int = 0
     purged: int = 0
-    held_by: tuple[readers.Reader, ...] = ()
+    held_by: tuple[history_readers.Reader, ...] = ()
 
     def __str__(self) -> str:
         held = "".join(
@@ -251,7 +251,7 @@ class Export:
                 "inserted rows with ids of their own. Nothing of it was purged."
             )
 
-    def held_by(self, position: int) -> tuple[readers.Reader, ...]:
+    def held_by(self, position: int) -> tuple[history_readers.Reader, ...]:
         """Return the readers that are behind the lake."""
-        every = readers.readers(self.register.connection)
+        every = history_readers.readers(self.register.connection)
         return tuple(each for each in every if each.name != self.register.lake and each.position < position)

@@ -11,10 +11,10 @@ from pyspark.sql import functions
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.columns import BODIES, COLUMNS
-from django_dbqueue.spark.enqueueing import enqueue_dataframe
+from django_dbqueue.spark.enqueue_rows import enqueue_dataframe
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
 from django_dbqueue.spark.jobs.config import IngestConfig
-from django_dbqueue.spark.staging import Published
+from django_dbqueue.spark.publication import Published
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

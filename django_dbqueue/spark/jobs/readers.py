@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.history_readers import Reader, readers
 from django_dbqueue.spark.jobs.config import ReadersConfig
-from django_dbqueue.spark.readers import Reader, readers
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django_dbqueue.ledger.freeing import release_stream
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.jobs.config import ReleaseConfig
+from django_dbqueue.streams.release import release_stream
 
 
 @dataclass(frozen=True, slots=True)

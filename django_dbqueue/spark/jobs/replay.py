@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection
-from django_dbqueue.spark.enqueueing import enqueue_dataframe
+from django_dbqueue.spark.enqueue_rows import enqueue_dataframe
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
 from django_dbqueue.spark.jobs.config import ReplayConfig
 from django_dbqueue.spark.lake import identity, read_lake
-from django_dbqueue.spark.staging import Published, find_published
+from django_dbqueue.spark.publication import Published, find_published
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

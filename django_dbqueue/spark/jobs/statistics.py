@@ -15,7 +15,7 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from django_dbqueue.databases.statistics import MUTEX
+from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection, to_column, to_utc
 from django_dbqueue.spark.files import Files
@@ -121,7 +121,7 @@ def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: It
 def _live(spark: SparkSession, config: StatisticsConfig) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    # As databases/archiving.py records it when the message is archived
+    # As databases/archive_sql.py records it when the message is archived
     outcome = (
         sql.when(sql.col("status") != DONE, "dead").when(sql.col("error").isNotNull(), "dropped").otherwise("done")
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django_dbqueue.ledger.listing import Standing, streams
 from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.spark.jobs.config import StreamsConfig
+from django_dbqueue.streams.stream_list import Standing, streams
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from django_dbqueue.spark.consuming import ClaimStreamReader
-from django_dbqueue.spark.running import Heartbeat
 from django_dbqueue.spark.source import DbQueueDataSource
+from django_dbqueue.spark.stream_runner import StreamHeartbeat
 
 
 class Heartless(ClaimStreamReader):
@@ -21,7 +21,7 @@ class Heartless(ClaimStreamReader):
 
     @property
     def runner(self) -> Any:
-        Heartbeat._beat = lambda _: None  # type: ignore[method-assign] - the runner's process is this query's alone
+        StreamHeartbeat._beat = lambda _: None  # type: ignore[method-assign] - the runner's process is this query's alone
         return super().runner
 
 

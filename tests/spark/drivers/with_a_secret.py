@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from django_dbqueue.spark import build_session, enqueue_dataframe
-from django_dbqueue.spark.reading import reader_of, schema_of
+from django_dbqueue.spark.table_reader import reader_of, schema_of
 
 PAGES = ("environment", "executors", "stages", "jobs", "storage/rdd", "sql?details=true&planDescription=true")
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from tests.factories import QUEUE
 

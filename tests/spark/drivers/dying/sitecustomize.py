@@ -25,10 +25,10 @@ def _die() -> None:
 
 
 def _patch() -> None:
-    from django_dbqueue.spark import staging, writing
+    from django_dbqueue.spark import publication, writing
     from django_dbqueue.spark.connection import Connection
 
-    publish, transaction, is_publishing = staging._publish, Connection.transaction, False
+    publish, transaction, is_publishing = publication._publish, Connection.transaction, False
 
     def before(*args: Any, **said: Any) -> Any:
         nonlocal is_publishing
@@ -53,7 +53,7 @@ def _patch() -> None:
         return real_publish(*args, **said)
 
     real_publish = writing.publish
-    staging._publish, Connection.transaction = before, dying_before_its_commit  # type: ignore[method-assign]
+    publication._publish, Connection.transaction = before, dying_before_its_commit  # type: ignore[method-assign]
     writing.publish = dying_when_all_is_staged
 
 

@@ -1,0 +1,139 @@
+"""Lists of messages that cost the same with ten rows or ten million.
+
+A page is one state of one queue, or of each queue in turn: bounded ranges of the index ``dbqueue_claim``, one per
+priority in use, read in the index's own order and only as far as the cap. Nothing counts the table; past the cap a
+count is shown with a plus sign.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import InvalidPage, Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.counts import Capped
+from django_dbqueue.envelope import hash_of_key
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.ranges import Range, ranges_in_use
+from django_dbqueue.models import Message
+
+LIST_CAP = 500
+"""Rows that a list walks to; also how many messages one action takes."""
+CELL_CAP = 100
+"""Where the count in a table's cell stops."""
+MAX_ID = 2**63 - 1
+HEAVY = ("body", "headers_text", "error")
+"""Columns that only the page of one message needs."""
+
+
+class Walk:
+    """A walk over the claim index of one database, which remembers what is in use."""
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+
+    @cached_property
+    def queues(self) -> list[str]:
+        """The queues that have messages."""
+        return sorted({each.queue for each in self._ranges})
+
+    @cached_property
+    def _ranges(self) -> list[Range]:
+        return ranges_in_use(DjangoSession(self.using))
+
+    def ids(self, state: State, queue: str | None, *, limit: int) -> list[int]:
+        """Return up to ``limit`` ids of messages in this state, queue by queue, highest priority first."""
+        ranges = self._ranges if queue is None else [each for each in self._ranges if each.queue == queue]
+        return first_ids(DjangoSession(self.using), state.name, ranges, limit=limit)
+
+    def ids_by_search(self, text: str, queue: str | None, *, limit: int) -> list[int]:
+        """Return ids of the message with this id, and of those with this key, newest first in each queue."""
+        found: list[int] = []
+        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID:
+            found += Message.objects.using(self.using).filter(pk=int(text)).values_list("id", flat=True)
+        hashes = []
+        for name in self.queues if queue is None else [queue]:
+            with suppress(InvalidMessage):  # people search for anything; no message has this key
+                hashes.append(hash_of_key(name, text))
+        return list(dict.fromkeys([*found, *ids_of_keys(DjangoSession(self.using), hashes, limit=limit)]))[:limit]
+
+
+def walk_of(request: HttpRequest, using: str) -> Walk:
+    """Return the walk that belongs to this request, so that one page reads the queues once."""
+    walk: Walk | None = getattr(request, "_dbqueue_walk", None)
+    if walk is None or walk.using != using:
+        walk = Walk(using)
+        request._dbqueue_walk = walk  # type: ignore[attr-defined]
+    return walk
+
+
+class BoundedChangeList(ChangeList, ABC):
+    """A change list over ids found by bounded reads; subclasses define which."""
+
+    ids: list[int]
+    heavy: tuple[str, ...] = HEAVY
+    """Columns that the list doesn't show, and doesn't read."""
+
+    @abstractmethod
+    def find_ids(self, request: HttpRequest) -> list[int]:
+        """Return up to LIST_CAP + 1 ids, in the order of the list."""
+
+    def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
+        self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
+        self.clear_all_filters_qs = self.get_query_string(remove=list(self.get_filters_params()))
+        if odd:
+            raise IncorrectLookupParameters(", ".join(odd))
+        self.ids = self.find_ids(request)
+        return self.root_queryset.defer(*self.heavy).filter(pk__in=self.ids[:LIST_CAP])
+
+    def get_results(self, _request: HttpRequest) -> None:
+        self.result_count = Capped(len(self.ids), LIST_CAP)
+        self.paginator = Paginator(self.ids[:LIST_CAP], self.list_per_page)
+        self.multi_page = self.paginator.num_pages > 1
+        try:
+            ids = self.paginator.page(self.page_num).object_list
+        except InvalidPage as error:
+            raise IncorrectLookupParameters from error
+        rows = self.root_queryset.defer(*self.heavy).in_bulk(ids)
+        self.result_list = [rows[pk] for pk in ids if pk in rows]
+        self.show_full_result_count = self.can_show_all = False
+        self.full_result_count = self.result_count  # so that the search form shows no total
+        self.show_admin_actions = bool(self.result_list)
+
+
+class MessageChangeList(BoundedChangeList):
+    """One state of one queue or of all; with a search, every state."""
+
+    state: State | None
+    """The state that is listed; None while a search covers all of them."""
+    queue: str | None
+
+    def find_ids(self, request: HttpRequest) -> list[int]:
+        walk, limit, text = walk_of(request, self.root_queryset.db), LIST_CAP + 1, self.query.strip()
+        said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
+        self.queue = said.get("queue")
+        self.state = STATES.get(said.get("state") or "")
+        if text:
+            ids = walk.ids_by_search(text, self.queue, limit=limit)
+            if self.state is None:
+                return ids
+            stands = getattr(self.root_queryset, self.state.name)(self.queue)
+            kept = set(stands.filter(pk__in=ids).values_list("id", flat=True))
+            return [pk for pk in ids if pk in kept]
+        if self.state is None:
+            # Stuck messages need attention first: without a filter, the list opens with them.
+            if stuck := walk.ids(STATES["stuck"], self.queue, limit=limit):
+                self.state = STATES["stuck"]
+                return stuck
+            self.state = STATES["ready"]
+        return walk.ids(self.state, self.queue, limit=limit)

@@ -1,0 +1,206 @@
+"""Ordering a bulk operation: the page that says what would be done to how many, and the POST that orders it.
+
+The page carries a signed ticket: the verb, the selection as of the moment when it was made, and whose page it is. Later
+messages don't match, a page orders only once, and it expires after an hour.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final, Self
+
+from django.contrib import messages
+from django.contrib.admin.models import ADDITION, LogEntry
+from django.core import signing
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, override
+
+from django_dbqueue import conf
+from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.admin.states import STATES
+from django_dbqueue.counts import Capped
+from django_dbqueue.lifecycle import bulk
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
+from django_dbqueue.models import BulkOperation, Failure, Worker
+from django_dbqueue.models.fields import clock
+from django_dbqueue.models.worker import ALIVE_WITHIN
+
+FRESH_FOR: Final = 3_600
+"""Seconds during which a page may be confirmed."""
+_SALT: Final = "django_dbqueue.bulk"
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a page would order."""
+
+    number: str
+    user: str
+    verb: str
+    selection: str
+    count: int
+    back: str
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Return the ticket of a page; None if it isn't one of ours, or too old."""
+        try:
+            return cls(**signing.loads(text, salt=_SALT, max_age=FRESH_FOR))
+        except signing.BadSignature:
+            return None
+
+    def __str__(self) -> str:
+        return signing.dumps(asdict(self), salt=_SALT)
+
+
+class Ordering:
+    """The page and its POST, at the ModelAdmin of bulk operations."""
+
+    def __init__(self, model_admin: Any) -> None:
+        self.site = model_admin.admin_site
+        self.alias: str = model_admin.alias
+        self.media = model_admin.media
+
+    def urls(self) -> list[URLPattern]:
+        """One for each verb."""
+        return [
+            path(
+                f"order/{name}/",
+                self.site.admin_view(partial(self.apply, verb=verb)),
+                name=f"django_dbqueue_bulkoperation_order_{name}",
+            )
+            for name, verb in VERBS.items()
+        ]
+
+    def allowed(self, request: HttpRequest, verb: Verb, *, failure: bool) -> bool:
+        """Return whether this user may do this to all that match; to a failure group, if they may see failures."""
+        codenames = ["view_message", verb.codename, *(["view_failure"] if failure else [])]
+        return bool(request.user.has_perms([f"django_dbqueue.{codename}" for codename in codenames]))
+
+    def ask(self, request: HttpRequest, verb: Verb, selection: bulk.Selection, *, back: str) -> HttpResponse:
+        """Show the page: a dry run. It changes nothing."""
+        if not self.allowed(request, verb, failure=selection.failure is not None):
+            raise PermissionDenied
+        why_not = _why_not(verb, selection)
+        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(DjangoSession(self.alias), selection)
+        if not count and not count.more:
+            why_not = why_not or _("There is nothing to do: no message matches.")
+            messages.warning(request, f"{verb.label}: {why_not}")
+            return HttpResponseRedirect(back)
+        number, expected = secrets.token_hex(16), bulk.COUNTED + 1 if count.more else int(count)
+        ticket = Ticket(number, str(request.user.pk), verb.name, str(selection), expected, back)
+        return self._page(request, verb, ticket, ReasonForm() if verb.asks_reason else None)
+
+    def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
+        """Order what the page showed, and redirect to its progress."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        ticket = Ticket.read(request.POST.get("ticket", ""))
+        selection = None if ticket is None else bulk.Selection.parse(ticket.selection)
+        of_failure = selection is not None and selection.failure is not None
+        if not self.allowed(request, verb, failure=of_failure):
+            raise PermissionDenied
+        if ticket is None or selection is None or (ticket.verb, ticket.user) != (verb.name, str(request.user.pk)):
+            return self._refuse(request, ticket, _("This page is too old, or not yours: nothing was done. Look again."))
+        form = ReasonForm(request.POST) if verb.asks_reason else None
+        if form is not None and not form.is_valid():
+            return self._page(request, verb, ticket, form)
+        if not bulk.find_any(DjangoSession(self.alias), selection):
+            return self._refuse(
+                request, ticket, _("What this page showed has changed meanwhile: nothing is left to do.")
+            )
+        reason = "" if form is None else form.cleaned_data["reason"]
+        operation = DjangoSession(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, reason))
+        if operation is None:
+            return self._refuse(request, ticket, _("This page was confirmed already; nothing was done again."))
+        return HttpResponseRedirect(self._url("change", operation.pk))
+
+    def _order(
+        self, request: HttpRequest, verb: Verb, ticket: Ticket, selection: bulk.Selection, reason: str
+    ) -> BulkOperation | None:
+        user: Any = request.user
+        with DjangoSession(self.alias).transaction():
+            operation = BulkOperation.objects.order(
+                verb.name,
+                selection,
+                expected=ticket.count,
+                reason=reason,
+                user=user,
+                ticket=ticket.number,
+                using=self.alias,
+            )
+            if operation is not None:
+                with override(None):  # English, as of Django's own entries
+                    text = f"Ordered: {verb.label}, {described(selection, self.alias)}. {reason}".strip()
+                LogEntry.objects.log_actions(user.pk, [operation], ADDITION, text)
+        return operation
+
+    def _page(self, request: HttpRequest, verb: Verb, ticket: Ticket, form: ReasonForm | None) -> HttpResponse:
+        selection = bulk.Selection.parse(ticket.selection)
+        count = Capped(ticket.count, bulk.COUNTED)
+        context = {
+            **self.site.each_context(request),
+            "opts": BulkOperation._meta,
+            "title": f"{verb.label}: {counted(count)}",
+            "verb": verb,
+            "label": verb.label,
+            "ticket": str(ticket),
+            "count": counted(count),
+            "what": described(selection, self.alias),
+            "step": bulk.STEP,
+            "form": form,
+            "unserved": unserved(self.alias),
+            "operations": conf.get("OPERATIONS_QUEUE"),
+            "media": self.media,
+            "action_url": self._url(f"order_{verb.name}"),
+            "cancel_url": ticket.back,
+        }
+        request.current_app = self.site.name
+        return TemplateResponse(request, "admin/django_dbqueue/bulkoperation/order.html", context)
+
+    def _refuse(self, request: HttpRequest, ticket: Ticket | None, why: str) -> HttpResponse:
+        messages.warning(request, why)
+        back = ticket.back if ticket is not None else ""
+        safe = url_has_allowed_host_and_scheme(back, allowed_hosts=None)
+        return HttpResponseRedirect(back if safe else reverse("admin:index", current_app=self.site.name))
+
+    def _url(self, view: str, *args: Any) -> str:
+        return reverse(f"admin:django_dbqueue_bulkoperation_{view}", args=args, current_app=self.site.name)
+
+
+def _why_not(verb: Verb, selection: bulk.Selection) -> str:
+    """Say why this can't be done to all of these; '' if it can."""
+    if selection.state not in verb.states:
+        return _("This can't be done to any of the messages.")
+    if selection.queue == conf.get("OPERATIONS_QUEUE"):
+        return _("Bulk operations go through this queue themselves: choose its messages one by one.")
+    return ""
+
+
+def counted(count: Capped) -> str:
+    """Return a count of messages in words."""
+    return ngettext("%(n)s message", "%(n)s messages", count) % {"n": count}
+
+
+def described(selection: bulk.Selection, using: str) -> str:
+    """Return a selection in words."""
+    if selection.failure is not None:
+        group = Failure.objects.using(using).filter(pk=selection.failure).first()
+        return _("dead messages of the failure %(failure)s") % {"failure": group or f"#{selection.failure}"}
+    words = {"state": STATES[selection.state].title, "queue": selection.queue}
+    return _("%(state)s of queue %(queue)s") % words if selection.queue else _("%(state)s of all queues") % words
+
+
+def unserved(using: str) -> bool:
+    """Return whether no live worker serves the queue of bulk operations."""
+    beating = Worker.objects.using(using).filter(beat_at__gte=clock(using) - ALIVE_WITHIN)
+    queue = conf.get("OPERATIONS_QUEUE")
+    return not any(queue in queues.split(",") for queues in beating.values_list("queues", flat=True)[:1_000])

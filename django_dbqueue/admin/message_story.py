@@ -1,0 +1,56 @@
+"""What the page of a message shows besides its columns: why it is stuck, what can be done, and its life."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin.utils import quote
+from django.http import HttpRequest
+from django.urls import reverse
+
+from django_dbqueue.admin.confirmation import Confirmation
+from django_dbqueue.admin.lifeline import Life, life_of
+from django_dbqueue.admin.pause_pages import Pausing
+from django_dbqueue.admin.states import stage_of
+from django_dbqueue.consumers import has_consumer
+from django_dbqueue.insight.why import Why, why
+from django_dbqueue.lifecycle.operator_verbs import VERBS
+from django_dbqueue.redaction.policy import error_text
+
+
+def why_of(model_admin: Any, request: HttpRequest, message: Any) -> dict[str, Any]:
+    """Return the template's data on why a message is where it is."""
+    answer = why(message, now=message.db_now, has_consumer=has_consumer)
+    error = error_text(answer.error, of=message, sees_payload=model_admin.sees_payload(request))
+    return {
+        "answer": answer,
+        "error": next(iter(error.strip().splitlines()), ""),
+        "buttons": _buttons(model_admin, request, message, answer),
+    }
+
+
+def _buttons(model_admin: Any, request: HttpRequest, message: Any, answer: Why) -> list[dict[str, Any]]:
+    """Return the applicable verbs for which this user has the permission."""
+    confirmation, found = Confirmation(model_admin), []
+    for name in answer.verbs:
+        if name == "resume":
+            if request.user.has_perms(["django_dbqueue.view_queue", "django_dbqueue.pause_queue"]):
+                site = model_admin.admin_site.name
+                url = reverse("admin:django_dbqueue_queue_resume", args=[quote(message.queue)], current_app=site)
+                found.append({"name": name, "label": Pausing.LABELS["resume"], "url": url})
+            continue
+        verb = VERBS[name]
+        if stage_of(message) in verb.stages and confirmation.allowed(request, verb):
+            found.append({"name": name, "label": verb.label, "url": model_admin.verb_url(request, verb, message)})
+    return found
+
+
+def life(model_admin: Any, request: HttpRequest, message: Any, message_id: int) -> Life:
+    """Return the life of a message, or of an archived one, as this user may see it."""
+    sees = model_admin.sees_payload(request)
+    return life_of(
+        message,
+        message_id,
+        using=model_admin.alias,
+        shown=lambda text: error_text(text, of=message, sees_payload=sees),
+    )

@@ -1,0 +1,209 @@
+"""What the pipeline on Spark keeps here: streams and their claims, history readers, and exports. Read-only.
+
+Each list shows the newest that an index finds, up to a list's cap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from django.contrib import admin
+from django.db.models import Count, Max, Min, Sum
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_dbqueue.admin import display
+from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.counts import grouped
+from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, VERIFIED
+from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim
+from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
+from django_dbqueue.models.stream import UNFINISHED
+from django_dbqueue.streams.ownership import is_running
+
+CLAIM_STATES: Final = {
+    OPEN: ("running", "▶", gettext_lazy("open")),
+    FREEING: ("stuck", "…", gettext_lazy("being given back")),
+    ACKED: ("done", "✓", gettext_lazy("done")),
+    FREED: ("dropped", "↩", gettext_lazy("given back")),
+}
+EXPORT_STATES: Final = {
+    PLANNED: ("delayed", "…", gettext_lazy("planned")),
+    VERIFIED: ("ready", "✓", gettext_lazy("verified")),
+    PURGED: ("done", "✓", gettext_lazy("verified, and purged here")),
+    DROPPED: ("dropped", "–", gettext_lazy("came to nothing")),
+}
+UNKNOWN: Final = ("dropped", "?")
+
+
+class NewestChangeList(BoundedChangeList):
+    """By primary key: the newest first if it is a number, by name if it is one; or the numbers of one name."""
+
+    heavy: tuple[str, ...] = ()
+
+    def find_ids(self, request: HttpRequest) -> list[Any]:
+        rows, name = self.root_queryset, self.query.strip()
+        if name and self.search_fields:
+            field = self.search_fields[0]
+            if isinstance(self.model._meta.get_field(field), AsciiField) and not name.isascii():
+                return []  # MySQL refuses to compare them
+            rows = rows.filter(**{field: name}).order_by("-number")
+        else:
+            rows = rows.order_by(*self.get_ordering(request, rows))
+        return list(rows.values_list("pk", flat=True)[: LIST_CAP + 1])
+
+
+class ClaimChangeList(NewestChangeList):
+    """Without the ids, which may be many."""
+
+    heavy = ("ids",)
+
+
+class PipelineAdmin(ReadOnlyAdmin):
+    """Rows with the database's clock; a row's page has the list's fields, and some more."""
+
+    change_list_template = "admin/django_dbqueue/newest.html"
+    list_per_page = 50
+    ordering: ClassVar[Any] = ("-id",)
+    besides: tuple[str, ...] = ()
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestChangeList]:  # noqa: ARG002
+        return NewestChangeList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist: Any = super().get_changelist_instance(request)
+        self.look_at(changelist.result_list)
+        return changelist
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            self.look_at([row])
+        return row
+
+    def look_at(self, rows: list[Any]) -> None:
+        """Give each row what other tables hold about it."""
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
+        return [*self.list_display, *self.besides]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.get_fields(request, obj)
+
+
+@admin.register(Stream)
+class StreamAdmin(PipelineAdmin):
+    """Whether a query runs each stream, and what its unfinished claims hold."""
+
+    list_display = ("name", "queue", "runs", "runner", "last_beat", "claims", "held", "lease_left", "last_number")
+    ordering = ("name",)
+    besides = ("on_expired", "lease_seconds", "run", "conn_id", "begun_at", "beat_at")
+
+    def look_at(self, rows: list[Any]) -> None:
+        unfinished = StreamClaim.objects.using(self.alias).filter(state__in=UNFINISHED)
+        of = unfinished.filter(stream__in=[row.pk for row in rows]).values("stream")
+        found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
+        for row in rows:
+            row.ledger = found.get(row.pk, {})
+            row.is_run = row.run is not None and is_running(DjangoSession(self.alias), row.pk)
+
+    @admin.display(description=gettext_lazy("query"))
+    def runs(self, obj: Any) -> str:
+        if obj.is_run:
+            return display.badge("alive", "♥", _("runs"))
+        return display.badge("silent", "✕", _("does not run"))
+
+    @admin.display(description=gettext_lazy("last beat"))
+    def last_beat(self, obj: Any) -> str:
+        return display.ago(obj.db_now - obj.beat_at)
+
+    @admin.display(description=gettext_lazy("unfinished claims"))
+    def claims(self, obj: Any) -> int:
+        return int(obj.ledger.get("id__count") or 0)
+
+    @admin.display(description=gettext_lazy("messages held"))
+    def held(self, obj: Any) -> int:
+        return int(obj.ledger.get("messages__sum") or 0)
+
+    @admin.display(description=gettext_lazy("first lease"))
+    def lease_left(self, obj: Any) -> str:
+        return _lease(obj.ledger.get("lease_until__min"), obj.db_now)
+
+
+@admin.register(StreamClaim)
+class StreamClaimAdmin(PipelineAdmin):
+    """The newest claims, of all streams or of one."""
+
+    list_display = ("__str__", "queue", "standing", "messages", "attempts", "lease_left", "claimed_at", "ended_at")
+    search_fields = ("stream",)  # NewestChangeList does the search
+    search_help_text = gettext_lazy("The whole name of a stream.")
+    besides = ("claim_token", "run", "lease_until", "ids_block")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ClaimChangeList]:  # noqa: ARG002
+        return ClaimChangeList
+
+    @admin.display(description=gettext_lazy("state"))
+    def standing(self, obj: Any) -> str:
+        return display.badge(*CLAIM_STATES.get(obj.state, (*UNKNOWN, obj.state)))
+
+    @admin.display(description=gettext_lazy("lease"))
+    def lease_left(self, obj: Any) -> str:
+        return _lease(obj.lease_until if obj.state in UNFINISHED else None, obj.db_now)
+
+    @admin.display(description=gettext_lazy("ids of the messages"))
+    def ids_block(self, obj: Any) -> str:
+        return display.block(obj.ids)
+
+
+@admin.register(HistoryReader)
+class HistoryReaderAdmin(PipelineAdmin):
+    """How far each is behind the end of the history: nothing is purged past the slowest."""
+
+    list_display = ("name", "position", "behind", "last_seen", "begun_at")
+    ordering = ("name",)
+    besides = ("seen_at",)
+
+    def look_at(self, rows: list[Any]) -> None:
+        end = ArchivedMessage.objects.using(self.alias).aggregate(end=Max("id"))["end"] or 0
+        for row in rows:
+            row.ids_behind = max(0, end - row.position)
+
+    @admin.display(description=gettext_lazy("ids behind the end"))
+    def behind(self, obj: Any) -> str:
+        return grouped(obj.ids_behind)
+
+    @admin.display(description=gettext_lazy("last seen"))
+    def last_seen(self, obj: Any) -> str:
+        return display.ago(obj.db_now - obj.seen_at)
+
+
+@admin.register(ExportBatch)
+class ExportBatchAdmin(PipelineAdmin):
+    """The newest batches, of all lakes or of one."""
+
+    list_display = ("__str__", "standing", "first_id", "last_id", "rows", "planned_at", "verified_at", "purged_at")
+    search_fields = ("lake",)
+    search_help_text = gettext_lazy("The whole name of a lake.")
+    besides = ("purged_to",)
+
+    @admin.display(description=gettext_lazy("state"))
+    def standing(self, obj: Any) -> str:
+        return display.badge(*EXPORT_STATES.get(obj.state, (*UNKNOWN, obj.state)))
+
+
+def _lease(until: Any, now: Any) -> str:
+    if until is None:
+        return display.NOTHING
+    if until <= now:
+        return _("over since %(span)s") % {"span": display.span(now - until)}
+    return _("ends in %(span)s") % {"span": display.span(until - now)}

@@ -1,0 +1,289 @@
+"""The settings dict ``DBQUEUE``: names, types and bounds. Nothing in it makes a check crash."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from django.conf import settings
+from django.core import checks
+
+from django_dbqueue import conf
+from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS, QUEUE_NAME, check_queue
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
+from django_dbqueue.redaction import policy
+from django_dbqueue.schedules import declarations
+
+Rule = Callable[[Any], str | None]
+"""Returns what a value must be, if it isn't."""
+
+SHORTEST_LEASE: Final = 3.0
+"""A lease is extended at a third of its length and workers beat once a second."""
+_GIBIBYTE: Final = 1024**3
+_INSTALL: Final = "Install it wherever workers run, or leave SCHEDULES out."
+
+
+def _whole(low: int, high: int) -> Rule:
+    def rule(value: Any) -> str | None:
+        good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return None if good else f"a whole number from {low:,} to {high:,}"
+
+    return rule
+
+
+def _seconds(*, above_zero: bool = False, or_none: bool = False) -> Rule:
+    def rule(value: Any) -> str | None:
+        if value is None and or_none:
+            return None
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        if good and (LEAST_LEASE if above_zero else 0) <= value <= MAX_SECONDS:
+            return None
+        wanted = "a number of seconds" + (" above 0" if above_zero else ", 0 or more")
+        return wanted + (", or None" if or_none else "")
+
+    return rule
+
+
+def _of_type(kind: type | tuple[type, ...], words: str) -> Rule:
+    return lambda value: None if isinstance(value, kind) else words
+
+
+def _one_of(*words: str) -> Rule:
+    wanted = " or ".join(repr(word) for word in words)
+    return lambda value: None if isinstance(value, str) and value in words else wanted
+
+
+def _queue_name(value: Any) -> str | None:
+    return None if isinstance(value, str) and QUEUE_NAME.match(value) else "the name of a queue"
+
+
+def _redaction(value: Any) -> str | None:
+    wanted = (
+        "a list of dotted names ('card.number', 'users.*.email'), the dotted path of a callable, or a dict with "
+        "'names' and 'callable' for both"
+    )
+    if isinstance(value, str):
+        return None if "." in value else wanted
+    names, path = value, None
+    if isinstance(value, Mapping):
+        if not value.keys() <= {"names", "callable"}:
+            return wanted
+        names, path = value.get("names", ()), value.get("callable")
+    if not isinstance(names, list | tuple) or not all(_is_dotted_name(name) for name in names):
+        return wanted
+    return None if path is None or (isinstance(path, str) and "." in path) else wanted
+
+
+def _is_dotted_name(name: Any) -> bool:
+    return isinstance(name, str) and all(name.split(".")) and name.split(".")[-1] != policy.DEEP
+
+
+TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
+    "DATABASE": _of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
+    "DEFAULTS": _of_type(Mapping, "a dict of options"),
+    "QUEUES": _of_type(Mapping, "a dict of a queue's name and the dict of its options"),
+    "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
+    "NOTIFY": _of_type(bool, "True or False"),
+    "REDACT": _redaction,
+    "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
+    "SESSION_LOCKS": _of_type(bool, "True or False"),
+    "OPERATIONS_QUEUE": _queue_name,
+    "EVENT_RETENTION": _seconds(),
+}
+PER_QUEUE_RULES: Final[dict[str, Rule]] = {
+    "lease": _seconds(above_zero=True),
+    "max_reads": _whole(0, MAX_READS_LIMIT),
+    "priority": _whole(-100, 100),
+    "retention": _seconds(),
+    "dead_retention": _seconds(or_none=True),
+    "on_ack": _one_of(conf.KEEP, conf.DELETE),
+    "timeout": _seconds(above_zero=True, or_none=True),
+    "backoff": _seconds(),
+    "backoff_max": _seconds(),
+}
+
+
+def check_settings(**_: Any) -> list[checks.CheckMessage]:
+    """Check ``DBQUEUE`` as it is."""
+    said = getattr(settings, conf.NAME, {})
+    if not isinstance(said, Mapping):
+        return [
+            checks.Error(
+                f"{conf.NAME} must be a dict, not {_short(said)}.",
+                hint=f'For example: {conf.NAME} = {{"DATABASE": "default", "DEFAULTS": {{"lease": 60}}}}. '
+                "Leave it out for the defaults.",
+                id="dbqueue.E001",
+            )
+        ]
+    return [*_top_level(said), *_defaults(said), *_queues(said), *_schedules(said)]
+
+
+def queue_alias() -> str | None:
+    """Return the alias that ``DATABASE`` names, or None if it names none: then the routers decide."""
+    said = getattr(settings, conf.NAME, {})
+    alias = said.get("DATABASE", conf.TOP_LEVEL["DATABASE"]) if isinstance(said, Mapping) else None
+    return alias if isinstance(alias, str) and alias in settings.DATABASES else None
+
+
+def unknown_alias(alias: object, where: str) -> checks.Error:
+    """Return the error for an alias that doesn't exist."""
+    return checks.Error(
+        f"{where} names the database {_short(alias)}, which is not in DATABASES.",
+        hint=f"{_did_you_mean(alias, settings.DATABASES)}DATABASES has {_listed(settings.DATABASES)}.",
+        id="dbqueue.E005",
+    )
+
+
+def _top_level(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+    yield from _known(said, TOP_LEVEL_RULES, conf.NAME)
+    yield from _valid(said, TOP_LEVEL_RULES, conf.NAME)
+    alias = said.get("DATABASE")
+    if isinstance(alias, str) and alias not in settings.DATABASES:
+        yield unknown_alias(alias, f"{conf.NAME}['DATABASE']")
+    if "REDACT" in said and _redaction(said["REDACT"]) is None and (path := conf.redaction()[1]) is not None:
+        yield from _hook(path)
+
+
+def _hook(path: str) -> Iterator[checks.CheckMessage]:
+    try:
+        policy.load_hook(path)
+    except Exception as error:  # a module may raise anything when it is imported
+        yield checks.Error(
+            f"{conf.NAME}['REDACT'] names the callable {_short(path)}, which can't be imported "
+            f"({type(error).__name__}: {error}), so that no payload is shown.",
+            hint="Name a function (queue, payload, headers) -> (payload, headers); names of fields stand in a list.",
+            id="dbqueue.E008",
+        )
+
+
+def _defaults(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+    defaults = said.get("DEFAULTS", {})
+    if isinstance(defaults, Mapping):
+        yield from _options(defaults, f"{conf.NAME}['DEFAULTS']", conf.PER_QUEUE)
+
+
+def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+    queues = said.get("QUEUES", {})
+    if not isinstance(queues, Mapping):
+        return
+    defaults = said.get("DEFAULTS", {})
+    inherited = {**conf.PER_QUEUE, **defaults} if isinstance(defaults, Mapping) else conf.PER_QUEUE
+    for queue, options in queues.items():
+        place = f"{conf.NAME}['QUEUES'][{_short(queue)}]"
+        try:
+            check_queue(queue)
+        except InvalidMessage as error:
+            yield checks.Error(
+                f"{conf.NAME}['QUEUES'] has a name that no queue can have: {_short(queue)}.",
+                hint=str(error) if isinstance(queue, str) and len(queue) < 100 else "Use 1 to 64 characters of text.",
+                id="dbqueue.E004",
+            )
+        if isinstance(options, Mapping):
+            yield from _options(options, place, inherited)
+        else:
+            yield checks.Error(
+                f"{place} must be a dict of options, not {_short(options)}.",
+                hint=f"The options are {_listed(PER_QUEUE_RULES)}.",
+                id="dbqueue.E003",
+            )
+
+
+def _schedules(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+    declared = said.get("SCHEDULES", {})
+    for name, options in declared.items() if isinstance(declared, Mapping) else ():
+        place = f"{conf.NAME}['SCHEDULES'][{_short(name)}]"
+        try:
+            declarations.read(name, options)
+        except InvalidSchedule as error:
+            yield checks.Error(
+                f"{place} can't be a schedule. {error}",
+                hint='For example: {"queue": "reports", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}.',
+                id="dbqueue.E006",
+            )
+        except SchedulesNotInstalled as error:
+            yield checks.Error(f"{place}: nobody can tell when it is due. {error}", hint=_INSTALL, id="dbqueue.E007")
+            return
+
+
+def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
+    yield from _known(options, PER_QUEUE_RULES, place)
+    wrong = list(_valid(options, PER_QUEUE_RULES, place))
+    yield from wrong
+    if wrong:
+        return
+    lease = options.get("lease", SHORTEST_LEASE)
+    if lease < SHORTEST_LEASE:
+        yield checks.Warning(
+            f"{place}['lease'] is {lease} seconds: a worker that is busy for a moment loses it, and the "
+            "message is delivered again.",
+            hint=f"Use {SHORTEST_LEASE:.0f} seconds or more; a running message's lease is extended by itself.",
+            id="dbqueue.W002",
+        )
+    if {"backoff", "backoff_max"} & options.keys():
+        yield from _growing({**inherited, **options}, place)
+
+
+def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMessage]:
+    first, last = merged["backoff"], merged["backoff_max"]
+    if any(PER_QUEUE_RULES["backoff"](value) for value in (first, last)):
+        return  # an inherited value is wrong, and reported where it is set
+    if last < first:
+        yield checks.Warning(
+            f"{place}: the first retry waits {first} seconds (backoff), but none may wait longer than {last} "
+            "(backoff_max), so that every retry waits that long.",
+            hint="Make backoff_max larger than backoff, or both the same for equal delays.",
+            id="dbqueue.W001",
+        )
+
+
+def _known(said: Mapping[Any, Any], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+    for name in said:
+        if name in rules:
+            continue
+        yield checks.Error(
+            f"{place} has an unknown {'setting' if rules is TOP_LEVEL_RULES else 'option'}, {_short(name)}.",
+            hint=_elsewhere(name, rules) or f"{_did_you_mean(name, rules)}There are {_listed(rules)}.",
+            id="dbqueue.E002",
+        )
+
+
+def _valid(said: Mapping[Any, Any], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+    for name, rule in rules.items():
+        if name in said and (wanted := rule(said[name])):
+            yield checks.Error(
+                f"{place}['{name}'] must be {wanted}, not {_short(said[name])}.",
+                hint=f"Change it, or leave it out{_default_of(name)}.",
+                id="dbqueue.E003",
+            )
+
+
+def _default_of(name: str) -> str:
+    default = {**conf.TOP_LEVEL, **conf.PER_QUEUE}[name]
+    return "" if default == {} else f" for the default, {default!r}"
+
+
+def _elsewhere(name: object, rules: Mapping[str, Rule]) -> str:
+    if rules is TOP_LEVEL_RULES and name in PER_QUEUE_RULES:
+        return f"{name} is an option of queues: put it into 'DEFAULTS', or into 'QUEUES' under a queue's name."
+    if rules is PER_QUEUE_RULES and name in TOP_LEVEL_RULES:
+        return f"{name} holds for all queues: put it one level up, into {conf.NAME} itself."
+    return ""
+
+
+def _did_you_mean(name: object, known: Iterable[str]) -> str:
+    by_lower_case = {other.lower(): other for other in known}
+    near = get_close_matches(str(name).lower()[:100], by_lower_case, n=1)
+    return f"Did you mean {by_lower_case[near[0]]!r}? " if near else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _short(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:  # a settings file may hold anything, and its repr may raise anything
+        return f"a {type(value).__name__}"

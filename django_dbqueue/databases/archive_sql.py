@@ -1,0 +1,89 @@
+"""How finished messages leave the hot table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django_dbqueue.databases.statements import (
+    ARCHIVED_COLUMNS,
+    DEAD,
+    InOrder,
+    Statement,
+)
+from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.statuses import DONE, NEW
+
+
+class ArchiveSQL(Subject):
+    """The four statements of one transaction: lock the archivers' mutex, lock rows, copy, delete."""
+
+    def lock_mutex(self, name: str, *, wait: bool) -> Statement:
+        """Lock a mutex until the transaction ends; no row if it doesn't exist, or is locked and we don't wait."""
+        lock = self.sql.lock_row if wait else self.sql.skip_locked
+        return Statement(f"SELECT name FROM {self.sql.mutex} WHERE name = %s{lock}", (name,))
+
+    def find_mutex(self, name: str) -> Statement:
+        """Read whether a mutex exists, locked or not."""
+        return Statement(f"SELECT name FROM {self.sql.mutex} WHERE name = %s", (name,))
+
+    def create_mutex(self, name: str) -> Statement:
+        """Create a mutex, unless it exists."""
+        return Statement(f"INSERT INTO {self.sql.mutex} (name) VALUES (%s){self.sql.ignore_same_name}", (name,))
+
+    def finished(self, queue: str, priority: int, age: float, limit: int, *, lock: bool = True) -> Statement:
+        """Lock done rows that finished ``age`` seconds ago or earlier, oldest first; or only read them."""
+        return InOrder(
+            f"SELECT id FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            f"AND priority = %s AND available_at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked if lock else ''}",
+            (queue, priority, -age, limit),
+        )
+
+    def count_finished(self, queue: str, priority: int, age: float) -> Statement:
+        """Count done rows that finished ``age`` seconds ago or earlier; reads one index entry per row."""
+        return Statement(
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            f"AND priority = %s AND available_at <= {self.sql.plus(self.sql.now, '%s')}",
+            (queue, priority, -age),
+        )
+
+    def dead_behind(self, queue: str, priority: int, after: int, age: float, limit: int) -> Statement:
+        """Read dead rows after an id, by id: each with whether it died ``age`` seconds ago or earlier.
+
+        The claim index holds them in one range, but no index holds their time: the caller reads window by window.
+        """
+        return InOrder(
+            f"SELECT id, finished_at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
+            f"ORDER BY {self.sql.order_of_dead} LIMIT %s",
+            (-age, queue, priority, after, limit),
+        )
+
+    def lock_dead(self, ids: Sequence[int], age: float) -> Statement:
+        """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
+        return Statement(
+            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE id IN ({self.sql.holes(len(ids))}) "
+            f"AND {DEAD} AND finished_at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY id{self.sql.skip_locked}",
+            (*ids, -age),
+        )
+
+    def lock_finished(self, ids: Sequence[int]) -> Statement:
+        """Lock those of the rows that are done or dead."""
+        return Statement(
+            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE id IN ({self.sql.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
+            f"ORDER BY id{self.sql.skip_locked}",
+            tuple(ids),
+        )
+
+    def copy_to_archive(self, ids: Sequence[int]) -> Statement:
+        """Copy locked finished rows into the history, with their outcome."""
+        names = self.sql.columns(ARCHIVED_COLUMNS)
+        outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
+        return Statement(
+            f"INSERT INTO {self.sql.archived} ({names}, message_id, outcome, archived_at) "
+            f"SELECT {names}, id, {outcome}, {self.sql.now} FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE id IN ({self.sql.holes(len(ids))}) ORDER BY finished_at, id",
+            tuple(ids),
+        )

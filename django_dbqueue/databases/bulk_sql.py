@@ -1,0 +1,80 @@
+"""What matches a bulk operation, a page at a time: ranges of the claim index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django_dbqueue.databases.depths_sql import Place, order_of, range_of
+from django_dbqueue.databases.scan_sql import ScanSQL
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.streams_sql import PARKED
+from django_dbqueue.databases.vocabulary import Subject
+
+_SINCE: Final = {
+    "ready": "available_at <= %s",
+    "delayed": None,
+    "running": "claimed_at <= %s",
+    "stuck": "available_at <= %s",
+    "dead": "finished_at <= %s",
+    "done": "finished_at <= %s",
+}
+"""Which column tells since when a message has been in its state; for a delayed one, none does."""
+_BY_TIME: Final = ("ready", "stuck", "done")
+"""States whose ranges end at messages that entered the state later than asked for."""
+_AHEAD: Final = ("delayed", "running")
+"""States whose range begins now."""
+
+
+class BulkSQL(Subject):
+    """Statements that walk through what matches, and check that it still does."""
+
+    def page(self, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
+        """Read the first rows of a place, or those after a row with the same ``available_at``.
+
+        Rows that entered the state later than ``at`` are left out if the index can tell, and so is what streams hold.
+        """
+        if mark is None:
+            return self._page(place, at, "", (), limit)
+        if place.state == "dead":
+            return self._page(place, at, " AND id > %s", mark[1:], limit)
+        return self._page(place, at, " AND available_at = %s AND id > %s", mark, limit)
+
+    def page_later(self, place: Place, at: str, moment: str, limit: int) -> Statement:
+        """Continue after all rows with this ``available_at``."""
+        return self._page(place, at, " AND available_at > %s", (moment,), limit)
+
+    def _page(self, place: Place, at: str, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
+        where = range_of(self.sql, place)
+        if behind and place.state in _AHEAD:
+            # SQLite bounds a range by the first condition that it meets; the fence excludes what is due by now
+            where = Statement(f"queue = %s AND status = '{place.status}' AND priority = %s", where.params)
+        if place.state in _BY_TIME:
+            behind, params = f"{behind} AND available_at <= %s", (*params, at)
+        if place.state == "running":
+            behind = f"{behind} AND available_at < '{PARKED}'"
+        return Statement(
+            f"SELECT available_at, id FROM {self.sql.message}{self.sql.use_claim_index} WHERE {where.sql}{behind} "
+            f"ORDER BY {order_of(self.sql, place)} LIMIT %s",
+            (*where.params, *params, limit),
+        )
+
+    def still(self, ids: Sequence[int], state: str, at: str) -> Statement:
+        """Return the fence of a bulk operation: those of the rows that are in this state, and were at that moment."""
+        such, since = ScanSQL(self.sql).standing([state]).sql, _SINCE[state]
+        if state == "running":
+            such = f"{such} AND available_at < '{PARKED}'"
+        named = f"id IN ({self.sql.holes(len(ids))}) AND {such}"
+        if since is None:
+            return Statement(named, tuple(ids))
+        return Statement(f"{named} AND {since}", (*ids, at))
+
+    def count_these(self, where: Statement) -> Statement:
+        """Count the rows of a fence."""
+        return Statement(
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_primary_key} WHERE {where.sql}", where.params
+        )
+
+    def last_ids(self) -> Statement:
+        """Read the highest message id and the highest event id; NULL where there is none."""
+        return Statement(f"SELECT (SELECT MAX(id) FROM {self.sql.message}), (SELECT MAX(id) FROM {self.sql.event})", ())

@@ -1,0 +1,87 @@
+"""The dialect: the statements of the queue by subject; a database replaces only the subjects that it says differently.
+
+Each subject is a small class. What a server calls things is in its ``Vocabulary``, which all its subjects share.
+"""
+
+from __future__ import annotations
+
+from django_dbqueue.databases.archive_sql import ArchiveSQL
+from django_dbqueue.databases.bulk_sql import BulkSQL
+from django_dbqueue.databases.claims_sql import ClaimsSQL
+from django_dbqueue.databases.depths_sql import DepthsSQL
+from django_dbqueue.databases.enqueue_sql import EnqueueSQL
+from django_dbqueue.databases.events_sql import EventsSQL
+from django_dbqueue.databases.failures_sql import FailuresSQL
+from django_dbqueue.databases.history_sql import HistorySQL
+from django_dbqueue.databases.listing_sql import ListingSQL
+from django_dbqueue.databases.lookout_sql import LookoutSQL
+from django_dbqueue.databases.messages_sql import MessagesSQL
+from django_dbqueue.databases.queues_sql import QueuesSQL
+from django_dbqueue.databases.scan_sql import ScanSQL
+from django_dbqueue.databases.sessions_sql import SessionsSQL
+from django_dbqueue.databases.staging_sql import StagingSQL
+from django_dbqueue.databases.statistics_sql import StatisticsSQL
+from django_dbqueue.databases.stream_claims_sql import StreamClaimsSQL
+from django_dbqueue.databases.stream_messages_sql import StreamMessagesSQL
+from django_dbqueue.databases.streams_sql import StreamsSQL
+from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.watch_sql import WatchSQL
+from django_dbqueue.databases.workers_sql import WorkersSQL
+
+
+class Dialect:
+    """A builder of every statement of the queue; it knows no connection and keeps no state."""
+
+    def __init__(
+        self,
+        sql: Vocabulary,
+        *,
+        enqueue: type[EnqueueSQL] = EnqueueSQL,
+        events: type[EventsSQL] = EventsSQL,
+        messages: type[MessagesSQL] = MessagesSQL,
+        queues: type[QueuesSQL] = QueuesSQL,
+        staging: type[StagingSQL] = StagingSQL,
+    ) -> None:
+        self.sql = sql
+        # the life of messages
+        self.enqueue = enqueue(sql)
+        self.claims = ClaimsSQL(sql)
+        self.messages = messages(sql)
+        self.events = events(sql)
+        self.failures = FailuresSQL(sql)
+        self.archive = ArchiveSQL(sql)
+        self.bulk = BulkSQL(sql)
+        # who works
+        self.lookout = LookoutSQL(sql)
+        self.workers = WorkersSQL(sql)
+        # what people see
+        self.queues = queues(sql)
+        self.depths = DepthsSQL(sql)
+        self.listing = ListingSQL(sql)
+        self.statistics = StatisticsSQL(sql)
+        self.watch = WatchSQL(sql)
+        # the pipeline
+        self.staging = staging(sql)
+        self.scan = ScanSQL(sql)
+        self.history = HistorySQL(sql)
+        self.streams = StreamsSQL(sql)
+        self.stream_claims = StreamClaimsSQL(sql)
+        self.stream_messages = StreamMessagesSQL(sql)
+
+
+class ServerDialect(Dialect):
+    """A dialect of a server, which has sessions: all but SQLite's."""
+
+    def __init__(
+        self,
+        sql: Vocabulary,
+        *,
+        sessions: type[SessionsSQL],
+        enqueue: type[EnqueueSQL] = EnqueueSQL,
+        events: type[EventsSQL] = EventsSQL,
+        messages: type[MessagesSQL] = MessagesSQL,
+        queues: type[QueuesSQL] = QueuesSQL,
+        staging: type[StagingSQL] = StagingSQL,
+    ) -> None:
+        super().__init__(sql, enqueue=enqueue, events=events, messages=messages, queues=queues, staging=staging)
+        self.sessions = sessions(sql)

@@ -1,0 +1,75 @@
+"""How messages are inserted, and how an update by key overwrites one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from django_dbqueue.databases.inserts_sql import DEFAULTS, InsertsSQL
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Statement
+from django_dbqueue.statuses import NEW, RUNNING
+
+
+class EnqueueSQL(InsertsSQL):
+    """INSERTs, and how they handle a key that exists already."""
+
+    def insert(
+        self, row: Mapping[str, Any], delay: float, at: Any, *, returning: str = "", ignore: bool = False
+    ) -> Statement:
+        """Insert a row with these columns; a taken key raises, or writes nothing (ignore)."""
+        due, due_params = self.sql.due_from_now(delay, at) if delay or at is not None else ("", ())
+        said = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
+        text = _insert_one(self, tuple(said), due, returning, ignore)
+        return Statement(text, (*said.values(), *due_params, *due_params))
+
+    def insert_many(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        delays: Sequence[float],
+        moments: Sequence[Any],
+        *,
+        returning: str = "",
+        ignore: bool = False,
+    ) -> Statement:
+        """Insert rows, given as columns of equal length; taken keys are handled as in ``insert``."""
+        return self.insert_values(columns, delays, moments, self.ending(returning, ignore=ignore))
+
+    def ending(self, returning: str, *, ignore: bool) -> str:
+        """Return the end of an INSERT."""
+        return (self.sql.ignore_duplicate if ignore else "") + (f" RETURNING {returning}" if returning else "")
+
+    def notify(self, queue: str) -> Statement:
+        """Wake listening workers when the transaction commits (PostgreSQL)."""
+        return Statement("SELECT pg_notify('django_dbqueue', %s)", (queue,))
+
+    def returning_id(self, *, notify: bool) -> str:
+        """Return the RETURNING list of one message, so that ``notify`` costs no statement and no commit of its own."""
+        return "id, pg_notify('django_dbqueue', queue)" if notify else "id"
+
+    def live_by_hash(self, hashes: Sequence[str]) -> Statement:
+        """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation level."""
+        return Statement(
+            f"SELECT {self.sql.columns(MESSAGE_COLUMNS)} FROM {self.sql.message}{self.sql.use_live_key} "
+            f"WHERE key_hash IN ({self.sql.holes(len(hashes))}) AND live = 1{self.sql.lock_row}",
+            tuple(hashes),
+        )
+
+    def overwrite(self, message_id: int, row: Sequence[Any], delay: float, at: Any) -> Statement:
+        """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease."""
+        due, due_params = self.sql.due_from_now(delay, at)
+        return Statement(
+            f"UPDATE {self.sql.message} SET body = %s, content_type = %s, headers = %s, priority = %s, max_reads = %s, "
+            f"lease_seconds = %s, available_at = {due}, due_at = {due}, status = '{NEW}', conn_id = NULL, "
+            "worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
+            f"WHERE id = %s AND live = 1 AND status IN ('{NEW}', '{RUNNING}')",
+            (*row, *due_params, *due_params, message_id),
+        )
+
+
+@cache
+def _insert_one(enqueue: EnqueueSQL, names: tuple[str, ...], due: str, returning: str, ignore: bool) -> str:
+    """Return the text of an INSERT; there are few, since a call sets few of the columns, and always the same ones."""
+    dues = ("available_at", "due_at") if due else ()
+    values = ", ".join([*["%s"] * len(names), *[due for _ in dues]])
+    return f"{enqueue.insert_into((*names, *dues))} VALUES ({values}){enqueue.ending(returning, ignore=ignore)}"

@@ -1,0 +1,99 @@
+"""What happened to a message out of the ordinary, written by the transaction that causes it.
+
+A record is read from the rows as they are before the move, under the move's fence, and locks them. So the records cover
+exactly the rows that are moved, and still know whose claim it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from django_dbqueue.databases.statements import SPENT, Event, Statement
+from django_dbqueue.databases.vocabulary import Subject
+
+FAILED: Final = "failed"
+"""Returned by its holder, which could not do it, and due again."""
+INTERRUPTED: Final = "interrupted"
+"""Cut off when its worker was stopped, and due again."""
+RESCUED: Final = "rescued"
+"""Taken from a holder that is gone, or whose lease has expired, and due again."""
+DIED: Final = "died"
+"""One of these three when its reads were spent; or found without a read left."""
+REJECTED: Final = "rejected"
+"""Sent to the dead letters by its holder or an operator, or because it can't be decoded."""
+RELEASED: Final = "released"
+REQUEUED: Final = "requeued"
+RESENT: Final = "resent"
+DROPPED: Final = "dropped"
+
+DEADLY: Final = (DIED, REJECTED)
+"""Kinds after which a message is dead: one for each death."""
+FAILURES: Final = (FAILED, RESCUED, DIED, REJECTED)
+"""Kinds that count towards a failure group."""
+
+COLUMNS: Final = (
+    "message_id",
+    "queue",
+    "kind",
+    "at",
+    "read_count",
+    "claimed_at",
+    "conn_id",
+    "worker",
+    "actor",
+    "detail",
+    "failure_id",
+)
+ACTOR_LENGTH: Final = 200
+DETAIL_LENGTH: Final = 1_000
+
+
+def storable(text: str | None, length: int) -> str | None:
+    """Return text that every server's columns accept, cut to ``length`` characters; None for ''."""
+    if not text:
+        return None
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:length]
+
+
+def head_of(error: str | None) -> str | None:
+    """Return what a record keeps of an error: its class and message; the message row keeps the traceback."""
+    return storable((error or "").partition("\n\n")[0], DETAIL_LENGTH)
+
+
+class EventsSQL(Subject):
+    """Statements that write, and delete, records."""
+
+    def record(self, event: Event, where: Statement) -> Statement:
+        """Record what is about to be done to the rows of a fence, and lock them."""
+        facts, params = self.facts(event)
+        return Statement(
+            f"INSERT INTO {self.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} "
+            f"FROM {self.sql.message} AS m{self.sql.use_primary_key} WHERE {where.sql} ORDER BY id{self.sql.lock_row}",
+            (*params, *where.params),
+        )
+
+    def facts(self, event: Event) -> tuple[str, tuple[object, ...]]:
+        """Return SQL for a record's columns, reading rows aliased ``m``."""
+        kind = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{event.kind}' END" if event.may_die else f"'{event.kind}'"
+        failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
+        if blamed:
+            failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
+        worker = self.sql.joined("w.host", "':'", "w.pid")
+        sql = (
+            f"id, queue, {kind}, {self.sql.now}, read_count, claimed_at, conn_id, "
+            f"(SELECT {worker} FROM {self.sql.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}"
+        )
+        return sql, (storable(event.actor, ACTOR_LENGTH), head_of(event.text), *blamed)
+
+    def old(self, age: float, limit: int, *, lock: bool = True) -> Statement:
+        """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""
+        return Statement(
+            f"SELECT id FROM {self.sql.event}{self.sql.use_event_age} WHERE at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"ORDER BY at LIMIT %s{self.sql.skip_locked if lock else ''}",
+            (-age, limit),
+        )
+
+    def delete(self, ids: Sequence[int]) -> Statement:
+        """Delete records that the same transaction has locked."""
+        return Statement(f"DELETE FROM {self.sql.event} WHERE id IN ({self.sql.holes(len(ids))})", tuple(ids))

@@ -1,0 +1,73 @@
+"""Rows of one INSERT by column: columns no row sets are left out; values all rows share go into the SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from django_dbqueue.codecs import JSON
+from django_dbqueue.databases.literals import literal
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.vocabulary import Subject
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
+"""Text that can be put into SQL as it is, whatever the server and its mode."""
+DEFAULTS: Final[Mapping[str, Any]] = {"content_type": JSON, "priority": 0}
+"""The message table's defaults for columns that a sender can set; for all others NULL."""
+
+
+class InsertsSQL(Subject):
+    """INSERTs of messages. What a row doesn't set is left to the table's defaults, including that it is due now."""
+
+    def insert_into(self, names: Iterable[str]) -> str:
+        """Return the beginning of an INSERT of these columns."""
+        return f"INSERT INTO {self.sql.message} ({self.sql.columns([*names])})"
+
+    def insert_values(
+        self, columns: Mapping[str, Sequence[Any]], delays: Sequence[float | None], moments: Sequence[Any], ending: str
+    ) -> Statement:
+        """Insert rows, given as columns of equal length, with a VALUES list."""
+        names, row, params = one_row(columns)
+        values = [f"({row})"] * len(params)
+        if any(delays) or any(moments):
+            dues = [self.sql.due_from_now(delay or 0.0, at) for delay, at in zip(delays, moments, strict=True)]
+            names += ["available_at", "due_at"]
+            values = [f"({row}, {due}, {due})" for due, _ in dues]
+            params = [(*own, *more, *more) for own, (_, more) in zip(params, dues, strict=True)]
+        return Statement(
+            f"{self.insert_into(names)} VALUES {', '.join(values)}{ending}", tuple(chain.from_iterable(params))
+        )
+
+
+def one_row(
+    columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
+) -> tuple[list[str], str, list[tuple[Any, ...]]]:
+    """Return the names of the columns that any row sets, one row of them as SQL, and the parameters of each row."""
+    words, varying = said(columns, defaults)
+    count = max(map(len, columns.values()))
+    return list(words), ", ".join(words.values()), list(zip(*varying, strict=True)) if varying else [()] * count
+
+
+def said(
+    columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
+) -> tuple[dict[str, str], list[Sequence[Any]]]:
+    """Return SQL for each column that any row sets, and the columns of values that its %s stand for.
+
+    What is the default in all rows is left to the table. Other values that all rows share go into the SQL, where
+    possible: a parameter costs the driver more than building the row does.
+    """
+    words: dict[str, str] = {}
+    varying: list[Sequence[Any]] = []
+    for name, values in columns.items():
+        first = values[0]
+        alike = values.count(first) == len(values)
+        if alike and first == defaults.get(name):
+            continue
+        if alike and (isinstance(first, int | float) or (isinstance(first, str) and _PLAIN.match(first))):
+            words[name] = literal(first)
+        else:
+            words[name] = "%s"
+            varying.append(values)
+    return words, varying

@@ -1,0 +1,71 @@
+"""Ids for lists that people see: the first ones of many ranges, or of many keys, in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django_dbqueue.databases.depths_sql import Place, order_of, range_of
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.streams_sql import PARKED
+from django_dbqueue.databases.vocabulary import Subject
+
+LATEST: Final = frozenset({"dead", "done"})
+"""States whose rows are listed from the end of their range."""
+
+
+class ListingSQL(Subject):
+    """Statements whose numbered parts are each read in an index's own order, and no further than their limit."""
+
+    def first_ids(self, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
+        """Read the number of the place, ``available_at`` and id of the first rows of each, up to the limit.
+
+        ``overdue`` are the tokens of stream claims whose lease has expired: what they hold is stuck.
+        """
+        parts, params = [], []
+        for number, place in enumerate(places):
+            where = self._shown(place, overdue)
+            order = order_of(self.sql, place)
+            if place.state in LATEST:
+                order = f"{order.replace(',', ' DESC,')} DESC"
+            parts.append(
+                f"SELECT {number} AS place, available_at, id FROM (SELECT available_at, id FROM {self.sql.message}"
+                f"{self.sql.use_claim_index} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
+            )
+            params += [*where.params, limit]
+        return Statement(" UNION ALL ".join(parts), tuple(params))
+
+    def latest_of_keys(self, hashes: Sequence[str], limit: int) -> Statement:
+        """Read the number of the key and the ids of its live message and of the most recently written ones."""
+        parts: list[str] = []
+        params: list[Any] = []
+        for number, each in enumerate(hashes):
+            # The live one separately, since PostgreSQL orders it after all the others. With the id too, a server would
+            # sort
+            for such in ("AND live = 1 ", "ORDER BY live DESC "):
+                parts.append(
+                    f"SELECT {number} AS place, id FROM (SELECT id FROM {self.sql.message}{self.sql.use_live_key} "
+                    f"WHERE key_hash = %s {such}LIMIT %s) AS listed"
+                )
+                params += [each, limit]
+        return Statement(" UNION ALL ".join(parts), tuple(params))
+
+    def latest_hours(self, limit: int) -> Statement:
+        """Read hour, queue and id of the latest roll-ups."""
+        return Statement(
+            f"SELECT hour, queue, id FROM {self.sql.statistic}{self.sql.use_hour_index} ORDER BY hour DESC LIMIT %s",
+            (limit,),
+        )
+
+    def _shown(self, place: Place, overdue: Sequence[int]) -> Statement:
+        where = range_of(self.sql, place)
+        if not overdue or place.state not in {"running", "stuck"}:
+            return where
+        held = f"(available_at = '{PARKED}' AND claim_token IN ({self.sql.holes(len(overdue))}))"
+        if place.state == "running":
+            return Statement(f"{where.sql} AND NOT {held}", (*where.params, *overdue))
+        return Statement(
+            f"queue = %s AND status = '{place.status}' AND priority = %s "
+            f"AND (available_at <= {self.sql.now} OR {held})",
+            (place.queue, place.priority, *overdue),
+        )

@@ -1,0 +1,176 @@
+"""What only a server with sessions can answer: its list of them, and the named locks they hold. Not for SQLite.
+
+A server is identified together with its start, because session ids start over with it: what was seen of a session on
+one server, or before a restart, says nothing on another, or after it. Crash recovery counts as such a start.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.vocabulary import Subject
+
+MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!80022 performance_schema.processlist */"
+"""MySQL's list in information_schema fails with 3854 while any session's statement has a character of four bytes."""
+
+
+class SessionsSQL(Subject):
+    """Statements that take a named lock, ask who holds it, and which sessions exist."""
+
+    server: ClassVar[str]
+    """SQL for the answering server and its start."""
+    blind_error: int | None = None
+    """The error with which a server refuses to show all accounts' sessions, if it may refuse."""
+
+    def me(self) -> Statement:
+        """Read the session's own id and its server."""
+        return Statement(f"SELECT {self.sql.session_id}, {self.server}", ())
+
+    @abstractmethod
+    def take_lock(self, number: int) -> Statement:
+        """Take the named lock with this number for the length of the session; returns 1 (or true) if it was free."""
+
+    @abstractmethod
+    def lock_holder(self, number: int) -> Statement:
+        """Read the server, and the id of the session that holds the lock, or NULL."""
+
+    @abstractmethod
+    def is_held(self, number: int, conn_id: int) -> Statement:
+        """Read whether the lock is still held, as cheaply as possible; asked by a session other than the holder's."""
+
+    @abstractmethod
+    def free_locks(self, numbers: Sequence[int]) -> Statement:
+        """Read the server, and which of these locks are free."""
+
+    @abstractmethod
+    def existing(self, ids: Sequence[int]) -> Statement:
+        """Read the server, and which of these sessions it has; refused (``blind_error``) if not all can be seen."""
+
+    # -- one exporter a database --------------------------------------------------------------------------
+
+    @abstractmethod
+    def take_export_lock(self) -> Statement:
+        """Take the exporters' lock for the length of the session; returns 1 (or true) if it was free."""
+
+    @abstractmethod
+    def free_export_lock(self) -> Statement:
+        """Let the next exporter in at once: a server takes its time to end a session."""
+
+    @abstractmethod
+    def export_lock_holder(self) -> Statement:
+        """Read the session that holds the lock, its account, and whether it is our own."""
+
+
+class MySQLSessionsSQL(SessionsSQL):
+    """GET_LOCK needs no privilege; its names are global to the server, so the numbers must be random."""
+
+    # Uptime is derived from the same clock reading as UNIX_TIMESTAMP(), so the difference never varies. The server's
+    # own id (not every MariaDB has one) is included because another server that took over the address may have started
+    # at the same time
+    server = (
+        "CONCAT(/*M!100000 COALESCE((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES "
+        "WHERE VARIABLE_NAME = 'server_uid'), '') */ /*!80000 @@server_uuid */, ' at ', "
+        "@@hostname, ':', @@port, ':', @@server_id, ' since ', UNIX_TIMESTAMP() - (SELECT VARIABLE_VALUE FROM "
+        "/*M!100000 information_schema.GLOBAL_STATUS */ /*!80000 performance_schema.global_status */ "
+        "WHERE VARIABLE_NAME = 'Uptime'))"
+    )
+    blind_error = 1227
+    # At most 64 characters, and global to the server, so it includes the database; MySQL 9.7 has no MD5
+    _export_lock = "CONCAT('dbqueue-export:', LEFT(SHA2(DATABASE(), 256), 40))"
+
+    def take_lock(self, number: int) -> Statement:
+        return Statement("SELECT GET_LOCK(CONCAT('dbqueue:', %s), 0)", (number,))
+
+    def lock_holder(self, number: int) -> Statement:
+        return Statement(f"SELECT {self.server}, IS_USED_LOCK(CONCAT('dbqueue:', %s))", (number,))
+
+    def is_held(self, number: int, conn_id: int) -> Statement:
+        return Statement("SELECT COALESCE(IS_USED_LOCK(CONCAT('dbqueue:', %s)) = %s, 0)", (number, conn_id))
+
+    def free_locks(self, numbers: Sequence[int]) -> Statement:
+        each = " UNION ALL ".join(["SELECT %s AS number"] * len(numbers))
+        return Statement(
+            f"SELECT {self.server}, number FROM ({each}) AS named WHERE IS_FREE_LOCK(CONCAT('dbqueue:', number)) = 1",
+            tuple(numbers),
+        )
+
+    def existing(self, ids: Sequence[int]) -> Statement:
+        # Without the privilege PROCESS, the list has only one's own account. INNODB_CMP needs the same privilege, and
+        # raises an error; it is queried in the same statement, so that no pooler can let another session answer.
+        return Statement(
+            f"SELECT {self.server}, id FROM {MYSQL_PROCESS_LIST} "
+            f"WHERE (id = CONNECTION_ID() OR id IN ({self.sql.holes(len(ids))})) "
+            "AND EXISTS (SELECT 1 FROM information_schema.INNODB_CMP)",
+            tuple(ids),
+        )
+
+    def take_export_lock(self) -> Statement:
+        return Statement(f"SELECT GET_LOCK({self._export_lock}, 0)", ())
+
+    def free_export_lock(self) -> Statement:
+        return Statement(f"SELECT RELEASE_LOCK({self._export_lock})", ())
+
+    def export_lock_holder(self) -> Statement:
+        return Statement(
+            "SELECT held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
+            f"FROM (SELECT IS_USED_LOCK({self._export_lock}) AS id) AS held "
+            f"LEFT JOIN {MYSQL_PROCESS_LIST} AS shown ON shown.id = held.id WHERE held.id IS NOT NULL",
+            (),
+        )
+
+
+class PostgreSQLSessionsSQL(SessionsSQL):
+    """Advisory locks are local to the database; everybody sees all of pg_locks, and all session ids."""
+
+    # When one backend crashes, the postmaster ends all sessions but itself keeps running. The cumulative statistics
+    # then start over, all at once; an administrator may reset some of them, so the oldest of three counts.
+    server = (
+        "'started ' || EXTRACT(EPOCH FROM pg_postmaster_start_time())::text || ' unharmed since ' || COALESCE(EXTRACT("
+        "EPOCH FROM LEAST((SELECT stats_reset FROM pg_stat_archiver), (SELECT stats_reset FROM pg_stat_bgwriter), "
+        "(SELECT stats_reset FROM pg_stat_wal)))::text, '?')"
+    )
+    _held = (
+        "SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks WHERE locktype = 'advisory' "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objsubid = 1 AND granted"
+    )
+    _export_lock = 0x6462_7175_6575_6501  # 'dbqueue', and this lock's number
+
+    def take_lock(self, number: int) -> Statement:
+        return Statement("SELECT pg_try_advisory_lock(%s)", (number,))
+
+    def lock_holder(self, number: int) -> Statement:
+        return Statement(f"SELECT {self.server}, (SELECT MAX(pid) FROM ({self._held}) h WHERE number = %s)", (number,))
+
+    def is_held(self, number: int, conn_id: int) -> Statement:  # noqa: ARG002 - the number is nobody else's
+        # pg_locks reads all locks of the server; being able to share the lock, for a moment, shows that nobody holds it
+        return Statement("SELECT NOT pg_try_advisory_xact_lock_shared(%s)", (number,))
+
+    def free_locks(self, numbers: Sequence[int]) -> Statement:
+        return Statement(
+            f"SELECT {self.server}, number FROM UNNEST(%s::bigint[]) AS number "
+            f"WHERE number NOT IN (SELECT number FROM ({self._held}) held)",
+            (list(numbers),),
+        )
+
+    def existing(self, ids: Sequence[int]) -> Statement:
+        return Statement(
+            f"SELECT {self.server}, pid FROM pg_stat_activity WHERE pid = pg_backend_pid() OR pid = ANY(%s)",
+            (list(ids),),
+        )
+
+    def take_export_lock(self) -> Statement:
+        return Statement("SELECT pg_try_advisory_lock(%s)", (self._export_lock,))
+
+    def free_export_lock(self) -> Statement:
+        return Statement("SELECT pg_advisory_unlock(%s)", (self._export_lock,))
+
+    def export_lock_holder(self) -> Statement:
+        return Statement(
+            "SELECT shown.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
+            f"shown.pid = pg_backend_pid() FROM ({self._held}) AS held JOIN pg_stat_activity AS shown USING (pid) "
+            "WHERE held.number = %s",
+            (self._export_lock,),
+        )

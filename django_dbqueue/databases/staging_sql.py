@@ -1,0 +1,129 @@
+"""How a job's messages are written by the thousand: staged invisibly and published at once, or inserted directly.
+
+A run of a job stages under its number, and each try of a task under a number of its own, so whatever retries or
+speculation leave behind is never published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Final
+
+from django_dbqueue.databases.inserts_sql import InsertsSQL, one_row
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.statuses import NEW
+
+STAGED: Final = (
+    "queue",
+    "key",
+    "key_hash",
+    "body",
+    "content_type",
+    "headers",
+    "priority",
+    "max_reads",
+    "lease_seconds",
+    "delay_seconds",
+    "due_at",
+)
+"""The columns of a row to be written, in this order."""
+
+
+class StagingSQL(InsertsSQL):
+    """Statements to stage, publish and drop, and the INSERT that bypasses staging."""
+
+    def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
+        """Insert rows of STAGED from this place on; columns that none of them sets are left out."""
+        said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
+        names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))), defaults={})
+        values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
+        return Statement(
+            f"INSERT INTO {self.sql.staged} (place, {self.sql.columns(names)}) VALUES {', '.join(values)}",
+            tuple(chain.from_iterable(params)),
+        )
+
+    def insert_directly(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
+        """Insert rows of STAGED into the queue; one whose key is taken is left out, and not counted.
+
+        What none of them sets is left to the table's defaults.
+        """
+        *said, delays, moments = zip(*rows, strict=True)
+        columns: dict[str, Sequence[Any]] = dict(zip(STAGED[: len(said)], said, strict=True))
+        columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
+        return self.insert_values(columns, delays, moments, self.sql.keep_standing if any(columns["live"]) else "")
+
+    def name_job(self, name: str, run: int, created: int) -> Statement:
+        """Write the name of a job that is being published, unless it exists; waits for a concurrent writer."""
+        return Statement(
+            f"INSERT INTO {self.sql.published} (name, run, created, ignored, published_at) "
+            f"VALUES (%s, %s, %s, 0, {self.sql.now}){self.sql.ignore_same_name}",
+            (name, run, created),
+        )
+
+    def published_job(self, name: str) -> Statement:
+        """Read the run that published a job, and how many messages it created and ignored."""
+        return Statement(f"SELECT run, created, ignored FROM {self.sql.published} WHERE name = %s", (name,))
+
+    def count_published(self, name: str, created: int, ignored: int) -> Statement:
+        """Record the outcome of a publication."""
+        return Statement(
+            f"UPDATE {self.sql.published} SET created = %s, ignored = %s, published_at = {self.sql.now} "
+            "WHERE name = %s",
+            (created, ignored, name),
+        )
+
+    def count_staged(self, run: int) -> Statement:
+        """Count the rows of each attempt of a run."""
+        return Statement(
+            f"SELECT attempt, COUNT(*) FROM {self.sql.staged}{self.sql.use_staged_run} WHERE run = %s GROUP BY attempt",
+            (run,),
+        )
+
+    def publish(self, run: int, attempt: int, places: range) -> Statement:
+        """Copy an attempt's rows of these places into the queue, in order; those whose keys are taken don't count."""
+        later, delayed = self.sql.later_of("due_at", self.sql.now), self.sql.plus(self.sql.now, "delay_seconds")
+        due = f"CASE WHEN due_at IS NOT NULL THEN {later} WHEN delay_seconds > 0 THEN {delayed} ELSE {self.sql.now} END"
+        names = tuple(name for name in STAGED if name not in ("delay_seconds", "due_at"))
+        times = ("available_at", "due_at", "created_at", "live", "status", "read_count", "crashes")
+        return Statement(
+            f"INSERT INTO {self.sql.message} ({self.sql.columns((*names, *times))}) "
+            f"SELECT {self.sql.columns(names)}, {due}, {due}, {self.sql.now}, "
+            f"CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END, '{NEW}', 0, 0 "
+            f"FROM {self.sql.staged}{self.sql.use_staged_run} "
+            f"WHERE run = %s AND attempt = %s AND place >= %s AND place < %s ORDER BY place{self.sql.keep_standing}",
+            (run, attempt, places.start, places.stop),
+        )
+
+    def staged_queues(self, run: int) -> Statement:
+        """Read the queues that a run stages for."""
+        return Statement(
+            f"SELECT DISTINCT queue FROM {self.sql.staged}{self.sql.use_staged_run} WHERE run = %s", (run,)
+        )
+
+    def drop_staged(self, run: int, attempt: int | None = None) -> Statement:
+        """Delete what a run has staged, or one attempt of it."""
+        if attempt is None:
+            return Statement(f"{self.sql.delete_staged} WHERE run = %s", (run,))
+        return Statement(f"{self.sql.delete_staged} WHERE run = %s AND attempt = %s", (run, attempt))
+
+    def drop_staged_from(self, run: int, attempt: int, place: int) -> Statement:
+        """Delete what an attempt has staged from a place on."""
+        return Statement(
+            f"{self.sql.delete_staged} WHERE run = %s AND attempt = %s AND place >= %s", (run, attempt, place)
+        )
+
+    def next_attempt(self, run: int, attempt: int) -> Statement:
+        """Find the first attempt after this one, in index order: one step of a walk over all runs."""
+        return Statement(
+            f"SELECT run, attempt FROM {self.sql.staged} WHERE (run, attempt) > (%s, %s) ORDER BY run, attempt LIMIT 1",
+            (run, attempt),
+        )
+
+    def is_forsaken(self, run: int, attempt: int, seconds: float) -> Statement:
+        """Read whether an attempt's newest row was staged ``seconds`` ago or earlier."""
+        return Statement(
+            f"SELECT staged_at <= {self.sql.plus(self.sql.now, '%s')} FROM {self.sql.staged}{self.sql.use_staged_run} "
+            "WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",
+            (-seconds, run, attempt),
+        )

@@ -1,0 +1,165 @@
+"""Every check in turn; if one can't see something, or fails, that is a finding like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from django.db import Error, connections, router
+from django.utils.connection import ConnectionDoesNotExist
+from django.utils.translation import gettext as _
+
+from django_dbqueue import conf, consumers
+from django_dbqueue.checks.database import check_autocommit
+from django_dbqueue.checks.settings_checks import check_settings
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.doctor import schedule_checks
+from django_dbqueue.doctor.check import Check, judged
+from django_dbqueue.doctor.checklist import CHECKS
+from django_dbqueue.doctor.finding import PROBLEM, Finding, fine, note, problem, warning
+from django_dbqueue.doctor.patient import Patient, first_line, has_waited, is_denied
+from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.models import Message
+
+FIRST = ("settings", "consumers", "connection")
+"""Examined before the checks; if one of these fails, the rest can't be asked."""
+TABLES = "migrations"
+"""The check after whose failure nothing that needs tables is examined."""
+
+
+def examine(alias: str | None = None, *, sets_back: bool = False) -> Iterator[Finding]:
+    """Examine a database (None: where the queue lives, or will live); yield findings as they are made.
+
+    ``sets_back``: let schedules that are ahead of the server's clock continue from now, before they are checked.
+    """
+    looks: tuple[Callable[[], Iterable[Finding]], ...] = (_settings, _consumers, partial(_connection, alias))
+    is_ill = False
+    for name, look in zip(FIRST, looks, strict=True):
+        for finding in look():
+            is_ill = is_ill or finding.is_at_least(PROBLEM)
+            yield replace(finding, check=name)
+        if is_ill:
+            return
+    connection = connections[alias or _home()]
+    patient = None
+    try:
+        patient = Patient.at(connection)
+        yield from _examine(patient, sets_back=sets_back)
+    except Error as error:
+        yield replace((_lost if patient else _silent)(connection.alias, error), check="connection")
+
+
+def _home() -> str:
+    return conf.database() or router.db_for_write(Message)
+
+
+def _examine(patient: Patient, *, sets_back: bool) -> Iterator[Finding]:
+    has_tables = True
+    for check in CHECKS:
+        if patient.vendor not in check.vendors or (check.needs_tables and not has_tables):
+            continue
+        if sets_back and check is schedule_checks.schedules:
+            yield from (replace(finding, check=check.name) for finding in schedule_checks.set_back(patient.alias))
+        for finding in _looked(check, patient):
+            if check.name == TABLES and finding.is_at_least(PROBLEM):
+                has_tables = False
+            yield replace(finding, check=check.name)
+
+
+def _looked(check: Check, patient: Patient) -> list[Finding]:
+    """Run a check to its end, so that nothing is reported inside its transaction."""
+    session = patient.connection.connection
+    try:
+        with patient.looked_at():
+            return list(check.look(patient))
+    except Error as error:
+        if patient.connection.connection is not session or not patient.connection.is_usable():
+            raise  # Django drops a connection that can't be rolled back, and would open another unasked
+        return [_unseen(check, patient, error)]
+
+
+def _unseen(check: Check, patient: Patient, error: Error) -> Finding:
+    what = {"error": first_line(error), "grant": check.grant % {"account": patient.account}}
+    if is_denied(error):
+        return note(
+            _("Can't be seen by the account %(account)s: %(error)s") % {"account": patient.account, **what},
+            _("For a look at this: %(grant)s") % what if check.grant else _("Run the doctor by an account that may."),
+        )
+    if has_waited(error):
+        return warning(
+            _("Somebody's lock kept this look waiting until it was given up: %(error)s") % what,
+            _("Find who holds it: an ALTER TABLE or LOCK TABLES that is under way stops the queue as well."),
+        )
+    return warning(
+        _("Could not be asked: %(error)s") % what,
+        _("Look at the server's log, and whether this server is one of those that the queue runs on."),
+    )
+
+
+def _settings() -> Iterable[Finding]:
+    return judged(check_settings(), otherwise=_("DBQUEUE is as it should be."))
+
+
+def _consumers() -> Iterable[Finding]:
+    try:
+        consumers.autodiscover()
+        found = sorted(consumers.registered())
+        consumers.plans()
+    except Exception as error:  # a module of the project may raise anything when it is imported
+        yield problem(
+            _("The consumers can't be loaded: %(kind)s: %(error)s")
+            % {"kind": type(error).__name__, "error": first_line(error)},
+            _("Correct that: a worker fails as it starts."),
+        )
+        return
+    if not found:
+        yield note(
+            _("No consumer is registered in this project."),
+            _("Write one under @consumer in queue_consumers.py of an installed app, if workers are to run here."),
+        )
+        return
+    yield fine(_("Consumers are registered for: %(queues)s.") % {"queues": ", ".join(found)})
+
+
+def _connection(said: str | None) -> Iterable[Finding]:
+    alias = said or _home()
+    try:
+        connection: Any = connections[alias]
+        dialect_of(connection)
+        connection.ensure_connection()
+        version = ".".join(map(str, connection.get_database_version()))
+    except ConnectionDoesNotExist:
+        yield problem(
+            _("A database router sends the queue to %r, which is not in DATABASES.") % alias,
+            _("Correct db_for_write of DATABASE_ROUTERS, or name a database in DBQUEUE['DATABASE']."),
+        )
+        return
+    except UnsupportedDatabase as error:
+        yield problem(str(error), _("Name a database in DBQUEUE['DATABASE'] that the queue can live in."))
+        return
+    except Error as error:
+        yield problem(
+            _("The database %(alias)r doesn't answer: %(error)s") % {"alias": alias, "error": first_line(error)},
+            _("Is the server running, and are HOST, PORT, NAME, USER and PASSWORD in DATABASES right?"),
+        )
+        return
+    answers = _("%(server)s %(version)s answers.") % {"server": connection.display_name, "version": version}
+    yield from judged(check_autocommit(connection), otherwise=answers)
+
+
+def _silent(alias: str, error: Error) -> Finding:
+    return problem(
+        _("The database %(alias)r answers, and says nothing of itself: %(error)s")
+        % {"alias": alias, "error": first_line(error)},
+        _("If it is locked, find out by whom, and ask again."),
+    )
+
+
+def _lost(alias: str, error: Error) -> Finding:
+    return problem(
+        _("The connection to the database %(alias)r was lost during the look: %(error)s")
+        % {"alias": alias, "error": first_line(error)},
+        _("See the server's log for what ended the session, and ask again."),
+    )

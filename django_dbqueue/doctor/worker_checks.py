@@ -1,0 +1,149 @@
+"""Who is working: workers whose beat is late, and queues with messages that nothing serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.consumers import registered
+from django_dbqueue.doctor.check import examines
+from django_dbqueue.doctor.finding import Finding, fine, note, warning
+from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.ranges import ranges_in_use
+from django_dbqueue.models import Message, Queue, Stream, Worker
+from django_dbqueue.models.fields import clock
+from django_dbqueue.statuses import NEW
+
+MOST: Final = 1_000
+"""Worker rows that are read."""
+MOST_NAMED: Final = 20
+"""Workers or queues that are reported one by one."""
+MISSED: Final = 3
+"""Missed beats after which a worker is considered gone, if its session is."""
+
+
+@examines("workers", needs_tables=True)
+def workers(patient: Patient) -> Iterable[Finding]:
+    """Check whose beat is late."""
+    now = clock(patient.alias)
+    rows = list(Worker.objects.using(patient.alias).order_by("late_at", "id")[:MOST])
+    gone = [worker for worker in rows if not _lives(worker, now)]
+    late = [worker for worker in rows if _lives(worker, now) and worker.late_at < now]
+    for worker in gone[:MOST_NAMED]:
+        yield warning(
+            _("The worker %(worker)s has not beaten for %(age)d s, and holds %(held)s messages by its last word.")
+            % {"worker": worker, "age": (now - worker.beat_at).total_seconds(), "held": worker.held},
+            _(
+                "See whether its process runs. If it is gone, what it holds comes back by itself, at the latest when "
+                "its leases end; manage.py queue_rescue looks at once."
+            ),
+        )
+    for worker in late[:MOST_NAMED]:
+        yield note(
+            _("The worker %(worker)s is late with its beat by %(late).1f s.")
+            % {"worker": worker, "late": (now - worker.late_at).total_seconds()},
+            _("Once is nothing. If it goes on, its machine or the database has too much to do."),
+        )
+    if len(gone) + len(late) > 2 * MOST_NAMED:
+        yield warning(_("%s workers are late in all.") % (len(gone) + len(late)), _("See the admin's page of workers."))
+    if not rows:
+        yield note(_("No worker works on this database."), "manage.py run_queue_worker")
+    elif not gone and not late:
+        yield fine(
+            ngettext("%(count)s worker beats in time.", "%(count)s workers beat in time.", len(rows))
+            % {"count": len(rows)}
+        )
+
+
+@examines("unserved-queues", needs_tables=True)
+def unserved(patient: Patient) -> Iterable[Finding]:
+    """Check which queues have messages, but neither a live worker nor a running stream."""
+    now = clock(patient.alias)
+    found = list(islice(_waiting(patient, _served(patient, now), _paused(patient), now), MOST_NAMED + 1))
+    yield from found[:MOST_NAMED]
+    if len(found) > MOST_NAMED:
+        yield warning(
+            _("More queues wait than the %s that are named here.") % MOST_NAMED,
+            _("Begin with these, or see the admin's page of queues."),
+        )
+    if not found:
+        yield fine(_("No queue waits for somebody to serve it."))
+
+
+def _lives(worker: Worker, now: datetime) -> bool:
+    return bool(now - worker.beat_at <= timedelta(seconds=MISSED * worker.beat_every))
+
+
+def _served(patient: Patient, now: datetime) -> set[str]:
+    """Return queues that are served now, according to rows; claims by SQL or a script leave none."""
+    rows = Worker.objects.using(patient.alias).order_by("-late_at")[:MOST]
+    queues = {name for worker in rows if _lives(worker, now) for name in worker.queues.split(",")}
+    streams: Any = Stream.objects.using(patient.alias).values_list("queue", "beat_at", "lease_seconds")[:MOST]
+    return queues | {queue for queue, beat_at, lease in streams if now - beat_at <= timedelta(seconds=lease)}
+
+
+def _paused(patient: Patient) -> dict[str, Queue]:
+    return {queue.name: queue for queue in Queue.objects.using(patient.alias).filter(is_paused=True)[:MOST]}
+
+
+def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: datetime) -> Iterator[Finding]:
+    rows = Message.objects.using(patient.alias)
+    not_done = sorted({each.queue for each in ranges_in_use(DjangoSession(patient.alias)) if each.status == NEW})
+    for name in not_done:
+        if name in served and name not in paused:
+            continue
+        try:
+            ready = rows.peek(name, limit=1)
+            delayed = [] if ready else rows.peek(name, state="delayed", limit=1)
+        except InvalidMessage as error:
+            yield warning(
+                _("There are messages under a name that no queue can have: %s") % error,
+                _("Whoever wrote them by SQL must use another name: nothing claims them."),
+            )
+            continue
+        if not ready and not delayed:
+            continue
+        if name in paused:
+            yield _of_paused(paused[name], now)
+        elif ready:
+            yield _of_unserved(name, (now - ready[0].available_at).total_seconds())
+        else:
+            yield note(_("No worker serves the queue %r, which has delayed messages.") % name, _how_to_serve(name))
+
+
+def _of_paused(queue: Queue, now: datetime) -> Finding:
+    age = (now - queue.paused_at).total_seconds() if queue.paused_at else 0
+    return note(
+        _("The queue %(name)r is paused since %(age)d s, by %(by)s (%(reason)s), and has messages that wait.")
+        % {
+            "name": queue.name,
+            "age": age,
+            "by": queue.paused_by or _("nobody who is named"),
+            "reason": queue.pause_reason or _("no reason is given"),
+        },
+        _("Resume it in the admin, or by Queue.objects.resume(name), when the reason is gone."),
+    )
+
+
+def _of_unserved(name: str, age: float) -> Finding:
+    return warning(
+        _("No worker serves the queue %(name)r, where a message has been due for %(age)d s.")
+        % {"name": name, "age": age},
+        _how_to_serve(name),
+    )
+
+
+def _how_to_serve(name: str) -> str:
+    if name in registered():
+        return f"manage.py run_queue_worker --queues {name}"
+    return _(
+        "This project has no consumer for it: write one, or run the project that has. Programs that claim by SQL are "
+        "not seen from here."
+    )

@@ -1,0 +1,104 @@
+"""Every queue at a glance: its depth, whether it is paused, and which workers serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import connections
+
+from django_dbqueue.counts import Capped
+from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.models.fields import clock, to_utc
+from django_dbqueue.models.queue import Queue
+from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOverview:
+    """One queue at one moment of the database's clock."""
+
+    queue: Queue
+    """Its row, or an unsaved one: open."""
+    counts: dict[str, Capped]
+    """By state, each up to the cap."""
+    oldest_ready: datetime | None
+    """When its oldest ready message became due."""
+    workers: int
+    """Processes that beat and serve it."""
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return str(self.queue.name)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has messages that only a worker can move on."""
+        return any(self.counts[state] for state in ("ready", "delayed", "running", "stuck"))
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Every queue that has messages, workers, or a row of its own, by name."""
+
+    at: datetime
+    queues: list[QueueOverview]
+
+
+def known_queues(using: str) -> set[str]:
+    """Return the names of the queues that an overview shows."""
+    rows = Queue.objects.using(using).values_list("name", flat=True)
+    return {*rows, *_serving(using, clock(using)), *queues_in_use(DjangoSession(using))}
+
+
+def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
+    """Look at these queues (None: at all that are known). Nothing is locked, and each count has its own moment."""
+    rows = Queue.objects.using(using).in_bulk()
+    now = clock(using)
+    serving = _serving(using, now)
+    wanted = sorted({*rows, *serving, *queues_in_use(DjangoSession(using))}) if names is None else list(names)
+    found = depths(DjangoSession(using), wanted, states=UNFINISHED, cap=cap)
+    queues = []
+    for name in wanted:
+        threads = serving.get(name, [])
+        queues.append(
+            QueueOverview(
+                queue=rows.get(name) or Queue(name=name),
+                counts=found[name].counts,
+                oldest_ready=to_utc(found[name].oldest_ready, connections[using]),
+                workers=len(threads),
+                threads=sum(threads),
+            )
+        )
+    return Overview(now, queues)
+
+
+def _serving(using: str, now: datetime) -> dict[str, list[int]]:
+    """Return, by queue, the thread counts of the beating workers that serve it."""
+    found: dict[str, list[int]] = {}
+    beating = Worker.objects.using(using).filter(beat_at__gte=now - ALIVE_WITHIN)
+    for queues, threads in beating.values_list("queues", "threads"):
+        for name in filter(None, queues.split(",")):
+            found.setdefault(name, []).append(threads)
+    return found
+
+
+def span(length: timedelta) -> str:
+    """Return a duration in its two largest units."""
+    seconds = max(0, int(length.total_seconds()))
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        count, seconds = divmod(seconds, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])

@@ -1,0 +1,251 @@
+"""Why is it stuck? What keeps a message in its state, in words, with the evidence and with what can be done.
+
+The pages of the admin and ``queue_peek --why`` give the same answer, because both ask here. It reads by primary keys,
+bounded ranges of the claim index, and small tables; it changes nothing and locks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.counts import Capped
+from django_dbqueue.databases.events_sql import DEADLY
+from django_dbqueue.insight.overview import span
+from django_dbqueue.insight.owners import Answer, Owner, owner_of, servers_of
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.low_water import priorities_in_use
+from django_dbqueue.models.event import MessageEvent
+from django_dbqueue.models.message import Message
+from django_dbqueue.models.queue import Queue
+from django_dbqueue.models.stream import StreamClaim
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+AHEAD: Final = 1_000
+"""Where counting of the messages ahead of one stops."""
+UNDECODABLE: Final = "UndecodableMessage"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer. ``code`` is one of a few words that programs may compare; the rest is for people."""
+
+    code: str
+    text: str
+    evidence: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    """What may be done about it, named as the admin's verbs, the best first; ``resume`` is the queue's."""
+    advice: str = ""
+    """What else can be done."""
+    error: str | None = None
+    """The last error as stored: it may quote the payload, so check ``redaction`` before showing it."""
+
+
+def why(message: Message, *, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:
+    """Say why this message is where it is, at that moment of the database's clock.
+
+    ``has_consumer`` returns whether the project has a consumer for a queue, or None if that isn't known.
+    """
+    if message.status == DONE:
+        return _done(message)
+    if message.is_dead:
+        return _dead(message)
+    if message.status == RUNNING:
+        return _running(message, now)
+    assert message.available_at is not None
+    if message.available_at > now:
+        return _not_due(message, message.available_at, now)
+    return _waiting(message, now, has_consumer)
+
+
+def _done(message: Message) -> Why:
+    if message.error is None:
+        return Why("done", _("It is not stuck: it is done."), verbs=("send-again",))
+    text = _("It is not stuck: it was dropped, and marked done without being processed.")
+    return Why("dropped", text, verbs=("send-again",), error=message.error)
+
+
+# -- dead ---------------------------------------------------------------------------------------------------
+
+
+def _dead(message: Message) -> Why:
+    first = (message.error or "").partition("\n")[0]
+    if first.partition(":")[0].rpartition(".")[2] == UNDECODABLE:
+        return Why(
+            "undecodable",
+            _("It is dead: its payload or its headers can't be decoded, so that no consumer ever saw it."),
+            verbs=("drop", "requeue"),
+            advice=_("Whoever sent it has to send it anew. Requeued as it is, it comes back here."),
+            error=message.error,
+        )
+    if message.max_reads and message.read_count >= message.max_reads:
+        text = ngettext(
+            "It is dead: it was delivered %(reads)d time, which is all that it may be.",
+            "It is dead: it was delivered %(reads)d times, which is all that it may be.",
+            message.read_count,
+        ) % {"reads": message.read_count}
+        return Why(
+            "reads_spent", text, verbs=("requeue", "send-again", "drop"), error=message.error,
+            advice=_("Mend what failed first: requeued, it is delivered as if new."),
+        )  # fmt: skip
+    deaths = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk, kind__in=DEADLY)
+    by = deaths.order_by("-id").values_list("actor", flat=True).first()
+    text = _("It is dead: %(by)s rejected it.") % {"by": by} if by else _("It is dead: its consumer rejected it.")
+    return Why("rejected", text, verbs=("requeue", "send-again", "drop"), error=message.error)
+
+
+# -- waiting ------------------------------------------------------------------------------------------------
+
+
+def _not_due(message: Message, due: datetime, now: datetime) -> Why:
+    text = _("It waits for its time: it is due in %(span)s, at %(moment)s.") % {
+        "span": span(due - now),
+        "moment": f"{due:%Y-%m-%d %H:%M:%S} UTC",
+    }
+    evidence = [_("It failed %(reads)d times before; this is the wait before the next try.")] if message.error else []
+    paused = _paused(message.queue, message._state.db)
+    return Why(
+        "not_due", text, tuple(line % {"reads": message.read_count} for line in evidence) + _words_of(paused),
+        verbs=("resume", "reject", "drop") if paused else ("reject", "drop"), error=message.error,
+    )  # fmt: skip
+
+
+def _paused(queue: str, using: str | None) -> Queue | None:
+    row: Queue | None = Queue.objects.using(using).filter(pk=queue, is_paused=True).first()
+    return row
+
+
+def _words_of(queue: Queue | None) -> tuple[str, ...]:
+    if queue is None:
+        return ()
+    said = {
+        "queue": queue.name,
+        "by": queue.paused_by or _("somebody"),
+        "reason": queue.pause_reason or _("no reason given"),
+        "since": "–" if queue.paused_at is None else f"{queue.paused_at:%Y-%m-%d %H:%M:%S} UTC",
+    }
+    return (_("The queue %(queue)s is paused since %(since)s, by %(by)s: %(reason)s") % said,)
+
+
+def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:
+    using, queue = message._state.db or "", message.queue
+    paused = _paused(queue, using)
+    if paused is not None:
+        text = _("It waits because its queue is paused: nobody claims from it.")
+        return Why("paused", text, _words_of(paused), verbs=("resume", "reject", "drop"), error=message.error)
+    servers = servers_of(queue, using, now)
+    if not servers.alive:
+        return _nobody(message, servers.silent, has_consumer(queue))
+    ahead = _ahead(message, using)
+    if ahead == 0:
+        text = _("It is the next one: it is due since %(span)s, and whoever serves the queue takes it first.")
+        code, advice = "next", _("If this stays so, look whether those who serve the queue are busy or hang.")
+    else:
+        text = ngettext(
+            "It waits for its turn: it is due since %(span)s, and %(count)s message of its queue is before it.",
+            "It waits for its turn: it is due since %(span)s, and %(count)s messages of its queue are before it.",
+            ahead,
+        )
+        code, advice = "queued", _("More workers, or more threads, take the queue faster.")
+    shown = Capped(ahead, AHEAD)
+    due = message.available_at or now
+    return Why(
+        code, text % {"span": span(now - due), "count": shown}, servers.alive, verbs=("reject", "drop"), advice=advice,
+        error=message.error,
+    )  # fmt: skip
+
+
+def _nobody(message: Message, silent: tuple[str, ...], has_consumer: bool | None) -> Why:
+    queue = message.queue
+    start = _("Start one: manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
+    if silent:
+        code, text = "workers_silent", _("It waits: the workers that served its queue have fallen silent.")
+    elif has_consumer is False:
+        code = "no_consumer"
+        text = _("It waits: no consumer is registered for its queue, so that no worker can serve it.")
+        start = _('Write a function under @consumer("%(queue)s") in a module queue_consumers of an app; then: ') % {
+            "queue": queue
+        } + _("manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
+    else:
+        code, text = "no_worker", _("It waits: no worker serves its queue.")
+    return Why(code, text, silent, verbs=("reject", "drop"), advice=start, error=message.error)
+
+
+def _ahead(message: Message, using: str) -> int:
+    """Count the ready messages that a claim takes before this one, up to one more than the cap."""
+    ready, count = Message.objects.using(using).ready(message.queue), 0
+    due = message.available_at
+    for priority in priorities_in_use(DjangoSession(using), message.queue, NEW):
+        rows = ready.filter(priority=priority)
+        if priority > message.priority:
+            parts = [rows]
+        elif priority == message.priority:
+            parts = [rows.filter(available_at__lt=due), rows.filter(available_at=due, pk__lt=message.pk)]
+        else:
+            break
+        for part in parts:
+            left = AHEAD + 1 - count
+            count += len(part.order_by("available_at", "id").values_list("id", flat=True)[:left]) if left else 0
+    return count
+
+
+# -- running ------------------------------------------------------------------------------------------------
+
+
+def _running(message: Message, now: datetime) -> Why:
+    StreamClaim.objects.using(message._state.db).join([message])
+    owner = owner_of(message, now)
+    until = message.lease_until or now
+    lease = (_("Its lease ends in %(span)s.") if until > now else _("Its lease is over since %(span)s.")) % {
+        "span": span(abs(until - now))
+    }
+    evidence = (*owner.evidence, lease)
+    taken = {"span": span(now - (message.claimed_at or now)), "owner": owner.name}
+    if owner.is_stream:
+        return _in_stream(message, owner, evidence, taken, is_over=until <= now)
+    if until <= now:
+        served = bool(servers_of(message.queue, message._state.db or "", now).alive)
+        return Why(
+            "lease_over",
+            _("It is stuck: its lease is over, and its holder, %(owner)s, has not answered.") % taken,
+            evidence,
+            verbs=("requeue", "release", "drop"),
+            advice=_("A worker that serves the queue takes it back within two seconds, by itself.")
+            if served
+            else _("No worker serves the queue, which would take it back: start one, or run manage.py queue_rescue."),
+            error=message.error,
+        )
+    if owner.answer is Answer.GONE:
+        return Why(
+            "owner_gone", _("It runs by its row, but its holder, %(owner)s, is gone.") % taken, evidence,
+            verbs=("requeue", "release"), error=message.error,
+            advice=_("It comes back by itself: when a worker has found the holder gone, or when its lease is over."),
+        )  # fmt: skip
+    if owner.answer is Answer.SILENT:
+        return Why(
+            "owner_silent", _("It runs, but its holder, %(owner)s, has fallen silent.") % taken, evidence,
+            verbs=("requeue", "release"), error=message.error,
+            advice=_("It comes back by itself when its lease is over."),
+        )  # fmt: skip
+    return Why(
+        "running", _("It is not stuck: %(owner)s has been working on it for %(span)s.") % taken, evidence,
+        verbs=("release", "requeue"), error=message.error,
+        advice=_("To take it away from a holder that hangs, release it; what that one says later changes nothing."),
+    )  # fmt: skip
+
+
+def _in_stream(
+    message: Message, owner: Owner, evidence: tuple[str, ...], taken: dict[str, str], *, is_over: bool
+) -> Why:
+    if not is_over:
+        text = _("It is held by a consuming stream of Spark: %(owner)s has it since %(span)s.") % taken
+        return Why("stream", text, evidence, verbs=("release", "requeue"), advice=owner.advice, error=message.error)
+    text = (
+        _("It is stuck: %(owner)s, a consuming stream of Spark, holds it, and the lease of that claim is over.") % taken
+    )
+    return Why("stream_over", text, evidence, verbs=("requeue", "release"), advice=owner.advice, error=message.error)

@@ -1,0 +1,216 @@
+"""How the rows of one range are taken, and what is built from them when.
+
+A message is built from its row by the first code that asks for it: in a worker, by the thread that handles it, while
+the main thread waits for the server. A body too large to be kept in memory until then is left in the database, and read
+by that thread, too. So a claim's size is bounded, whatever the messages are.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from django_dbqueue.databases import Claim, Dialect, Statement
+from django_dbqueue.databases.statements import CLAIMED_COLUMNS, MESSAGE_COLUMNS
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.hydration import hydrator
+from django_dbqueue.statuses import NEW, RUNNING
+
+_AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
+_READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds")
+_making = threading.RLock()
+"""Makes a handler and a heartbeat that ask at once get the same object."""
+
+Mark = tuple[Any, int]
+
+
+class Claimed:
+    """A claimed row, the message built from it, and what is known without that, as the claim left it."""
+
+    __slots__ = (
+        "_is_left",
+        "_make",
+        "_message",
+        "_row",
+        "claim",
+        "crashes",
+        "lease_seconds",
+        "max_reads",
+        "read_count",
+    )
+
+    def __init__(self, claim: Claim, row: Sequence[Any], make: Callable[[Claimed, Sequence[Any]], Any]) -> None:
+        self.claim = claim
+        self.read_count = 0
+        self.max_reads = 0
+        self.crashes = 0
+        self.lease_seconds = 0.0
+        self._row = row
+        self._make = make
+        self._message: Any = None
+        self._is_left = False
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether the message has been built."""
+        return self._message is not None
+
+    def let_go(self) -> None:
+        """Forget what was read for the handler alone, now that it has ended; the next access reads it again."""
+        if self.is_made:
+            self._message.forget_payload(body=self._is_left)
+
+    @property
+    def message(self) -> Any:
+        """Return the message, always the same object."""
+        if self._message is None:
+            with _making:
+                if self._message is None:
+                    message = self._make(self, self._row)
+                    if message.body is None:
+                        self._is_left = True
+                        del message.body  # as after defer()
+                    self._message = message
+        return self._message
+
+
+class Terms(NamedTuple):
+    """On what terms messages are claimed: what the claim writes into their rows."""
+
+    token: int
+    worker_id: int | None
+    lease: float
+    """Seconds, for messages that don't have their own."""
+    max_reads: int
+    """The same: after how many reads a message is dead, 0 for never."""
+
+
+class ClaimRange(NamedTuple):
+    """A range of the claim index, whose rows become messages of this model."""
+
+    model: MessageType
+    session: DjangoSession
+    queue: str
+    priority: int
+    most_bytes: int | None = None
+    """A larger body is left in the database, to be read by ``read_body``."""
+
+
+def read_body(message: Any) -> None:
+    """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
+    if "body" in message.__dict__:
+        return
+    session = DjangoSession(message._state.db)
+    rows = session.fetch(session.dialect.messages.read_body(message.claim))
+    if not rows:
+        raise LeaseLost(message.pk, "read")
+    message.body = rows[0][0]
+
+
+def take_range(source: ClaimRange, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
+    """Take what is due after the mark; return it, and the mark after it."""
+    take = _take_and_return if _takes_at_once(source.session.dialect) else _lock_and_take
+    return take(source, limit, mark, terms)
+
+
+def first_statement(
+    dialect: Dialect,
+    queue: str,
+    priority: int,
+    limit: int,
+    mark: Mark | None,
+    terms: Terms,
+    most_bytes: int | None = None,
+) -> Statement:
+    """Return the statement that finds and locks what is due, and takes it at once if the server can do both."""
+    claims = dialect.claims
+    if _takes_at_once(dialect):
+        change = claims.take(**terms._asdict(), session=None, now=None)
+        return claims.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
+    return claims.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes)
+
+
+def _takes_at_once(dialect: Dialect) -> bool:
+    return dialect.sql.updates_return_rows and bool(dialect.sql.session_id)
+
+
+def _take_and_return(
+    source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
+) -> tuple[list[Claimed], Mark | None]:
+    model, session, queue, priority, most_bytes = source
+    statement = first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes)
+    rows = session.fetch_messages(statement)
+    rows.sort(key=lambda row: (row[-1], row[0]))
+    make = hydrator(model, session.using, MESSAGE_COLUMNS, held_token=terms.token)
+    taken = _claimed(rows, MESSAGE_COLUMNS, terms, lambda _, row: make(row), charged=0)
+    return taken, (rows[-1][-1], rows[-1][0]) if rows else None
+
+
+def _lock_and_take(
+    source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
+) -> tuple[list[Claimed], Mark | None]:
+    model, session, queue, priority, most_bytes = source
+    dialect = session.dialect
+    rows = session.fetch(first_statement(dialect, queue, priority, limit, mark, terms, most_bytes))
+    if not rows:
+        return [], None
+    now = rows[0][-1]
+    process = os.getpid()
+    change = dialect.claims.take(**terms._asdict(), session=process, now=now)
+    taken = session.run(dialect.claims.take_ids([row[0] for row in rows], change))
+    if taken != len(rows):  # can't happen: the rows are locked
+        raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    make = hydrator(
+        model,
+        session.using,
+        CLAIMED_COLUMNS,
+        queue=queue,
+        status=RUNNING,
+        conn_id=_id_of(session) if dialect.sql.session_id else process,
+        worker_id=terms.worker_id,
+        claim_token=terms.token,
+        held_token=terms.token,
+        priority=priority,
+        claimed_at=moment,
+        finished_at=None,
+        own=("read_count", "max_reads", "lease_seconds", "available_at"),
+    )
+    claimed = _claimed(rows, CLAIMED_COLUMNS, terms, partial(_as_taken, make, moment), charged=1)
+    return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
+
+
+def _id_of(session: DjangoSession) -> int:
+    """Return the session's id, which the driver knows without asking the server."""
+    return int(session.connection.connection.thread_id())
+
+
+def _claimed(
+    rows: list[tuple[Any, ...]],
+    columns: tuple[str, ...],
+    terms: Terms,
+    make: Callable[[Claimed, Sequence[Any]], Any],
+    *,
+    charged: int,
+) -> list[Claimed]:
+    reads, limit, crashes, lease = (columns.index(name) for name in _READ_FIRST)
+    taken = []
+    for row in rows:
+        claimed = Claimed(Claim(row[0], terms.token), row, make)
+        claimed.read_count = row[reads] + charged
+        claimed.max_reads = terms.max_reads if row[limit] is None else row[limit]
+        claimed.crashes = row[crashes]
+        claimed.lease_seconds = row[lease] or terms.lease
+        taken.append(claimed)
+    return taken
+
+
+def _as_taken(make: Callable[..., Any], moment: datetime, claimed: Claimed, row: Sequence[Any]) -> Any:
+    """Build a message, as it is now, from a row as it was before ``take`` changed it."""
+    until = moment + timedelta(seconds=claimed.lease_seconds)
+    return make(row, (claimed.read_count, claimed.max_reads, claimed.lease_seconds, until))

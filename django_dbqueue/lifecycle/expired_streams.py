@@ -1,0 +1,42 @@
+"""Claims of consuming streams, as Django's side sees them: which are overdue, and which to requeue.
+
+The ledger's own code runs here too, in a session on Django's connection.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, TypeVar
+
+from django_dbqueue import signals
+from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType
+from django_dbqueue.streams.release import LEASE_OVER, Given, free_expired
+
+Result = TypeVar("Result")
+
+PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
+"""``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
+AT_ONCE: Final = 5_000
+"""Messages that one pass releases; the next pass continues."""
+
+
+def requeue_expired(model: MessageType, session: DjangoSession) -> int:
+    """Release, charged and as a crash, what streams with ``on_expired=requeue`` let expire; return how many."""
+    return free_expired(session, partial(_tell, model), limit=AT_ONCE)
+
+
+def overdue_tokens(session: DjangoSession) -> list[int]:
+    """Return the tokens of stream claims whose lease has expired: what they hold is stuck."""
+    return [int(row[0]) for row in session.fetch(session.dialect.stream_claims.overdue_tokens(MAX_IDS))]
+
+
+def _tell(model: MessageType, given: Given) -> None:
+    evidence = f"the lease of claim {given.number} of stream {given.stream} is over"
+    signals.message_rescued.send(
+        model, queue=given.queue, message_ids=[row[0] for row in given.rows], evidence=evidence
+    )
+    error = LEASE_OVER.format(number=given.number, stream=given.stream)
+    for message_id, reads, allowed in given.rows:
+        if 0 < (allowed or 0) <= reads:
+            signals.message_died.send(model, queue=given.queue, message_id=message_id, error=error)

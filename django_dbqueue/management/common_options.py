@@ -1,0 +1,113 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import math
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Final
+
+from django.core.management.base import CommandError
+from django.db import Error, connections
+from django.utils.connection import ConnectionDoesNotExist
+from django.utils.translation import gettext as _
+
+from django_dbqueue import conf
+from django_dbqueue.checks.settings_checks import check_settings
+from django_dbqueue.envelope import check_lease
+from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
+from django_dbqueue.models import Message
+from django_dbqueue.models.aliases import db_alias
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}\Z")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds from 0 to a year."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 366 * 86_400:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to a year")
+    return number
+
+
+def lease(text: str) -> float:
+    """Read how many seconds a claim lasts."""
+    number = seconds(text)
+    try:
+        return check_lease(number)
+    except InvalidMessage as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers within these bounds."""
+
+    def read(text: str) -> int:
+        if _WHOLE.match(text) is None or not low <= int(text) <= high:
+            raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def age(text: str) -> float:
+    """Read an age: seconds, or a number with a unit, as in 90s, 15m, 12h, 7d or 2w."""
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        return seconds(number) * _UNITS[unit]
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"{text!r} is not an age: write seconds, or 90s, 15m, 12h, 7d, 2w") from None
+
+
+def chosen_alias(said: str | None) -> str:
+    """Return the alias from --database, or where the queue lives; CommandError if there is no such alias."""
+    with wrong_settings_told():
+        try:
+            alias = said or db_alias(Message)
+        except ConnectionDoesNotExist:
+            alias = str(conf.database())
+        except UnsupportedDatabase as error:
+            raise CommandError(str(error)) from error
+    if alias not in connections:
+        close = get_close_matches(alias, list(connections), 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
+    return alias
+
+
+@contextmanager
+def wrong_settings_told() -> Iterator[None]:
+    """Raise CommandError that says what DBQUEUE should be, if something fails because of what it is.
+
+    Commands run no system checks, so that an operator can work around a mistake made by somebody else.
+    """
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        wrong = [f"  {each}" for each in check_settings() if each.is_serious()]
+        if not wrong:
+            raise
+        raise CommandError("\n".join([_("The settings are not as they should be:"), *wrong])) from error
+
+
+def unreadable(alias: str, error: Error) -> CommandError:
+    """Return the error a command ends with if it can't read the queue's tables."""
+    return CommandError(
+        _(
+            "The queue's tables in database %(alias)r can't be read: %(error)s\n"
+            "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
+        )
+        % {"alias": alias, "error": one_line(error)}
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text, without its line breaks."""
+    return " ".join(str(error).split())

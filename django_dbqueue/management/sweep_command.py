@@ -1,0 +1,233 @@
+"""What ``queue_requeue`` and ``queue_drop`` share: which messages, how many, confirmed, in steps, stoppable."""
+
+from __future__ import annotations
+
+import sys
+from abc import abstractmethod
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal
+
+from django.core.management.base import CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+
+from django_dbqueue import signals
+from django_dbqueue.counts import grouped
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.lifecycle import sweep
+from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.operator_verbs import VERBS
+from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.management.common_options import one_line, whole
+from django_dbqueue.management.console import (
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    EXIT_WRONG,
+    ConsoleCommand,
+    add_by,
+    operator,
+    plain,
+    stop_signals,
+    with_hint,
+)
+from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.models import Message
+
+MAX_ID: Final = 2**63 - 1
+TOLD: Final = 20
+"""Refused messages that are named one by one; --json has all of them."""
+
+
+@dataclass(slots=True)
+class Swept:
+    """The result of all steps so far."""
+
+    moved: Counter[str] = field(default_factory=Counter)
+    """How many, by queue."""
+    refused: dict[int, str] = field(default_factory=dict)
+    """Named messages that were left alone: by id, why."""
+    left_alone: int = 0
+    """How many others were left alone."""
+
+    def add(self, step: sweep.SweepStep) -> None:
+        """Count a step."""
+        self.moved.update(step.moved)
+        self.refused |= step.refused
+        self.left_alone += step.left_alone
+
+    @property
+    def total(self) -> int:
+        """How many were moved."""
+        return self.moved.total()
+
+
+class SweepCommand(ConsoleCommand):
+    """Apply one verb to messages by id, or to those of a queue in a state.
+
+    Exit codes: 0 done, or with --dry-run there is something to do; 1 some were left alone, the answer was no, or the
+    database can't be read; 2 wrong options, or nobody could be asked; 3 there is no such message; 130 stopped by SIGINT
+    or SIGTERM between two steps. Each step is a transaction: what is reported as done is done.
+    """
+
+    verb: ClassVar[Literal["requeue", "drop"]]
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
+        parser.add_argument("--queue", help="messages of this queue, with --state, and --all or --limit")
+        parser.add_argument("--state", choices=VERBS[self.verb].states, help="where they stand")
+        how_many = parser.add_mutually_exclusive_group()
+        how_many.add_argument("--all", action="store_true", help="all that are there now")
+        how_many.add_argument("--limit", type=whole(1, 10**9), help="so many at most, the first of the queue's order")
+        if VERBS[self.verb].asks_reason:
+            parser.add_argument("--reason", help="why; it stays with each message (required, but for --dry-run)")
+        add_by(parser)
+        parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
+        parser.add_argument("--yes", action="store_true", help="don't ask")
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def question(self, count: str, where: str) -> str:
+        """Return the question asked before the first step."""
+
+    @abstractmethod
+    def done(self, count: int) -> str:
+        """Return the report on those that were moved."""
+
+    # -- doing --------------------------------------------------------------------------------------------
+
+    def act(self, alias: str, said: dict[str, Any]) -> None:
+        self._refuse_odd(said)
+        by = operator(said["by"])
+        if said["dry_run"]:
+            self._count(alias, said)
+            return
+        if said["ids"]:
+            count, where = grouped(len(set(said["ids"]))), ""
+        else:
+            found = depths(DjangoSession(alias), [said["queue"]], states=[said["state"]])[said["queue"]].counts[
+                said["state"]
+            ]
+            count = grouped(said["limit"]) if said["limit"] and said["limit"] < found else str(found)
+            where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
+            if not found:
+                self._nothing(alias, said)
+        self.confirm(self.question(count, where), yes=said["yes"])
+        self._sweep(alias, said, sweep.Order(self.verb, by, said.get("reason") or ""))
+
+    def _refuse_odd(self, said: dict[str, Any]) -> None:
+        wrong = ""
+        if bool(said["ids"]) == (said["queue"] is not None):
+            wrong = _("Name ids, or a queue with --queue, --state, and --all or --limit.")
+        elif said["ids"] and (said["state"] or said["all"] or said["limit"]):
+            wrong = _("--state, --all and --limit go with --queue, not with ids.")
+        elif said["queue"] is not None and not said["state"]:
+            wrong = _("Say by --state which messages of the queue.")
+        elif said["queue"] is not None and not (said["all"] or said["limit"] or said["dry_run"]):
+            wrong = _("Say --all, or by --limit how many.")
+        elif VERBS[self.verb].asks_reason and not said["dry_run"] and not (said["reason"] or "").strip():
+            wrong = _("Say by --reason why: it stays with each message.")
+        if wrong:
+            raise CommandError(wrong, returncode=EXIT_USAGE)
+        if said["queue"] is not None:
+            check_queue(said["queue"])
+
+    def _count(self, alias: str, said: dict[str, Any]) -> None:
+        """Print how many it would be, page by page; nothing is locked."""
+        with stop_signals() as stop:
+            count = 0
+            for found in self._standing(alias, said):
+                count += found
+                if stop.received:
+                    sys.exit(EXIT_INTERRUPTED)
+                if said["limit"] and count >= said["limit"]:
+                    break
+        count = min(count, said["limit"] or count)
+        if not count:
+            self._nothing(alias, said)
+        text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(count)}
+        self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
+
+    def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
+        if said["ids"]:
+            yield sweep.count_movable(DjangoSession(alias), self.verb, said["ids"])
+            return
+        yield from sweep.count_in_state(DjangoSession(alias), said["queue"], said["state"])
+
+    def _nothing(self, alias: str, said: dict[str, Any]) -> None:
+        if said["ids"]:
+            text = _("None of these messages can be moved so.")
+        else:
+            text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
+            text = with_hint(text, said["queue"], queues_in_use(DjangoSession(alias)))
+        raise CommandError(text, returncode=EXIT_NOTHING)
+
+    def _sweep(self, alias: str, said: dict[str, Any], order: sweep.Order) -> None:
+        swept = Swept()
+        error: Error | None = None
+        total = len(set(said["ids"])) or said["limit"]
+        with stop_signals() as stop, shown_progress() as progress:
+            try:
+                for step in self._steps(alias, said, order):
+                    swept.add(step)
+                    progress.say(self.verb, swept.total, total)
+                    if stop.received:
+                        break
+            except Error as raised:
+                if not swept.total:
+                    raise
+                error = raised
+        self._tell(swept, order)
+        self._report(swept, said, interrupted=bool(stop.received), error=error)
+        self.stdout.flush()
+        if error is not None:
+            raise CommandError(
+                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
+            ) from error
+        if stop.received:
+            sys.exit(EXIT_INTERRUPTED)
+        if swept.refused or swept.left_alone:
+            sys.exit(EXIT_WRONG)
+
+    def _steps(self, alias: str, said: dict[str, Any], order: sweep.Order) -> Iterator[sweep.SweepStep]:
+        if said["ids"]:
+            return sweep.by_ids(Message, DjangoSession(alias), order, said["ids"])
+        return sweep.by_state(Message, DjangoSession(alias), order, said["queue"], said["state"], limit=said["limit"])
+
+    def _tell(self, swept: Swept, order: sweep.Order) -> None:
+        for queue, count in swept.moved.items():
+            signals.operator_acted.send(
+                Message, verb=order.verb, queue=queue, by=order.by, reason=order.reason, count=count
+            )
+
+    def _report(self, swept: Swept, said: dict[str, Any], *, interrupted: bool, error: Error | None) -> None:
+        if said["json"]:
+            document = {
+                "verb": self.verb,
+                "dry_run": False,
+                "moved": swept.total,
+                "left_alone": swept.left_alone + len(swept.refused),
+                "refused": [{"id": each, "why": why} for each, why in swept.refused.items()],
+                "interrupted": interrupted,
+                "error": None if error is None else one_line(error),
+            }
+            self.say(document, as_json=True, text="")
+            return
+        for message_id, why in list(swept.refused.items())[:TOLD]:
+            self.stderr.write(f"#{message_id}: {plain(why)}")
+        if len(swept.refused) > TOLD:
+            more = grouped(len(swept.refused) - TOLD)
+            self.stderr.write(_("… and %(count)s more were left alone.") % {"count": more})
+        if swept.left_alone:
+            self.stderr.write(
+                _("%(count)s left alone: moved meanwhile, locked by others, or a newer live message has the key.")
+                % {"count": grouped(swept.left_alone)}
+            )
+        self.stdout.write(self.done(swept.total))
+        if interrupted:
+            self.stderr.write(_("Stopped between two steps; the others stand as they stood."))

@@ -1,0 +1,200 @@
+"""The verbs of senders and holders: enqueue, claim, settle, rescue, archive; on the manager and on querysets.
+
+Each takes ``using``, the alias of a database; without it, the manager's or queryset's own applies, then
+``DBQUEUE["DATABASE"]``, then the router's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+
+from django_dbqueue import conf
+from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, requeue, rescue, settle
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic
+from django_dbqueue.lifecycle.enqueue import OnConflict
+from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
+from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.models.aliases import db_alias
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.message import Message
+
+MAX_CLAIM = 10_000
+MAX_ARCHIVED = 10**12
+
+
+class Verbs:
+    """What senders and holders do to messages."""
+
+    model: type[Message]
+    _db: str | None
+
+    def _session(self, using: str | None) -> DjangoSession:
+        return DjangoSession(using or self._db or db_alias(self.model))
+
+    def enqueue(
+        self,
+        payload: Any,
+        *,
+        queue: str = "default",
+        key: str | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        max_reads: int | None = None,
+        lease: float | timedelta | None = None,
+        headers: dict[str, Any] | None = None,
+        on_conflict: OnConflict = "ignore",
+        using: str | None = None,
+    ) -> Message:
+        """Store a message in the caller's transaction and return it, with its ``outcome``.
+
+        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 means no limit. If a live message has the key,
+        ``on_conflict`` decides: "ignore" returns it as it stands, "update" gives it this content (and ends its running
+        claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
+        """
+        envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
+        message: Message = enqueue.enqueue_one(
+            self.model, self._session(using), envelope, queue=queue, on_conflict=on_conflict
+        )
+        return message
+
+    def enqueue_many(
+        self,
+        items: Iterable[Any],
+        *,
+        queue: str = "default",
+        on_conflict: OnConflict = "ignore",
+        using: str | None = None,
+    ) -> EnqueueReport:
+        """Store payloads or ``Envelope``s, from any iterable, in one transaction: all or nothing.
+
+        Memory stays bounded. A deadlock is retried for lists and tuples. An iterator can't be read twice, so in that
+        case the error is raised, with nothing written.
+        """
+        return enqueue_many.enqueue_many(
+            self.model, self._session(using), items, queue=check_queue(queue), on_conflict=on_conflict
+        )
+
+    async def aenqueue(self, payload: Any, **options: Any) -> Message:
+        """Run ``enqueue`` from async code."""
+        return await sync_to_async(self.enqueue)(payload, **options)
+
+    async def aenqueue_many(self, items: Iterable[Any], **options: Any) -> EnqueueReport:
+        """Run ``enqueue_many`` from async code; ``items`` is a plain iterable."""
+        return await sync_to_async(self.enqueue_many)(items, **options)
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        queue: str = "default",
+        lease: float | timedelta | None = None,
+        using: str | None = None,
+    ) -> list[Message]:
+        """Take up to ``limit`` due messages, highest priority first, each for ``lease`` seconds.
+
+        The claim is a transaction of its own and refuses to run inside atomic(). A message's own lease overrides the
+        argument, which overrides the settings. Expired leases are rescued when the claim comes back short. A paused
+        queue returns nothing. A message whose reads were already spent is sent to the dead letters instead.
+        """
+        session = self._session(using)
+        refuse_inside_atomic(session, "claim()")
+        check_whole("limit", limit, low=1, high=MAX_CLAIM)
+        options = conf.queue_options(check_queue(queue))
+        seconds = options.lease if lease is None else check_lease(lease)
+        if session.fetch(session.dialect.streams.is_paused(queue)):
+            return []
+        messages = Claimer(self.model, session, queue).claim(limit, lease=seconds, max_reads=options.max_reads)
+        if len(messages) == limit:
+            return messages
+        mine = messages[0].claim_token if messages else None
+        if rescue.rescue(self.model, session, [queue], limit=limit, but_token=mine):
+            rest = limit - len(messages)
+            messages += Claimer(self.model, session, queue).claim(rest, lease=seconds, max_reads=options.max_reads)
+        return messages
+
+    def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
+        """Mark these done, in one statement for all queues that keep acked rows, and one for those that don't.
+
+        Return the ones whose claim was lost.
+        """
+        return settle.ack_many(messages, self._session(using))
+
+    def nack(
+        self,
+        messages: Iterable[Message],
+        *,
+        delay: float | timedelta | None = None,
+        error: str | BaseException | None = None,
+        using: str | None = None,
+    ) -> list[Message]:
+        """Return these to the queue, charged; return the ones whose claim was lost."""
+        return settle.nack_many(messages, self._session(using), delay=delay, error=error)
+
+    def reject(self, messages: Iterable[Message], reason: str = "", *, using: str | None = None) -> list[Message]:
+        """Send these to the dead letters; return the ones whose claim was lost."""
+        return settle.reject_many(messages, self._session(using), reason=reason)
+
+    def release(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
+        """Return these to the queue, uncharged; return the ones whose claim was lost."""
+        return settle.release_many(messages, self._session(using))
+
+    def extend(
+        self,
+        messages: Iterable[Message],
+        seconds: float | timedelta | None = None,
+        *,
+        using: str | None = None,
+    ) -> list[Message]:
+        """Set these leases to end that many seconds from now; return the ones whose claim was lost."""
+        return settle.extend_many(messages, self._session(using), seconds=seconds)
+
+    def drop(self, queue: str, key: str, *, reason: str = "dropped by its key", using: str | None = None) -> bool:
+        """Mark the live message of this queue and key done, with the reason; return whether there was one.
+
+        It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
+        """
+        return requeue.drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
+
+    def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
+        """Return what is running past its lease to its queue, charged (all queues for None); return how many.
+
+        For all queues, this includes what consuming streams with ``on_expired=requeue`` let expire.
+        """
+        session = self._session(using)
+        if queue is not None:
+            return rescue.rescue(self.model, session, [check_queue(queue)])
+        return rescue.rescue(self.model, session) + expired_streams.requeue_expired(self.model, session)
+
+    def archive(
+        self,
+        queue: str | None = None,
+        *,
+        older_than: float | timedelta | None = None,
+        limit: int | None = None,
+        using: str | None = None,
+    ) -> int:
+        """Move done messages older than the queue's ``retention`` (or ``older_than`` seconds) into the history.
+
+        Also move dead ones that died longer ago than its ``dead_retention``, if one is set. One archiver works at a
+        time; this one waits for its turn, and inside your transaction it keeps its turn until that ends. Return how
+        many were moved.
+        """
+        session, moved = self._session(using), 0
+        if limit is not None:
+            check_whole("limit", limit, low=0, high=MAX_ARCHIVED)
+        for name in queues_in_use(session) if queue is None else [check_queue(queue)]:
+            options = conf.queue_options(name)
+            age = options.retention if older_than is None else check_seconds("older_than", older_than)
+            moved += archive.archive(session, name, age=age, limit=None if limit is None else limit - moved)
+            if options.dead_retention is not None:
+                left = None if limit is None else limit - moved
+                moved += archive.DeadWalk(session, name).archive(age=options.dead_retention, limit=left)
+        return moved

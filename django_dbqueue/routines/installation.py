@@ -1,0 +1,272 @@
+"""Install, uninstall and print the stored routines.
+
+MySQL and MariaDB commit each CREATE separately, so an installation that fails there drops what it has just created;
+PostgreSQL's is one transaction. What is unchanged is left alone, and what isn't ours is never touched.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from django.core.management.base import CommandError
+from django.db import Error, transaction
+from django.utils.translation import gettext as _
+
+from django_dbqueue import conf
+from django_dbqueue.databases.statements import SPENT_BEFORE
+from django_dbqueue.databases.transient_errors import sqlstate_of
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.models import Queue
+from django_dbqueue.routines import installed
+from django_dbqueue.routines.rendering import NAMES, Routine, Words, routines
+from django_dbqueue.routines.standing import StandingRoutine, refuse_foreign, schema_of, standing
+
+PATIENCE = 60
+"""Seconds to wait for another installation into the same database."""
+NO_BINLOG_TRUST = {1418, 1419}
+NO_PRIVILEGE: set[Any] = {1044, 1142, 1143, 1227, 1370, "42501"}
+
+
+class Installed(NamedTuple):
+    """What an installation created, what was there unchanged, and what it dropped of an older version of ours."""
+
+    made: list[Routine]
+    unchanged: list[Routine]
+    dropped: list[StandingRoutine]
+
+
+def install(session: DjangoSession) -> Installed:
+    """Create what is missing or differs, and drop what an older version left."""
+    with _alone(session):
+        wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(session)}
+        found = {(one.kind, one.signature): one for one in standing(session.using)}
+        refuse_foreign(session.using, list(found.values()))
+        unchanged = _unchanged(wanted, found)
+        missing = [routine for routine in wanted.values() if routine not in unchanged]
+        old = [one for key, one in found.items() if key not in wanted]
+        try:
+            if missing:
+                _make(session, missing, [wanted[key] for key in wanted if key not in found])
+            _drop(session, old)
+            refuse_foreign(session.using, standing(session.using))  # which somebody created meanwhile
+        except Error as error:
+            raise CommandError(_explain(session, error)) from error
+    return Installed(missing, unchanged, old)
+
+
+def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, str], StandingRoutine]) -> list[Routine]:
+    """Return what is as it should be; another account's counts only if ours would call none of it."""
+    as_wanted = [key for key, one in wanted.items() if key in found and found[key].comment == one.comment]
+    if len({found[key].owner for key in as_wanted if wanted[key].kind != "VIEW"}) > 1 or len(as_wanted) < len(wanted):
+        as_wanted = [key for key in as_wanted if found[key].is_trusted]
+    return [wanted[key] for key in as_wanted]
+
+
+def uninstall(session: DjangoSession) -> list[StandingRoutine]:
+    """Drop ours, and nothing else; return what was dropped."""
+    with _alone(session):
+        ours = [one for one in standing(session.using) if one.is_ours]
+        ours.sort(key=lambda one: NAMES.index(one.name) if one.name in NAMES else -1, reverse=True)
+        try:
+            _drop(session, ours)
+        except Error as error:
+            raise CommandError(_explain(session, error)) from error
+    return ours
+
+
+def _drop(session: DjangoSession, ours: list[StandingRoutine]) -> None:
+    for one in ours:
+        session.run(installed.drop(one.kind, one.signature))
+
+
+def script(session: DjangoSession) -> Iterator[str]:
+    """Return what ``install`` runs, for the mysql client or psql."""
+    refuse_sqlite(session)
+    made = wanted_routines(session)
+    if session.connection.vendor == "postgresql":
+        yield f"BEGIN;\nSET LOCAL search_path = {installed.SAFE_PATH};\n"
+        for routine in made:
+            yield from (f"{text};\n" for text in routine.statements)
+        yield "COMMIT;"
+        return
+    yield f"SET SESSION sql_mode = '{installed.STRICT_MODE}';\nDELIMITER //"
+    for routine in made:
+        yield from (f"{text}//\n" for text in routine.statements)
+    yield "DELIMITER ;"
+
+
+def wanted_routines(session: DjangoSession) -> list[Routine]:
+    """Return the routines for this server and these settings."""
+    connection = session.connection
+    dialect = session.dialect
+    if dialect.sql.message not in connection.introspection.table_names():
+        raise CommandError(
+            _(
+                "The queue's table %(table)s is not in the database %(alias)r. Run first:\n"
+                "  manage.py migrate --database %(alias)s"
+            )
+            % {"table": dialect.sql.message, "alias": session.using}
+        )
+    return routines(dialect, _words(session), _folders(session))
+
+
+def refuse_sqlite(session: DjangoSession) -> None:
+    """Raise CommandError on SQLite, which can't have them."""
+    if session.connection.vendor == "sqlite":
+        raise CommandError(
+            _(
+                "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for "
+                "them. Name such a database with --database."
+            )
+        )
+
+
+def _folders(session: DjangoSession) -> tuple[str, ...]:
+    connection: Any = session.connection
+    if connection.vendor == "postgresql":
+        return ("postgresql",)
+    if not connection.mysql_is_mariadb:
+        return ("mysql",)
+    try:
+        session.fetch(installed.random_bytes())
+    except Error:
+        return ("mariadb_without_random_bytes", "mariadb", "mysql")
+    return ("mariadb", "mysql")
+
+
+def _words(session: DjangoSession) -> Words:
+    connection = session.connection
+    options = {name: conf.queue_options(name or "") for name in (None, *sorted(conf.get("QUEUES")))}
+    return Words(
+        queues=Queue._meta.db_table,
+        lease=_that_differ({name: each.lease for name, each in options.items()}),
+        max_reads=_that_differ({name: each.max_reads for name, each in options.items()}),
+        priority=_that_differ({name: each.priority for name, each in options.items()}),
+        removes=_that_differ({name: each.on_ack == conf.DELETE for name, each in options.items()}),
+        max_bytes=conf.get("MAX_PAYLOAD_BYTES"),
+        notify=conf.get("NOTIFY"),
+        lease_over=LEASE_OVER,
+        spent_before=SPENT_BEFORE,
+        forbidden=conf.get("OPERATIONS_QUEUE"),
+        schema=schema_of(session.using) if connection.vendor == "postgresql" else "",
+    )
+
+
+def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
+    return {name: value for name, value in values.items() if name is None or value != values[None]}
+
+
+@contextmanager
+def _alone(session: DjangoSession) -> Iterator[None]:
+    """Keep others from installing at the same time, and restore the session afterwards."""
+    refuse_sqlite(session)
+    connection = session.connection
+    if connection.in_atomic_block and connection.vendor == "mysql":
+        raise CommandError(_("MySQL and MariaDB commit at each CREATE: call this outside atomic()."))
+    if connection.vendor == "postgresql":
+        with transaction.atomic(using=session.using):
+            session.fetch(installed.lock_on_postgresql())
+            yield
+        return
+    lock, unlock = installed.lock_on_mysql(PATIENCE)
+    if session.fetch(lock) != [(1,)]:
+        raise CommandError(
+            _("Somebody else has been installing into %(alias)r for %(seconds)d s: try again.")
+            % {"alias": session.using, "seconds": PATIENCE}
+        )
+    mode = str(session.fetch(installed.sql_mode())[0][0])
+    try:
+        session.run(installed.set_sql_mode(installed.STRICT_MODE))
+        yield
+    finally:
+        session.run(installed.set_sql_mode(mode))
+        session.fetch(unlock)
+
+
+def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) -> None:
+    if session.connection.vendor == "postgresql":
+        # The view's operators are resolved when it is created
+        path = str(session.fetch(installed.path())[0][0])
+        session.fetch(installed.set_path(installed.SAFE_PATH))
+        for routine in missing:
+            _run_all(session, routine)
+        session.fetch(installed.set_path(path))
+        return
+    make_probe, drop_probe = installed.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
+    session.run(make_probe)
+    session.run(drop_probe)
+    made: list[Routine] = []
+    try:
+        for routine in missing:
+            grants = [] if routine in new else _grants(session, routine)
+            _run_all(session, routine)
+            made.append(routine)
+            for user, host in grants:
+                session.run(installed.grant_on_mysql(routine, user, host))
+    except Error as error:
+        left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(session, routine)]
+        if left:
+            raise CommandError(
+                _(
+                    "The database %(alias)r refused: %(error)s\n"
+                    "These were made before, and could not be taken away: %(names)s. "
+                    "Run: manage.py queue_routines uninstall --database %(alias)s"
+                )
+                % {"alias": session.using, "error": error, "names": ", ".join(left)}
+            ) from error
+        raise
+
+
+def _taken_away(session: DjangoSession, routine: Routine) -> bool:
+    try:
+        session.run(installed.drop(routine.kind, routine.signature))
+    except Error:
+        return False
+    return True
+
+
+def _run_all(session: DjangoSession, routine: Routine) -> None:
+    with session.connection.cursor() as cursor:
+        for text in routine.statements:
+            cursor.execute(text)
+
+
+def _grants(session: DjangoSession, routine: Routine) -> list[tuple[Any, ...]]:
+    """Return who may execute a routine about to be dropped; [] if we may not see that (docs/routines.md)."""
+    if len(routine.statements) == 1:
+        return []  # CREATE OR REPLACE keeps them
+    try:
+        return session.fetch(installed.grants_on_mysql(routine))
+    except Error:
+        return []
+
+
+def _explain(session: DjangoSession, error: Error) -> str:
+    """Say what the database refused, and what to do next."""
+    cause = error.__cause__
+    code = sqlstate_of(cause) or (cause.args[0] if cause is not None and cause.args else None)
+    said = _("The database %(alias)r refused: %(error)s\nNothing was left half made.\n") % {
+        "alias": session.using,
+        "error": error,
+    }
+    if code in NO_BINLOG_TRUST:
+        return said + _(
+            "The server keeps a binary log, and lets only some accounts make stored functions then. One of:\n"
+            "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
+            "    (and writes it into the server's configuration); then run this again. It is safe with\n"
+            "    binlog_format = ROW, which the queue needs anyway;\n"
+            "  * an administrator (SUPER) runs what `manage.py queue_routines print` prints, in this database;\n"
+            "  * run this with an administrator's account, by an alias of its own: --database ALIAS."
+        )
+    if code not in NO_PRIVILEGE:
+        return said
+    if session.connection.vendor == "postgresql":
+        return said + _("The account needs CREATE on the table's schema, and must own what it replaces.")
+    return said + _(
+        "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "
+        "and what it needs for the queue's tables."
+    )

@@ -1,0 +1,145 @@
+"""Who follows the history, and how far: nothing past the slowest reader is purged.
+
+A reader's position is the last archive id that it is done with. Registering, setting back and purging all take one
+mutex; so a reader that starts at an id holds all rows after it, or is told that they are gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeVar
+
+from django_dbqueue.databases.history_sql import READERS
+from django_dbqueue.exceptions import HistoryGone, InvalidPipeline
+from django_dbqueue.spark.connection import Connection, to_utc
+
+Result = TypeVar("Result")
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+LAKE: Final = "lake:"
+"""Lakes are readers too; this is how their names begin."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A reader's current state; ``behind`` is how many ids it is from the newest row."""
+
+    name: str
+    position: int
+    behind: int
+    begun_at: datetime
+    seen_at: datetime
+
+
+def check_name(name: str) -> str:
+    """Return a name that a stream may read under; InvalidPipeline says what it may be."""
+    if _NAME.match(name) is None or name.startswith(LAKE):
+        raise InvalidPipeline(
+            f"The reader's name {name!r} must be 1 to 64 of A-Z a-z 0-9 _ . : -, begin with a letter or a digit, and "
+            f"not with {LAKE!r}, which lakes are called."
+        )
+    return name
+
+
+def readers(connection: Connection) -> list[Reader]:
+    """Return all of them, the slowest first."""
+    newest = newest_id(connection)
+    return [
+        Reader(name, position, max(0, newest - position), to_utc(begun), to_utc(seen))
+        for name, position, begun, seen in connection.fetch(connection.dialect.history.readers())
+    ]
+
+
+def forget(connection: Connection, name: str) -> bool:
+    """Forget a reader that will not come back; False if there is none with this name."""
+    return under_mutex(connection, lambda: connection.run(connection.dialect.history.delete_reader(name)) > 0)
+
+
+def begin(connection: Connection, name: str, at: str) -> int:
+    """Register a reader at the first existing row, or after the last one; return the position.
+
+    A reader registered at an earlier row holds the rows from there on until it advances.
+    """
+
+    def work() -> int:
+        [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
+        ends = (purged_to(connection),) * 2 if lowest is None else (int(lowest) - 1, int(highest))
+        start = ends[0] if at == EARLIEST else ends[1]
+        _hold(connection, name, start)
+        return start
+
+    return under_mutex(connection, work)
+
+
+def resume(connection: Connection, name: str, position: int) -> None:
+    """Register a reader that continues after a row; HistoryGone if rows after it were purged meanwhile."""
+
+    def work() -> None:
+        require_kept(connection, name, position)
+        _hold(connection, name, position)
+
+    under_mutex(connection, work)
+
+
+def advance(connection: Connection, name: str, position: int) -> None:
+    """Record that a reader is done with all rows up to this one; InvalidPipeline if it was forgotten."""
+    moved = connection.run(connection.dialect.history.advance_reader(name, position))
+    if not moved and not connection.fetch(connection.dialect.history.reader_position(name)):
+        raise InvalidPipeline(
+            f"The reader {name!r} was forgotten while it ran, so that export may have purged what it was to read. "
+            "Start the query again: it says whether it can go on from its checkpoint."
+        )
+
+
+def require_kept(connection: Connection, name: str, position: int) -> None:
+    """Raise HistoryGone if rows after this one were purged."""
+    gone = purged_to(connection)
+    if gone > position:
+        raise HistoryGone(
+            f"The reader {name!r} is to go on behind the archive's id {position:,}, and rows up to {gone:,} were "
+            "purged: it was forgotten meanwhile, or two queries read under this name. What it missed is in the lake; "
+            "read that, and start with a new checkpoint and reader name."
+        )
+
+
+def purged_to(connection: Connection) -> int:
+    """Return the last id that was purged, or 0."""
+    return int(connection.fetch(connection.dialect.history.purged_to())[0][0] or 0)
+
+
+def newest_id(connection: Connection) -> int:
+    """Return the id after which the next rows will be."""
+    [(_, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
+    return int(highest) if highest is not None else purged_to(connection)
+
+
+def under_mutex(connection: Connection, work: Callable[[], Result]) -> Result:
+    """Run a transaction while no other reader begins and no purge runs; retry while errors are transient."""
+    return connection.outermost(lambda: _alone(connection, work))
+
+
+def _alone(connection: Connection, work: Callable[[], Result]) -> Result:
+    while True:
+        with _mutex(connection) as locked:
+            if locked:
+                return work()
+        connection.run(connection.dialect.archive.create_mutex(READERS))
+
+
+@contextmanager
+def _mutex(connection: Connection) -> Iterator[bool]:
+    with connection.transaction():
+        yield bool(connection.fetch(connection.dialect.archive.lock_mutex(READERS, wait=True)))
+
+
+def _hold(connection: Connection, name: str, position: int) -> None:
+    if connection.fetch(connection.dialect.history.reader_position(name)):
+        connection.run(connection.dialect.history.hold_reader(name, position))
+    else:
+        connection.run(connection.dialect.history.insert_reader(name, position))

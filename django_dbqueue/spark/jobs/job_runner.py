@@ -1,0 +1,206 @@
+"""Running one job: parse its arguments, check for Spark and Java, create and end a session; report errors in one line.
+
+Both ways to call a job go through here, so they take the same arguments and end with the same codes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from django_dbqueue.exceptions import DatabaseAway, DBQueueError, ExportStopped, InvalidPipeline, SparkNotInstalled
+from django_dbqueue.spark.connection import is_away
+from django_dbqueue.spark.jobs.arguments import JobConfig, Progress, add_arguments, pair, quiet
+from django_dbqueue.spark.jobs.config import JOBS, Job
+from django_dbqueue.spark.outage import tried_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_FAILED: Final = 1
+EXIT_WRONG: Final = 2
+"""The arguments are invalid; nothing was done."""
+EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
+EXIT_TERMINATED: Final = 128 + signal.SIGTERM
+_OURS: Final = re.compile(r"django_dbqueue\.exceptions\.(\w+): (.+)")
+"""The form that an error raised by a task has inside Spark's own error."""
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; cleanup code runs as it propagates."""
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+
+def add_jobs(parser: ArgumentParser, *also: Callable[[ArgumentParser, Job], None]) -> None:
+    """Add a subcommand for each job to a parser; ``also`` declares what only one way to call it takes."""
+    subparsers = parser.add_subparsers(dest="job", required=True, metavar="job", title="jobs")
+    for job in JOBS.values():
+        sub = subparsers.add_parser(job.name, help=job.help, description=job.help)
+        add_arguments(sub, job.config)
+        for add in also:
+            add(sub, job)
+        if job.needs_spark:
+            sub.add_argument("--master", help="Spark's master (default: spark-submit's, else local[*])")
+            sub.add_argument(
+                "--conf",
+                type=pair,
+                action="append",
+                default=[],
+                metavar="NAME=VALUE",
+                help="a setting of Spark's; may be repeated",
+            )
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def run_job(
+    job: Job,
+    config: JobConfig,
+    *,
+    master: str | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    progress: Progress = quiet,
+    started: Callable[[SparkSession], None] = lambda _spark: None,
+    ship_credentials: bool = False,
+) -> Any:
+    """Run a job, in a session of its own if it needs one; return its result. ``started`` gets the session.
+
+    ``ship_credentials``: the credentials file exists only on this machine, and a cluster's executors need it.
+    """
+    if not job.needs_spark:
+        return _again_after_outages(config, lambda: _module(job).run(None, config))
+    refuse_without_spark()
+    with session(f"django_dbqueue {job.name}", master=master, settings=dict(settings)) as spark:
+        started(spark)
+        told = _shipped(spark, config) if ship_credentials else config
+        return _again_after_outages(config, lambda: _module(job).run(spark, told, progress=progress))
+
+
+def _again_after_outages(config: JobConfig, run: Callable[[], Any]) -> Any:
+    """Run a job, again from its beginning if its driver loses the database: each job can be repeated."""
+
+    def work() -> Any:
+        try:
+            return run()
+        except ExportStopped as error:
+            if error.__cause__ is not None and is_away(error.__cause__):
+                raise DatabaseAway(str(error)) from error
+            raise
+
+    return tried_on(work, seconds=config.outage)
+
+
+def refuse_without_spark() -> None:
+    """Raise SparkNotInstalled, which says what to install, if PySpark or Java is missing."""
+    for package in ("pyspark", "pyarrow"):
+        if importlib.util.find_spec(package) is None:
+            raise SparkNotInstalled(
+                f"This job runs on Spark, and the package {package} is not installed: pip install "
+                "'django-dbqueue[spark]'."
+            )
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
+        return
+    home = os.environ.get("JAVA_HOME")
+    if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
+        raise SparkNotInstalled(f"JAVA_HOME is {home!r}, where there is no bin/java: correct it, or unset it.")
+    if not home and shutil.which("java") is None:
+        raise SparkNotInstalled(
+            "This job runs on Spark, which needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME. "
+            "On Debian or Ubuntu: apt-get install default-jre-headless."
+        )
+
+
+def _shipped(spark: SparkSession, config: JobConfig) -> JobConfig:
+    if str(spark.sparkContext.master).startswith("local") or config.credentials_file is None:
+        return config
+    spark.sparkContext.addFile(config.credentials_file)
+    return replace(config, credentials_file=Path(config.credentials_file).name)
+
+
+def _module(job: Job) -> Any:
+    return import_module(f"django_dbqueue.spark.jobs.{job.module}")
+
+
+@contextmanager
+def session(
+    app: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Yield the existing session, or one of our own, which ends with the block."""
+    from pyspark.sql import SparkSession
+
+    from django_dbqueue.spark.spark_session import build_session, register
+
+    standing = SparkSession.getActiveSession()
+    if standing is not None:
+        register(standing)
+        yield standing
+        return
+    spark = build_session(app, master=master, settings=dict(settings or {}))
+    try:
+        if "spark.log.level" not in (settings or {}):
+            spark.sparkContext.setLogLevel("OFF")  # the job prints its own error, once
+        yield spark
+    except BaseException:
+        spark.sparkContext.cancelAllJobs()
+        raise
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def stop_signals() -> Iterator[None]:
+    """Turn SIGTERM into an exception, as SIGINT already is, so that the way out is the usual one."""
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+def in_one_sentence(error: Exception) -> tuple[str, int] | None:
+    """Return a sentence about an error, and the exit code; None if only a traceback says enough."""
+    if isinstance(error, InvalidPipeline):
+        return str(error), EXIT_WRONG
+    if isinstance(error, DBQueueError):
+        return str(error), EXIT_FAILED
+    if found := _OURS.findall(str(error)):
+        name, sentence = found[-1]
+        return sentence.strip(), EXIT_WRONG if name == InvalidPipeline.__name__ else EXIT_FAILED
+    module = type(error).__module__.partition(".")[0]
+    if module in {"MySQLdb", "psycopg", "sqlite3"}:
+        return f"The database refused: {error}".strip(), EXIT_FAILED
+    if module in {"pyspark", "py4j"}:
+        return f"Spark ended the job: {str(error).strip().splitlines()[0]}", EXIT_FAILED
+    return None
+
+
+def said_credentials(said: Mapping[str, Any]) -> dict[str, str]:
+    """Return where a command line says the credentials are; InvalidPipeline unless it names exactly one place."""
+    given = {name: said[name] for name in ("credentials_file", "credentials_env") if said[name] is not None}
+    if len(given) != 1:
+        raise InvalidPipeline(
+            "Say where the database's credentials are, once: --credentials-file FILE, or --credentials-env VARIABLE."
+        )
+    return given

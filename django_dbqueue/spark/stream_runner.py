@@ -1,0 +1,185 @@
+"""The runner of a consuming stream: the one process that claims and acks, and its heartbeat.
+
+It survives a lost session: it reconnects, takes the stream's lock again, and repeats the work in progress, none of
+which changes anything a second time. It doesn't survive another query that has taken the stream over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from django_dbqueue.exceptions import StreamLost
+from django_dbqueue.spark.connection import Connection, is_away
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.outage import Patience, tried_on
+from django_dbqueue.streams import delivery, ownership
+from django_dbqueue.streams.id_ranges import Ranges
+from django_dbqueue.streams.ownership import StreamSpec
+from django_dbqueue.streams.stream_claimer import StreamClaimer
+
+Result = TypeVar("Result")
+
+BEATS_A_LEASE: Final = 3
+LOOK_AGAIN: Final = 0.5
+"""Seconds after which a failed heartbeat is tried again."""
+SHORTEST_IDLE: Final = 0.01
+LONGEST_IDLE: Final = 1.0
+"""Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
+
+logger = logging.getLogger("django_dbqueue")
+
+
+class StreamRunner:
+    """One run of a stream, from the first question to ``close``. Lives in one process, and is never pickled."""
+
+    def __init__(self, credentials: Credentials, spec: StreamSpec, *, outage: float) -> None:
+        self._credentials = credentials
+        self._spec = spec
+        self._outage = outage
+        self._connection: Connection | None
+        self._connection, self.run = tried_on(self._begun, seconds=outage)
+        self._claimer = StreamClaimer(spec, self.run)
+        self._heartbeat = StreamHeartbeat(credentials, spec, self.run)
+        self._heartbeat.start()
+        self._until: Any = None
+        self._idle = 0.0
+        self._look_at = 0.0
+        self._acked = -1
+
+    def _begun(self) -> tuple[Connection, int]:
+        connection = Connection(self._credentials)
+        try:
+            return connection, ownership.begin(connection, self._spec)
+        except BaseException:
+            connection.discard()
+            raise
+
+    def stop_at_now(self) -> None:
+        """Claim only what is due by now, however long that takes: the end of ``availableNow``."""
+        self._until = self._do(lambda connection: connection.fetch(connection.dialect.sql.clock())[0][0])
+
+    def advance(self, start: int, limit: int) -> int:
+        """Ack what Spark has committed, and return the next claim's number; ``start`` if nothing is due."""
+        if start > self._acked:
+            self.ack(start)
+        is_idle = time.monotonic() < self._look_at
+        if is_idle:
+            self._heartbeat.check()
+            return start
+        number = self._do(lambda connection: self._next(connection, start, limit))
+        if number is not None:
+            self._idle = self._look_at = 0.0
+            return number
+        if self._until is None:
+            self._idle = min(LONGEST_IDLE, max(SHORTEST_IDLE, 2 * self._idle))
+            self._look_at = time.monotonic() + self._idle
+        return start
+
+    def _next(self, connection: Connection, start: int, limit: int) -> int | None:
+        """Return the first unacked claim after ``start``, or else a new one."""
+        standing = self._claimer.next_open(connection, start)
+        if standing is not None:
+            return standing
+        return self._claimer.claim(connection, limit, until=self._until)
+
+    def ack(self, upto: int) -> None:
+        """Ack the claims up to this number."""
+        self._do(lambda connection: self._claimer.ack(connection, upto))
+        self._acked = upto
+
+    def planned(self, above: int, upto: int) -> list[tuple[int, Ranges]]:
+        """Return the claims of an interval of offsets, with their ids."""
+        return self._do(
+            lambda connection: delivery.planned(connection, self._spec.name, self.run, above=above, upto=upto)
+        )
+
+    def close(self) -> None:
+        """End the run and the session; what is claimed stays claimed for the next run."""
+        self._heartbeat.stop()
+        if self._connection is None:
+            return
+        try:
+            ownership.end(self._connection, self._spec.name, self.run)
+        except Exception as error:
+            if not is_away(error):
+                raise
+        finally:
+            self._drop()
+
+    def _do(self, work: Callable[[Connection], Result]) -> Result:
+        """Run ``work``, again on a new session if the old one ends meanwhile."""
+        self._heartbeat.check()
+        patience = Patience(self._outage)
+        while True:
+            try:
+                return work(self._connected())
+            except Exception as error:
+                if is_away(error):
+                    self._drop()
+                patience.wait(error)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = Connection(self._credentials)
+            try:
+                ownership.resume(connection, self._spec, self.run)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.discard()
+
+
+class StreamHeartbeat:
+    """A thread with a session of its own, which extends the leases of the run's claims at a third of their length."""
+
+    def __init__(self, credentials: Credentials, spec: StreamSpec, run: int) -> None:
+        self._credentials = credentials
+        self._spec = spec
+        self._run = run
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"dbqueue stream {spec.name}", daemon=True)
+        self._lost: StreamLost | None = None
+
+    def start(self) -> None:
+        """Start beating."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop beating, and end the session."""
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise StreamLost if a beat has found that another query runs the stream."""
+        if self._lost is not None:
+            raise StreamLost(*self._lost.args)
+
+    def _beat(self) -> None:
+        connection: Connection | None = None
+        every = self._spec.lease / BEATS_A_LEASE
+        pause = every
+        while not self._ended.wait(pause):
+            try:
+                connection = connection or Connection(self._credentials)
+                ownership.beat(connection, self._spec, self._run)
+                pause = every
+            except StreamLost as error:
+                self._lost = error
+                break
+            except Exception as error:
+                logger.warning("stream %s: a heartbeat failed, trying on: %s", self._spec.name, error)
+                if connection is not None:
+                    connection.discard()
+                connection, pause = None, min(every, LOOK_AGAIN)
+        if connection is not None:
+            connection.discard()

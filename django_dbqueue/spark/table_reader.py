@@ -1,0 +1,248 @@
+"""Batch read of the live messages and of the history: each page its own short SELECT, on one connection per task.
+
+What a task reads is not one snapshot: each page shows the rows as they were when its statement ran. A row that exists
+the whole time is read exactly once, since pages go by id, and no row's id ever changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.scan_sql import OUTCOMES, STANDINGS, Span
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
+from django_dbqueue.spark.connection import Connection, to_column
+from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.id_pieces import dealt
+from django_dbqueue.spark.outage import OPTION as OUTAGE
+from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.pushdown import Condition, condition_of, narrowed
+from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
+from django_dbqueue.spark.source_options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from django_dbqueue.databases import Statement
+    from django_dbqueue.spark.arrow import Pages
+
+OPTIONS: Final = (
+    "queue",
+    "status",
+    "since",
+    "until",
+    "firstId",
+    "lastId",
+    "numPartitions",
+    "pageRows",
+    "fetchRows",
+    "pushdown",
+    OUTAGE,
+)
+PAGE_ROWS: Final = 50_000
+FETCH_ROWS: Final = 10_000
+FIRST_PAGE_ROWS: Final = 5_000
+"""Rows of a task's first page, which shows how long rows are."""
+PAGE_BYTES: Final = 32 << 20
+PARTITION_ROWS: Final = 50_000
+"""Rows that justify one more task, if ``numPartitions`` is not set."""
+MOST_PARTITIONS: Final = 10_000
+_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program in which Spark plans a read whose filters it may push."""
+
+
+@dataclass(frozen=True)
+class IdRanges(InputPartition):
+    """What one task reads: spans of ids, each with its approximate number of rows; or the few rows of some queues."""
+
+    spans: tuple[tuple[Span, int], ...]
+    few: bool = False
+
+
+def schema_of(options: Mapping[str, str]) -> StructType:
+    """Return all columns of the source that the options name; the reader checks the other options, stream or not."""
+    return source_of(Options({name.lower(): value for name, value in options.items()})).schema
+
+
+def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """Return a reader of the schema's columns; one that pushes filters only if that is requested and allowed.
+
+    It has to be requested, because Spark 4.3 keeps what it planned with the filters of one query in the data frame, and
+    answers other uses of the same frame from it: ``frame.count()`` after ``frame.where(…).count()`` counts too few, and
+    so does a union of two selections. Spark refuses a reader that can push if its session doesn't allow it, and asks
+    for filters in a program other than the one that plans a read without any.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    allowed = _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
+    asked = Options.of(options, OPTIONS).flag("pushdown")
+    return (PushingReader if asked and allowed else TableReader)(options, schema)
+
+
+class TableReader(DataSourceReader):
+    """A reader of a source by ranges of ids; pickled to the tasks, so it holds only where the credentials are."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = dict(options)
+        said = Options.of(options, OPTIONS)
+        self.source = source_of(said)
+        self.schema = self.source.checked(schema)
+        self.parts = said.whole("numPartitions", most=MOST_PARTITIONS)
+        self.page_rows = said.whole("pageRows", PAGE_ROWS, most=1_000_000)
+        self.fetch_rows = said.whole("fetchRows", FETCH_ROWS, most=1_000_000)
+        self.first_id = said.whole("firstId", -(2**63), least=-(2**63))
+        self.last_id = said.whole("lastId", 2**63 - 1, least=-(2**63))
+        self.outage = outage_of(said)
+        credentials = Credentials.load(options)
+        self.vendor = credentials.vendor
+        self.conditions = list(_conditions(said, self.source, credentials))
+
+    def partitions(self) -> list[InputPartition]:
+        """Distribute the ids over tasks."""
+        with Lasting(Credentials.load(self.options), outage=self.outage) as session:
+            return session.ask(self._planned)
+
+    def _planned(self, connection: Connection) -> list[InputPartition]:
+        ends = self._ends(connection)
+        if ends is None:
+            return [IdRanges(())]
+        if self.vendor == "sqlite":
+            return [IdRanges(((ends, ends.last - ends.first + 1),))]
+        if (rows := self._few(connection)) is not None:
+            return [IdRanges(((ends, rows),), few=True)]
+
+        def sample(span: Span, limit: int, backwards: bool) -> Any:
+            return connection.fetch(
+                connection.dialect.scan.sample(self.source.table, span, limit, backwards=backwards)
+            )[0]
+
+        parts = self.parts or 2 * (os.cpu_count() or 1)
+        every = dealt(ends, sample, parts=parts, least=1 if self.parts else PARTITION_ROWS)
+        return [IdRanges(tuple((piece.span, piece.rows) for piece in part)) for part in every] or [IdRanges(())]
+
+    def _ends(self, connection: Connection) -> Span | None:
+        """Return the ids that exist and were asked for."""
+        [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(self.source.table))
+        if lowest is None:
+            return None
+        first, last = narrowed(self.conditions, max(lowest, self.first_id), min(highest, self.last_id))
+        return Span(first, last) if first <= last else None
+
+    def _few(self, connection: Connection) -> int | None:
+        """Return how many messages the requested queues have, if a page could hold them all.
+
+        Then the claim index finds them, whatever else is in the table.
+        """
+        if self.source.name != MESSAGES.name or not any(
+            each.column == "queue" and each.finds for each in self.conditions
+        ):
+            return None
+        indexed = [each.statement for each in self.conditions if each.column in {"queue", "status"}]
+        condition = connection.dialect.scan.all_of(indexed)
+        rows = int(connection.fetch(connection.dialect.scan.count_few(condition, self.page_rows + 1))[0][0])
+        return rows if rows <= self.page_rows else None
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the partition's rows by pages, in id order within each span."""
+        from django_dbqueue.spark.arrow import Pages
+
+        assert isinstance(partition, IdRanges)
+        if not partition.spans:
+            return
+        credentials, schema = Credentials.load(self.options), arrow_schema(with_id(self.schema))
+        names = [field.name for field in self.schema]
+        with Pages(credentials, schema, fetch_rows=self.fetch_rows, outage=self.outage) as pages:
+            for batch in self._read(pages, partition):
+                yield batch if len(names) == len(schema) else batch.select(names)
+
+    def _read(self, pages: Pages, partition: IdRanges) -> Iterator[pa.RecordBatch]:
+        columns = [name.lower() for name in pages.schema.names]
+        place = columns.index("id")
+        limit, rows_seen, bytes_seen = min(FIRST_PAGE_ROWS, self.page_rows), 0, 0
+        for span in self._windows(partition):
+            first, full = span.first, True
+            while full and first <= span.last:
+                rows = 0
+                try:
+                    for batch in pages.read(self._page(pages, columns, Span(first, span.last), limit, partition.few)):
+                        rows, bytes_seen = rows + batch.num_rows, bytes_seen + batch.nbytes
+                        first = batch.column(place)[-1].as_py() + 1
+                        yield batch
+                except Exception as error:
+                    pages.recover(error)
+                    rows_seen += rows
+                    continue
+                full, rows_seen = rows == limit, rows_seen + rows
+                if rows_seen:
+                    limit = max(1, min(self.page_rows, PAGE_BYTES * rows_seen // max(1, bytes_seen)))
+
+    def _page(self, pages: Pages, columns: list[str], span: Span, limit: int, few: bool) -> Statement:
+        said = [condition.statement for condition in self.conditions]
+        condition = pages.dialect.scan.all_of(said) if said else None
+        return pages.dialect.scan.page(self.source.table, columns, span, limit, condition=condition, few=few)
+
+    def _windows(self, partition: IdRanges) -> Iterator[Span]:
+        """Split spans so that no statement scans many more rows than a page has, however few match a condition."""
+        for span, rows in partition.spans:
+            if not self.conditions or partition.few or self.vendor == "sqlite":
+                yield span
+                continue
+            windows = -(-rows // (4 * self.page_rows))
+            width = -(-(span.last - span.first + 1) // max(1, windows))
+            for first in range(span.first, span.last + 1, width):
+                yield Span(first, min(first + width - 1, span.last))
+
+
+class PushingReader(TableReader):
+    """A reader that lets the database answer the filters that it can: for a frame that is used once."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep what the database answers exactly; return what Spark must check, again or at all."""
+        dialect = dialect_of(self)
+        for asked in filters:
+            condition = condition_of(asked, self.source, dialect, self.vendor)
+            if condition is not None:
+                self.conditions.append(condition)
+            if condition is None or not condition.exact:
+                yield asked
+
+
+def _conditions(said: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
+    """Yield the conditions that the options set on rows."""
+    dialect, vendor = dialect_of(credentials), credentials.vendor
+    if queues := said.texts("queue"):
+        yield Condition(
+            "queue", dialect.scan.one_of("queue", [_queue(name) for name in queues]), exact=True, finds=True
+        )
+    if words := said.texts("status"):
+        known = STANDINGS if source.name == MESSAGES.name else OUTCOMES
+        for word in words:
+            Options({"status": word}).choice("status", known, word)
+        words = tuple(word.lower() for word in words)
+        if source.name == MESSAGES.name:
+            yield Condition("status", dialect.scan.standing(words), exact=True)
+        else:
+            yield Condition("outcome", dialect.scan.one_of("outcome", words), exact=True)
+    since, until = said.moment("since"), said.moment("until")
+    if since is not None and until is not None and since >= until:
+        raise InvalidPipeline(
+            f"The option 'since' ({since}) is not before 'until' ({until}), which is the first moment that is not read."
+        )
+    if since is not None:
+        yield Condition(source.moment, dialect.scan.compared(source.moment, ">=", to_column(since, vendor)), exact=True)
+    if until is not None:
+        yield Condition(source.moment, dialect.scan.compared(source.moment, "<", to_column(until, vendor)), exact=True)
+
+
+def _queue(name: str) -> str:
+    try:
+        return check_queue(name)
+    except InvalidMessage as error:
+        raise InvalidPipeline(f"The option 'queue' names {name!r}: {error}") from None

@@ -1,0 +1,132 @@
+"""What a claim delivers: its messages, and what becomes of a claim that keeps failing.
+
+Attempts are counted when a task actually reads, not when Spark plans. A batch that the sink already has is planned
+again after a restart but never read, and a claim that is not read is not changed. The first task of a run that reads a
+claim counts the attempt before it; its other tasks find that done. From the third attempt on, a claim is split: it
+keeps the first piece, and the others become claims of their own after it, so that a poison message ends up alone.
+Alone, it is charged a delivery for each attempt, and is dead when its reads are spent; its neighbours were charged
+once.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.streams.id_ranges import Ranges, cut, from_text, size_of, to_text
+from django_dbqueue.streams.ownership import own, require_known
+from django_dbqueue.streams.parked import move_parked
+
+SPLIT_AFTER: Final = 2
+"""Failed attempts after which a claim of several messages is split."""
+PIECES: Final = 16
+FAILED: Final = (
+    "StreamFailed: the batches of stream {stream} that delivered this message alone failed, and its reads are spent."
+)
+
+logger = logging.getLogger("django_dbqueue")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDelivery:
+    """What a claim delivers now: the token that fences it, and the ids."""
+
+    token: int
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A claim's row in the ledger."""
+
+    queue: str
+    token: int
+    state: str
+    ids: str
+    messages: int
+    attempts: int
+    run: int | None
+    is_overdue: bool
+
+
+def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -> list[tuple[int, Ranges]]:
+    """Return the claims of an interval of offsets with their ids; the run is checked, and nothing is changed.
+
+    An interval without claims is an empty batch. Spark plans one at the start of a new checkpoint, when nothing was
+    claimed yet. After a kill it plans it again, and by then the stream may start after it.
+    """
+    with session.transaction():
+        last = own(session, stream, run)
+        if upto <= above and upto <= last:
+            return []
+        rows = session.fetch(session.dialect.stream_claims.between(stream, above, upto))
+    require_known(stream, upto, last)
+    if not any(row[0] == upto for row in rows):
+        raise InvalidPipeline(
+            f"The checkpoint asks again for claim {upto}, which the stream {stream!r} ended long ago; its ledger is at "
+            f"claim {last} now, and no longer knows that one. The checkpoint is an older copy, or another one has gone "
+            "on under this name. Start with a new checkpoint, which begins with what isn't acked."
+        )
+    return [(int(number), from_text(ids)) for number, _token, state, ids in rows if state in {OPEN, ACKED}]
+
+
+def deliver(session: Session, stream: str, run: int, number: int, *, lease: float) -> StreamDelivery:
+    """Return what a task of this run may read of a claim; nothing if it was released meanwhile."""
+    return session.outermost(lambda: _deliver(session, stream, run, number, lease))
+
+
+def _deliver(session: Session, stream: str, run: int, number: int, lease: float) -> StreamDelivery:
+    dialect = session.dialect
+    with session.transaction():
+        last = own(session, stream, run)
+        claim = _Standing(*session.fetch(dialect.stream_claims.lock(stream, number))[0])
+        ranges = from_text(claim.ids)
+        if claim.state in {FREEING, FREED}:
+            return StreamDelivery(claim.token, ())
+        if claim.state == ACKED or claim.run == run:
+            return StreamDelivery(claim.token, ranges)
+        failed = claim.attempts + (claim.run is not None)
+        if failed >= SPLIT_AFTER and claim.messages > 1:
+            ranges, *others = cut(ranges, PIECES)
+            for place, piece in enumerate(others, start=1):
+                session.run(
+                    dialect.stream_claims.add(
+                        stream, last + place, queue=claim.queue, token=claim.token, ids=to_text(piece),
+                        messages=size_of(piece), attempts=SPLIT_AFTER - 1, lease=lease,
+                    )
+                )  # fmt: skip
+            session.run(dialect.streams.number(stream, last + len(others)))
+            logger.warning(
+                "stream %s: claim %s failed %s times; its %s messages are delivered in %s pieces now",
+                stream, number, failed, claim.messages, 1 + len(others),
+            )  # fmt: skip
+            failed = SPLIT_AFTER - 1
+        elif claim.run is not None and claim.messages == 1:
+            _charge(session, stream, number, claim)
+        session.run(
+            dialect.stream_claims.change(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
+        )
+        session.run(dialect.stream_claims.read_by(stream, number, run))
+    return StreamDelivery(claim.token, ranges)
+
+
+def _charge(session: Session, stream: str, number: int, claim: _Standing) -> None:
+    """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
+    dialect = session.dialect
+    [(message, _)] = from_text(claim.ids)
+    alone = dialect.stream_messages.named([message])
+    rows = session.fetch(dialect.stream_messages.parked(alone, claim.token))
+    if not rows:
+        return
+    _id, reads, allowed = rows[0]
+    if allowed and reads >= allowed:
+        error = FAILED.format(stream=stream)
+        move_parked(session, dialect.messages.bury(error, charged=True), alone, claim.token)
+        logger.error("message %s of %s is dead: %s", message, claim.queue, error)
+    else:
+        session.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
+        logger.warning("stream %s: message %s failed alone in claim %s, and is tried again", stream, message, number)

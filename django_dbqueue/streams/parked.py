@@ -1,0 +1,15 @@
+"""Messages that a claim has parked: moved as far as the claim still holds them."""
+
+from __future__ import annotations
+
+from django_dbqueue.databases import Change
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.stream_messages_sql import Among
+
+
+def move_parked(session: Session, change: Change, among: Among, token: int) -> int:
+    """Move what a claim still holds of these rows, and record it if it is an event; return how many."""
+    dialect = session.dialect
+    if change.event is not None:
+        session.run(dialect.events.record(change.event, dialect.stream_messages.held_in_claim(among, token)))
+    return session.run(dialect.stream_messages.move_parked(change, among, token))

@@ -1,0 +1,140 @@
+"""Releasing what a stream's claims hold: by hand, or because their lease expired and ``on_expired`` is requeue.
+
+A claim is first *freeing*, which ends it for its stream at once, and *freed* when its messages are back. In between
+they are released a part at a time, and the next process continues where a killed one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from django_dbqueue.databases import Change
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.streams_sql import FREED, FREEING, OPEN
+from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
+from django_dbqueue.streams.id_ranges import from_text, steps
+from django_dbqueue.streams.ownership import is_running
+from django_dbqueue.streams.parked import move_parked
+
+PART: Final = 500
+"""Messages that one transaction releases."""
+AT_ONCE: Final = 100
+"""Claims per pass."""
+LEASE_OVER: Final = "LeaseOver: the lease of claim {number} of stream {stream} ended, and nobody had acked it."
+RELEASED: Final = "claim {number} of stream {stream} was released"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Released messages: their queue, the claim, and the id, reads and reads allowed of each, as they were."""
+
+    queue: str
+    stream: str
+    number: int
+    rows: list[tuple[int, int, int | None]]
+
+
+def free_expired(session: Session, tell: Callable[[Given], None], *, limit: int) -> int:
+    """Release, charged and as a crash, what expired claims hold; return how many, ``limit`` or slightly more.
+
+    This covers only streams with ``on_expired=requeue``, and claims whose release has begun. What another process is
+    working on is left to it.
+    """
+    freed = 0
+    for stream, number, state in session.fetch(session.dialect.stream_claims.given_up(AT_ONCE)):
+        is_over = state == FREEING or session.outermost(partial(_give_up, session, stream, number))
+        if is_over and freed < limit:
+            change = session.dialect.messages.rescue(LEASE_OVER.format(number=number, stream=stream))
+            freed += _free(session, stream, number, change, tell, limit - freed)
+    return freed
+
+
+def _give_up(session: Session, stream: str, number: int) -> bool:
+    """End a claim for its stream, if its lease is still expired and nobody is working on the stream right now."""
+    dialect = session.dialect
+    with session.transaction():
+        if not session.fetch(dialect.streams.lock(stream, wait=False)):
+            return False
+        claim = session.fetch(dialect.stream_claims.lock(stream, number))[0]
+        if claim[2] == OPEN and claim[7]:
+            session.run(dialect.stream_claims.end(stream, number, FREEING))
+            return True
+    return False
+
+
+def release_stream(session: Session, name: str, *, force: bool = False) -> int:
+    """Release, uncharged, all that a stream's claims hold, and end its run; return how many messages.
+
+    Raise StreamBusy while a query runs it, unless ``force`` is set: that query then changes nothing more, and fails.
+    What its last batch may already have written to its sink is delivered again.
+    """
+    dialect = session.dialect
+    if not session.fetch(dialect.streams.read(name, 0, lock=False)):
+        raise InvalidPipeline(f"There is no stream {name!r} in this database: the ledger knows those that ran once.")
+    if not force and is_running(session, name):
+        raise StreamBusy(
+            f"A query runs the stream {name!r}: stop it first. Its claims are alive, and would be delivered twice."
+        )
+
+    def give_up() -> list[int]:
+        with session.transaction():
+            session.fetch(dialect.streams.lock(name))
+            session.run(dialect.streams.disown(name))
+            claims = [int(row[0]) for row in session.fetch(dialect.stream_claims.unfinished(name))]
+            for number in claims:
+                session.run(dialect.stream_claims.end(name, number, FREEING))
+        return claims
+
+    freed = 0
+    for number in session.outermost(give_up):
+        change = dialect.messages.release(why=RELEASED.format(number=number, stream=name))
+        freed += _free(session, name, number, change, lambda _: None, 2**63)
+    return freed
+
+
+def forget_stream(session: Session, name: str) -> None:
+    """Delete what the ledger knows of a stream that is idle and holds nothing; its checkpoint is then unusable."""
+    dialect = session.dialect
+    if is_running(session, name):
+        raise StreamBusy(f"A query runs the stream {name!r}: stop it first.")
+
+    def forget() -> None:
+        with session.transaction():
+            rows = session.fetch(dialect.streams.lock(name))
+            if not rows:
+                raise InvalidPipeline(f"There is no stream {name!r} in this database.")
+            if session.fetch(dialect.stream_claims.unfinished(name, limit=1)):
+                raise InvalidPipeline(f"The stream {name!r} holds messages: release it first.")
+            session.run(dialect.stream_claims.forget(name, int(rows[0][1]) + 1))
+            session.run(dialect.streams.delete(name))
+
+    session.outermost(forget)
+
+
+def _free(session: Session, stream: str, number: int, change: Change, tell: Callable[[Given], None], limit: int) -> int:
+    """Release what a freeing claim holds, a part at a time; it is freed when nothing is left."""
+    dialect = session.dialect
+    queue, token, state, text, *_ = session.fetch(dialect.stream_claims.lock(stream, number))[0]
+    if state != FREEING:
+        return 0
+    freed = 0
+    for among, _size in steps(dialect, from_text(text), most=PART):
+        rows = session.outermost(partial(_give_back, session, among, token, change))
+        if rows:
+            tell(Given(queue, stream, number, rows))
+        freed += len(rows)
+        if freed >= limit:
+            return freed
+    session.outermost(lambda: session.run(dialect.stream_claims.end(stream, number, FREED)))
+    return freed
+
+
+def _give_back(session: Session, among: Any, token: int, change: Change) -> list[tuple[int, int, int | None]]:
+    with session.transaction():
+        rows = session.fetch(session.dialect.stream_messages.parked(among, token))
+        if rows:
+            move_parked(session, change, among, token)
+    return [(int(row[0]), int(row[1]), row[2]) for row in rows]

@@ -1,0 +1,180 @@
+"""Claims of a stream, and their acks: the offsets of a query.
+
+A claim is filled by short transactions. Each locks the stream's row (the fence: only the current run continues), locks
+due messages in the claim's order, parks them under the claim's token, and writes their ids into the ledger, all in one
+commit. So a message is never held by a claim that doesn't know it, and a claim that a killed runner left half filled is
+delivered as it is. The next claim is made when all before it are acked, unless a failing one was split.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from django_dbqueue.databases import Event
+from django_dbqueue.databases.events_sql import DIED
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
+from django_dbqueue.databases.streams_sql import ACKED, OPEN
+from django_dbqueue.exceptions import StreamLost
+from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
+from django_dbqueue.statuses import NEW
+from django_dbqueue.streams.id_ranges import from_text, ranges_of, run_over, to_text
+from django_dbqueue.streams.ownership import StreamSpec, own, require_known
+
+CHUNK: Final = 5_000
+"""Messages that one transaction claims."""
+MOST_CHUNKS: Final = 20
+"""Transactions that fill a large claim, because each writes all its ids."""
+KEPT: Final = 1_000
+"""Ended claims that the ledger keeps per stream."""
+
+logger = logging.getLogger("django_dbqueue")
+
+
+@dataclass(slots=True)
+class StreamClaimer:
+    """A maker and acker of a stream's claims, for one run. Like a worker, it remembers where it stood in the index."""
+
+    spec: StreamSpec
+    run: int
+    low_water: LowWater = field(default_factory=LowWater)
+
+    def next_open(self, session: Session, above: int) -> int | None:
+        """Return the number of the first unfinished claim above a number."""
+        rows = session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, above=above, limit=1))
+        return int(rows[0][0]) if rows else None
+
+    def claim(self, session: Session, limit: int, *, until: Any = None) -> int | None:
+        """Claim up to ``limit`` messages that are due (at ``until`` at the latest); return the claim's number.
+
+        Return None if nothing is due, or if the queue is paused.
+        """
+        filling = _Filling(new_token())
+        more = True
+        while more and len(filling.ids) < limit:
+            chunk = min(max(CHUNK, limit // MOST_CHUNKS), limit - len(filling.ids))
+            more = session.outermost(partial(self._fill, session, filling, chunk, until))
+        return filling.number
+
+    def _fill(self, session: Session, filling: _Filling, chunk: int, until: Any) -> bool:
+        """Claim a chunk in one transaction; return whether more may be due."""
+        dialect = session.dialect
+        marks = self.low_water.begin(lambda: priorities_in_use(session, self.spec.queue, NEW))
+        taken, spent = list[int](), list[int]()
+        with session.transaction():
+            last = own(session, self.spec.name, self.run)
+            if session.fetch(dialect.streams.is_paused(self.spec.queue)):
+                return False
+            self.low_water.start_reading()
+            left = self._find(session, chunk, until, marks, taken, spent)
+            self.low_water.stop_reading()
+            self._bury(session, spent)
+            number = self._park(session, filling, taken, last) if taken else filling.number
+        self.low_water.end(marks, chunk - left, is_full=not left)
+        filling.ids += taken
+        filling.number = number
+        if spent:
+            logger.warning("stream %s: messages %s had no read left and are dead", self.spec.name, spent[:20])
+        if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
+            self.low_water.read_all_next()
+            return not self.low_water.saw_all
+        return True
+
+    def _find(self, session: Session, chunk: int, until: Any, marks: Marks, taken: list[int], spent: list[int]) -> int:
+        """Lock what is due after the marks, which advance; return how many of the chunk are missing."""
+        left = chunk
+        for priority in self.low_water.priorities:
+            rows = session.fetch(
+                session.dialect.stream_messages.due_for_stream(
+                    self.spec.queue, priority, left, marks.get(priority), until
+                )
+            )
+            if rows:
+                marks[priority] = (rows[-1][1], rows[-1][0])
+                lost = {row[0] for row in rows if row[3] and row[2] >= row[3]}
+                spent += lost
+                taken += [row[0] for row in rows if row[0] not in lost]
+                left -= len(rows)
+            if not left:
+                break
+        return left
+
+    def _bury(self, session: Session, spent: list[int]) -> None:
+        dialect, ranges = session.dialect, ranges_of(spent)
+        event, change = Event(DIED, SPENT_BEFORE), dialect.messages.bury(SPENT_BEFORE, charged=True)
+        run_over(session, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
+        run_over(session, ranges, lambda among: dialect.stream_messages.move_due(change, among))
+
+    def _park(self, session: Session, filling: _Filling, taken: list[int], last: int) -> int:
+        """Take rows that this transaction has locked, and enter them into the ledger."""
+        dialect, spec = session.dialect, self.spec
+        change = dialect.stream_messages.park(
+            token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads
+        )
+        run_over(session, ranges_of(taken), lambda among: dialect.stream_messages.move_due(change, among))
+        every = filling.ids + taken
+        ids, number = to_text(ranges_of(every)), filling.number or last + 1
+        if filling.number is None:
+            session.run(
+                dialect.stream_claims.add(
+                    spec.name, number, queue=spec.queue, token=filling.token, ids=ids, messages=len(every),
+                    attempts=0, lease=spec.lease,
+                )
+            )  # fmt: skip
+            session.run(dialect.streams.number(spec.name, number))
+            return number
+        if session.fetch(dialect.stream_claims.lock(spec.name, number))[0][2] != OPEN:
+            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was given back while it was being filled.")
+        session.run(dialect.stream_claims.change(spec.name, number, ids=ids, messages=len(every), attempts=0))
+        return number
+
+    def ack(self, session: Session, upto: int) -> None:
+        """run → y for what the claims up to this number still hold; does nothing if that was done already.
+
+        Rows are kept whatever ``on_ack`` is: only Django's settings know it, and a batch that Spark asks for again is
+        read from them.
+        """
+        last = session.outermost(partial(self._check, session, upto))
+        for number, _state in session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, upto=upto)):
+            session.outermost(partial(self._ack_one, session, int(number)))
+        forget = session.dialect.stream_claims.forget(self.spec.name, min(upto, last) - KEPT)
+        session.outermost(lambda: session.run(forget))
+
+    def _check(self, session: Session, upto: int) -> int:
+        with session.transaction():
+            last = own(session, self.spec.name, self.run)
+        require_known(self.spec.name, upto, last)
+        return last
+
+    def _ack_one(self, session: Session, number: int) -> None:
+        dialect, name = session.dialect, self.spec.name
+        with session.transaction():
+            own(session, name, self.run)
+            _queue, token, state, text, messages, *_ = session.fetch(dialect.stream_claims.lock(name, number))[0]
+            if state != OPEN:
+                logger.warning(
+                    "stream %s: claim %s was given back before it was acked; its messages may be delivered again",
+                    name, number,
+                )  # fmt: skip
+                return
+            ranges, change = from_text(text), dialect.messages.ack()
+            moved = run_over(session, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token))
+            session.run(dialect.stream_claims.end(name, number, ACKED))
+        if moved < messages:
+            logger.warning(
+                "stream %s: of the %s messages of claim %s, %s had been moved by an operator, or died; they were not "
+                "acked", name, messages, number, messages - moved,
+            )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A claim that is being filled; its number is known with its first messages."""
+
+    token: int
+    number: int | None = None
+    ids: list[int] = field(default_factory=list)

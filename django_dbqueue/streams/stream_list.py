@@ -1,0 +1,38 @@
+"""What the ledger reports about its streams, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django_dbqueue.databases.session import Session
+from django_dbqueue.streams.ownership import is_running
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A stream: what it consumes, who runs it, what its unacked claims hold. ``beat_at`` is in the driver's form."""
+
+    name: str
+    queue: str
+    on_expired: str
+    runner: str
+    conn_id: int | None
+    last_number: int
+    beat_at: Any
+    claims: int
+    messages: int
+    overdue: int
+    """Claims whose lease has expired: nothing keeps them alive."""
+    is_running: bool
+
+
+def streams(session: Session) -> list[Standing]:
+    """Return every stream that has ever run, by name."""
+    rows = session.fetch(session.dialect.streams.all())
+    found: list[Standing] = []
+    for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
+        held = (int(claims), int(messages or 0), int(overdue))
+        running = is_running(session, name)
+        found.append(Standing(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running))
+    return found

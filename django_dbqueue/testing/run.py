@@ -1,0 +1,263 @@
+"""Run consumers in a test: claim, handle and settle as a worker does, in this thread, on the test's connections."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Final, Literal
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_dbqueue import conf, consumers
+from django_dbqueue.consumers import Consumer, Reject, Retry
+from django_dbqueue.envelope import check_queue, check_whole
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.claim import Claimer
+from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic
+from django_dbqueue.models import Message, Queue
+from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.testing.containment import LostTransaction, in_the_tests_transaction
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.execution import Verdict, attempt, backoff, timed_out, verdict_after
+from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.settler import Settler
+
+MAX_LIMIT: Final = 1_000_000
+MAX_NAMED: Final = 5
+"""Queues named in the text of an endless run."""
+
+Outcome = Literal["done", "waiting", "dead", "lost"]
+
+
+class EndlessRun(AssertionError):
+    """A run reached its limit, and there was more to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """One delivery, and what became of its message.
+
+    ``outcome``: *done* · *waiting*, to be delivered again · *dead* · *lost*: while it was handled, another claim took
+    it, or it was dropped or removed. ``message`` is the row as it was then. ``error`` is what ended the handler, if
+    anything did.
+    """
+
+    message: Message
+    outcome: Outcome
+    error: BaseException | None = None
+
+
+class Drained(tuple[Handled, ...]):
+    """All deliveries of a run, in order."""
+
+    __slots__ = ()
+
+    @property
+    def done(self) -> list[Message]:
+        """The messages that were done."""
+        return self._with("done")
+
+    @property
+    def waiting(self) -> list[Message]:
+        """The messages that will be delivered again, once for each time."""
+        return self._with("waiting")
+
+    @property
+    def dead(self) -> list[Message]:
+        """The messages that went to the dead letters."""
+        return self._with("dead")
+
+    @property
+    def errors(self) -> list[BaseException]:
+        """What handlers raised, including ``Retry`` and ``Reject``."""
+        return [each.error for each in self if each.error is not None]
+
+    def _with(self, outcome: Outcome) -> list[Message]:
+        return [each.message for each in self if each.outcome == outcome]
+
+
+def run_consumers(
+    queues: str | Iterable[str] | None = None,
+    *,
+    with_delayed: bool = False,
+    until: datetime | timedelta | None = None,
+    on_error: Literal["raise", "collect"] = "raise",
+    limit: int = 1_000,
+    using: str | None = None,
+) -> Drained:
+    """Let the consumers of these queues (None: of all) work until nothing is due, and return what they did.
+
+    Messages are claimed and settled as by a worker, one at a time, from each queue in turn, including those that a
+    consumer enqueues meanwhile. In a ``TestCase`` all of it is undone with the test. Commit hooks run at the end of the
+    handler that registered them.
+
+    What is due later, such as retries, stays unless requested: ``with_delayed`` runs all of it, ``until`` what is due
+    by then (an aware datetime, or a time from now), each in order of time; no time passes for that. A message that
+    always fails is dead in the end. Exceptions from a handler other than ``Retry`` and ``Reject`` are raised here once
+    its message is settled, or with ``on_error="collect"`` kept in the result.
+
+    Raises EndlessRun after ``limit`` deliveries, if there is more to do; ImproperlyConfigured for a queue without a
+    consumer; LostTransaction if a consumer breaks the test's transaction.
+    """
+    if on_error not in ("raise", "collect"):
+        raise ValueError(f"on_error must be 'raise' or 'collect', not {on_error!r}.")
+    if with_delayed and until is not None:
+        raise ValueError("Give with_delayed or until, not both: with_delayed runs everything, until only a part.")
+    check_whole("limit", limit, low=1, high=MAX_LIMIT)
+    alias = using or db_alias(Message)
+    refuse_inside_atomic(DjangoSession(alias), "run_consumers()")
+    run = _Run(alias, _chosen(queues), later=with_delayed or until is not None, until=_moment(alias, until))
+    return run.drain(limit, collects=on_error == "collect")
+
+
+def _chosen(queues: str | Iterable[str] | None) -> dict[str, Consumer]:
+    consumers.autodiscover()
+    registered = consumers.registered()
+    if queues is None:
+        return registered
+    chosen = {}
+    for queue in [queues] if isinstance(queues, str) else queues:
+        if check_queue(queue) not in registered:
+            close = get_close_matches(queue, registered, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "is its module queue_consumers in an installed app?"
+            raise ImproperlyConfigured(f"No consumer is registered for queue {queue!r}: {hint}")
+        chosen[queue] = registered[queue]
+    return chosen
+
+
+def _moment(alias: str, until: datetime | timedelta | None) -> datetime | None:
+    if isinstance(until, timedelta):
+        return clock(alias) + until
+    if until is not None and until.tzinfo is None:
+        raise ValueError(f"until must be an aware datetime (use django.utils.timezone) or a timedelta, not {until!r}.")
+    return until
+
+
+class _Run:
+    """A worker with one thread, without supervisor, heartbeat and clock."""
+
+    def __init__(self, alias: str, chosen: dict[str, Consumer], *, later: bool, until: datetime | None) -> None:
+        self._alias = alias
+        self._consumers = chosen
+        self._later = later
+        self._until = until
+        board = Board(1)
+        self._holding = Holding(board)
+        self._settler = Settler(Message, alias, self._holding, board)
+
+    def drain(self, limit: int, *, collects: bool) -> Drained:
+        """Handle one message after the other."""
+        for queue in self._consumers:
+            Message.objects.rescue(queue, using=self._alias)
+        run: list[Handled] = []
+        for delivery in self._deliveries():
+            if len(run) == limit:
+                self._settler.give_back([delivery])
+                self._settler.flush()
+                raise EndlessRun(_endless(run, delivery.message.queue))
+            one = self._handle(delivery)
+            run.append(one)
+            if one.error is not None and _is_unexpected(one) and not (collects and isinstance(one.error, Exception)):
+                one.error.add_note(
+                    f"It ended the consumer of queue {one.message.queue!r} at message {one.message.pk}, "
+                    f"read {one.message.read_count} of {one.message.max_reads or 'any number'}; "
+                    f"the message is {one.outcome}."
+                )
+                raise one.error
+        return Drained(run)
+
+    def _deliveries(self) -> Iterator[Delivery]:
+        """Claim one message from each queue in turn, as long as there are any; none from a paused queue."""
+        while True:
+            paused = Queue.objects.using(self._alias).paused_names()
+            working = [consumer for queue, consumer in self._consumers.items() if queue not in paused]
+            found = False
+            for consumer in working:
+                if delivery := self._claim(consumer):
+                    found = True
+                    yield delivery
+            if not found and not self._bring_forward([consumer.queue for consumer in working]):
+                return
+
+    def _claim(self, consumer: Consumer) -> Delivery | None:
+        options = consumer.resolved()
+        # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
+        claimer = Claimer(Message, DjangoSession(self._alias), consumer.queue)
+        claimed = claimer.take(1, lease=options.lease, max_reads=options.max_reads)
+        if not claimed:
+            return None
+        delivery = Delivery(claimed[0], consumer, options)
+        self._holding.keep(delivery)
+        self._holding.offer(delivery)
+        return self._holding.take()
+
+    def _bring_forward(self, queues: list[str]) -> bool:
+        """Make the next message due right now, if later ones are to run; return whether there was one."""
+        if not self._later:
+            return False
+        rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues)
+        if self._until is not None:
+            rows = rows.filter(available_at__lte=self._until)
+        soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()
+        return bool(soonest and rows.filter(pk=soonest).update(available_at=DbNow()))
+
+    def _handle(self, delivery: Delivery) -> Handled:
+        began = time.monotonic()
+        error: BaseException | None = None
+        try:
+            verdict: Verdict = in_the_tests_transaction(lambda: attempt(delivery))
+        except LostTransaction:
+            raise
+        except BaseException as raised:
+            error, verdict = raised, verdict_after(delivery, raised)
+        seconds = time.monotonic() - began
+        if _ran_too_long(delivery, seconds):
+            text = timed_out(delivery.consumer, delivery.options)
+            error = TimeoutError(text)
+            verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text)
+        self._settler.add(delivery, verdict, seconds)
+        self._settler.flush()
+        return Handled(delivery.message, self._outcome(delivery, verdict), error)
+
+    def _outcome(self, delivery: Delivery, verdict: Verdict) -> Outcome:
+        message = delivery.message
+        acked = verdict.verb in ("ack", "acked") or message.settled
+        try:
+            message.refresh_from_db()
+        except Message.DoesNotExist:
+            return "done" if acked and delivery.options.on_ack == conf.DELETE else "lost"
+        if message.lease_lost or message.claim_token != message.held_token:
+            return "lost"
+        if message.status == DONE:
+            return "done"
+        if message.is_dead:
+            return "dead"
+        return "waiting" if message.status == NEW else "lost"
+
+
+def _ran_too_long(delivery: Delivery, seconds: float) -> bool:
+    """Return whether a worker would have timed this out; an async handler is cancelled in time, here as there."""
+    timeout = delivery.options.timeout
+    is_over = timeout is not None and seconds >= timeout
+    return is_over and not delivery.consumer.is_async and not delivery.message.settled
+
+
+def _is_unexpected(one: Handled) -> bool:
+    if isinstance(one.error, LeaseLost) and one.error.message_id == one.message.pk:
+        return False
+    return not isinstance(one.error, Retry | Reject)
+
+
+def _endless(run: list[Handled], queue: str) -> str:
+    counts = Counter(each.message.queue for each in run)
+    named = ", ".join(f"{count} of queue {name!r}" for name, count in counts.most_common(MAX_NAMED))
+    return (
+        f"run_consumers() stopped after {len(run)} deliveries ({named}), and queue {queue!r} has more. Does a consumer "
+        "enqueue to its own queue each time, or retry without a delay? If this is as it should be, give a higher limit."
+    )

@@ -1,0 +1,49 @@
+"""Reading a payload that a claim left in the database for its size: done by the thread that handles it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from django.db import Error, connections
+
+from django_dbqueue.lifecycle.claimed import read_body
+from django_dbqueue.retry import is_out_of_memory
+from django_dbqueue.worker.pace import Backoff
+from django_dbqueue.worker.thread_connections import discard
+
+PATIENCE: Final = 10.0
+"""Seconds for which a database outage is not held against the message."""
+TRIES: Final = 3
+"""MariaDB's client reports a reply that does not fit into memory as a lost connection (2013), each time."""
+
+
+def read(message: Any) -> None:
+    """Read what the claim has left; MemoryError if it doesn't fit, LeaseLost if the claim is lost."""
+    alias = message._state.db
+    backoff, give_up_at, refused = Backoff(0.05, 2.0), time.monotonic() + PATIENCE, 0
+    while True:
+        try:
+            read_body(message)
+        except (Error, MemoryError) as error:
+            discard(alias)
+            refused = refused + 1 if _answers(alias) else 0
+            if is_out_of_memory(error) or refused >= TRIES:
+                raise MemoryError(
+                    f"the payload does not fit into the memory of the worker, or into a packet ({error}): give it more "
+                    "room, or store the data elsewhere and send a reference"
+                ) from error
+            if time.monotonic() >= give_up_at:
+                raise
+        else:
+            return
+        time.sleep(backoff.next())
+
+
+def _answers(alias: str) -> bool:
+    """Return whether the database is up, so that the payload itself must be the problem."""
+    try:
+        connections[alias].ensure_connection()
+        return connections[alias].is_usable()
+    except (Error, MemoryError):
+        return False

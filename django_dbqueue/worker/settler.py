@@ -1,0 +1,244 @@
+"""Writing verdicts to the database: acks of a batch in one fenced statement, everything else one by one.
+
+A settlement that the handler committed itself is not repeated; one that it rolled back counts as not done. After a lost
+reply, the row's token shows what happened, in the table or in the history: done under our token means that the ack was
+committed. If acks remove the row, nothing is left to show it, and the worker logs that.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from django.db import Error, connections
+
+from django_dbqueue import conf, log_events, signals
+from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession
+from django_dbqueue.lifecycle.moves import blamed
+from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
+from django_dbqueue.models import ArchivedMessage
+from django_dbqueue.retry import is_passing
+from django_dbqueue.statuses import DONE
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.execution import Verdict
+from django_dbqueue.worker.holding import Delivery, Holding
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Settler:
+    """A collector of verdicts, which it settles on the worker's own connection."""
+
+    def __init__(self, model: Any, using: str, holding: Holding, board: Board) -> None:
+        self.model = model
+        self.using = using
+        self._holding = holding
+        self._board = board
+        self._acks: dict[str, list[tuple[Delivery, float]]] = {}
+        self._others: list[tuple[Delivery, Verdict]] = []
+        self._sent: list[tuple[Delivery, float]] = []
+        self._sent_before: set[int] = set()
+        self._unstarted: list[Delivery] = []
+        log_events.connect_successes()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._acks.values())) + len(self._others) + len(self._unstarted)
+
+    def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
+        """Take in a verdict."""
+        if delivery.message.settled or verdict.verb == "nothing":
+            self._holding.drop(delivery)
+            if delivery.message.settled:
+                self._board.count("done")
+            if verdict.verb == "acked":
+                self._tell_done(delivery, seconds)
+        elif delivery.superseded:
+            self._holding.drop(delivery)
+        elif verdict.verb == "ack":
+            self._acks.setdefault(delivery.options.on_ack, []).append((delivery, seconds))
+        else:
+            self._others.append((delivery, verdict))
+
+    def let_go(self, delivery: Delivery) -> None:
+        """Drop a delivery whose message this child has claimed again: it is lost, and nothing is sent for it."""
+        if not delivery.message.settled:
+            delivery.lose("claim")
+        before = len(self)
+        self._acks = {kind: [each for each in acks if each[0] is not delivery] for kind, acks in self._acks.items()}
+        self._others = [each for each in self._others if each[0] is not delivery]
+        if len(self) < before:
+            self._holding.drop(delivery)
+
+    def give_back(self, deliveries: list[Delivery]) -> None:
+        """Take in what has not started and is to be released, uncharged."""
+        self._unstarted += deliveries
+
+    def flush(self) -> None:
+        """Settle all that was collected; what a database error left undone stays collected."""
+        for acks in self._acks.values():  # one list per on_ack, so that its first queue stands for all
+            while acks:
+                self._flush_acks(ack_of(DjangoSession(self.using), acks[0][0].message.queue), acks)
+        self.flush_all_but_acks()
+
+    def flush_all_but_acks(self) -> None:
+        """Settle all that can't wait for a claim's transaction."""
+        dialect = dialect_of(connections[self.using])
+        while self._unstarted:
+            unstarted = self._unstarted[:MAX_IDS]
+            settle_claims(
+                DjangoSession(self.using), dialect.messages.release(), [delivery.claim for delivery in unstarted]
+            )
+            del self._unstarted[: len(unstarted)]
+            for delivery in unstarted:
+                self._holding.drop(delivery)
+            self._board.count("given_back", len(unstarted))
+        while self._others:
+            delivery, verdict = self._others[0]
+            change = (
+                dialect.messages.reject(verdict.error)
+                if verdict.verb == "reject"
+                else dialect.messages.nack(verdict.delay, verdict.error)
+            )
+            claim = delivery.claim
+            held = bool(
+                settle_claims(
+                    DjangoSession(self.using),
+                    blamed(DjangoSession(self.using), change, [delivery.message.queue]),
+                    [claim],
+                )
+            )
+            settled, gone = self._settled_before([] if held else [claim])
+            del self._others[0]
+            if settled:
+                self._finish_done(delivery, verdict)
+            elif gone and delivery.options.on_ack == conf.DELETE and delivery.consumer.transactional:
+                self._finish_undecided(delivery)
+            else:
+                self._finish_other(delivery, verdict, held=held)
+
+    @property
+    def sendable(self) -> int:
+        """How many acks the next claim's transaction can take along."""
+        return min(MAX_IDS, len(self._next_acks()))
+
+    def _next_acks(self) -> list[tuple[Delivery, float]]:
+        return next(filter(None, self._acks.values()), [])
+
+    def send(self) -> Ahead | None:
+        """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
+        acks = self._next_acks()
+        self._sent = acks[:MAX_IDS]
+        if not self._sent:
+            return None
+        self._sent_before = _sent_of(self._sent)
+        for delivery, _ in self._sent:
+            delivery.ack_sent = True
+        change = ack_of(DjangoSession(self.using), acks[0][0].message.queue)
+        return settling_all(DjangoSession(self.using), change, [delivery.claim for delivery, _ in self._sent])
+
+    def refused(self) -> None:
+        """Settle on its own what could not be sent with a claim, and was undone."""
+        self.undone()
+        self.flush()
+
+    def undone(self) -> None:
+        """Note that the server undid it, so no reply to it was lost."""
+        _unsend(self._sent, self._sent_before)
+        self._sent = []
+
+    def committed(self) -> None:
+        """Note that what was sent is committed."""
+        sent, self._sent = self._sent, []
+        if sent:
+            del self._next_acks()[: len(sent)]
+            self._finish_acks(sent)
+
+    def _flush_acks(self, change: Change, acks: list[tuple[Delivery, float]]) -> None:
+        part = acks[:MAX_IDS]
+        sent_before = _sent_of(part)
+        for delivery, _ in part:
+            delivery.ack_sent = True
+        claims = [delivery.claim for delivery, _ in part]
+        try:
+            done = {claim.id for claim in settle_claims(DjangoSession(self.using), change, claims)}
+        except Error as error:
+            if is_passing(error):
+                _unsend(part, sent_before)
+            raise
+        settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
+        del acks[: len(part)]
+        done |= settled
+        self._finish_acks([(delivery, seconds) for delivery, seconds in part if delivery.claim.id in done])
+        for delivery in (each for each, _ in part if each.claim.id not in done):
+            if change.removes and delivery.claim.id in gone & sent_before:
+                self._finish_undecided(delivery)
+            else:
+                self._holding.drop(delivery)
+                delivery.lose("ack")
+
+    def _settled_before(self, claims: list[Claim]) -> tuple[set[int], set[int]]:
+        """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
+        if not claims:
+            return set(), set()
+        dialect, tokens = dialect_of(connections[self.using]), dict(claims)
+        rows = DjangoSession(self.using).fetch(dialect.messages.states([claim.id for claim in claims]))
+        done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
+        gone = tokens.keys() - {row[0] for row in rows}
+        if gone:
+            history = ArchivedMessage.objects.using(self.using).filter(message_id__in=gone, outcome="done")
+            done |= {id_ for id_, token in history.values_list("message_id", "claim_token") if token == tokens[id_]}
+        return done, gone - done
+
+    def _finish_acks(self, acked: list[tuple[Delivery, float]]) -> None:
+        self._holding.drop(*(delivery for delivery, _ in acked))
+        self._board.count("done", len(acked))
+        if signals.message_done.has_listeners(self.model):
+            for delivery, seconds in acked:
+                self._tell_done(delivery, seconds)
+
+    def _tell_done(self, delivery: Delivery, seconds: float) -> None:
+        message = delivery.message
+        signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+
+    def _finish_done(self, delivery: Delivery, verdict: Verdict) -> None:
+        """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
+        self._holding.drop(delivery)
+        self._board.count("done")
+        said = verdict.error.splitlines()[0] if verdict.error else ""
+        logger.warning("message %s was done already when its handler ended with: %s", delivery.message.pk, said)
+
+    def _finish_undecided(self, delivery: Delivery) -> None:
+        """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
+        message = delivery.message
+        self._holding.drop(delivery)
+        if not message.lease_lost:
+            self._board.count("done")
+            signals.ack_undecided.send(self.model, queue=message.queue, message_id=message.pk)
+
+    def _finish_other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
+        message = delivery.message
+        self._holding.drop(delivery)
+        if not held:
+            delivery.lose(verdict.verb)
+            return
+        message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
+        said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
+        if verdict.verb == "reject" or delivery.is_last:
+            self._board.count("died")
+            signals.message_died.send(self.model, **said)
+        else:
+            self._board.count("failed")
+            self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
+            signals.message_failed.send(self.model, **said, delay=verdict.delay)
+
+
+def _sent_of(acks: list[tuple[Delivery, float]]) -> set[int]:
+    """Return the ids of those whose ack was sent to the database before."""
+    return {delivery.claim.id for delivery, _ in acks if delivery.ack_sent}
+
+
+def _unsend(acks: list[tuple[Delivery, float]], sent_before: set[int]) -> None:
+    for delivery, _ in acks:
+        delivery.ack_sent = delivery.claim.id in sent_before

@@ -1,0 +1,117 @@
+"""Django's connections of the calling thread, restored to order whatever happened to them."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import Any
+
+from django.db import connections
+
+from django_dbqueue.worker.leftovers import tidy
+
+
+def do_without_pools() -> None:
+    """Connect without Django's pools (PostgreSQL) from now on, in this process and in those that it forks.
+
+    A pool doesn't survive a fork: two children would talk over one socket. And each thread here keeps its own
+    connection.
+    """
+    for alias, said in connections.settings.items():
+        if said["OPTIONS"].get("pool"):
+            pooled: Any = connections[alias]
+            pooled.close()
+            pooled.close_pool()
+            del said["OPTIONS"]["pool"]
+
+
+def leave_clean() -> None:
+    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone.
+
+    Raises nothing: whatever can't be restored (MySQL's client refuses to close what is closed; third-party drivers
+    raise whatever they like) is closed.
+    """
+    for connection in connections.all(initialized_only=True):
+        try:
+            _leave_clean(connection)
+        except BaseException:
+            discard(connection.alias)
+
+
+def _leave_clean(connection: Any) -> None:
+    if connection.in_atomic_block or connection.needs_rollback or not _is_sound(connection):
+        discard(connection.alias)
+        return
+    if connection.settings_dict["CONN_MAX_AGE"] == 0:
+        _keep(connection)
+    connection.close_if_unusable_or_obsolete()
+
+
+def discard(alias: str) -> None:
+    """Close this thread's connection, whatever its state (which rolls back); the next use opens a new one."""
+    close_raw(connections[alias])
+    with contextlib.suppress(AttributeError):
+        del connections[alias]
+
+
+def close_raw(connection: Any) -> None:
+    """Close the driver's connection, whatever its state; the thread that opened it may have ended."""
+    with contextlib.suppress(BaseException):
+        if connection.connection is not None:
+            connection.connection.close()
+
+
+def discard_all() -> None:
+    """Close all connections of this thread."""
+    for connection in connections.all(initialized_only=True):
+        discard(connection.alias)
+
+
+def _keep(connection: Any) -> None:
+    """Keep a connection whose CONN_MAX_AGE is 0, Django's default: a worker would otherwise connect for every message.
+
+    It is checked before its next use, since the server may have closed it meanwhile.
+    """
+    connection.close_at = None
+    connection.health_check_enabled = True
+    connection.health_check_done = False
+
+
+def _is_sound(connection: Any) -> bool:
+    """Return whether the driver's connection is open (or absent), with autocommit on and nothing begun by raw SQL."""
+    return connection.connection is None or (
+        is_open(connection) and bool(connection.autocommit) and not _is_in_raw_transaction(connection)
+    )
+
+
+def _is_in_raw_transaction(connection: Any) -> bool:
+    """Return whether a handler's own BEGIN is open, in which the next handler's rows would never be committed.
+
+    MySQL's driver doesn't say whether there is one, only whether SET autocommit turned autocommit off. So whatever may
+    have been begun there is ended.
+    """
+    raw = connection.connection
+    if connection.vendor == "mysql":
+        if not raw.get_autocommit():
+            return True
+        try:
+            tidy(raw)
+        except connection.Database.Error:
+            return True
+        return False
+    if connection.vendor == "postgresql":
+        return bool(raw.info.transaction_status)
+    return bool(raw.in_transaction)
+
+
+def is_open(connection: Any) -> bool:
+    """Return whether the driver's connection, which exists, is still open. Every driver reports it differently."""
+    raw = connection.connection
+    if connection.vendor == "mysql":
+        return bool(raw.open)
+    if connection.vendor == "postgresql":
+        return not raw.closed
+    try:
+        return bool(raw.total_changes >= 0)
+    except sqlite3.ProgrammingError:
+        return False

@@ -1,0 +1,120 @@
+"""Running schedules, in every worker: what is due by the database's clock is enqueued once.
+
+The worker's own clock only decides how long to wait before the database's clock is read again (by the monotonic clock,
+for five seconds at most); it never decides what is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django_dbqueue.models import Schedule
+from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
+from django_dbqueue.schedules.declarations import Plan
+
+LOOK_EVERY: Final = 5.0
+"""Seconds after which a worker checks in any case: clocks are set, and rows change."""
+LOOK_AGAIN: Final = 1.0
+"""Seconds until the next check if another worker holds the row, or a schedule has just begun."""
+MISSED_AFTER: Final = timedelta(seconds=60)
+"""A due time that no worker handled for this long was missed."""
+CATCH_UP: Final = 100
+"""How many missed due times ``missed="all"`` makes up for: the latest ones."""
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Timetable:
+    """The schedules that a worker declares, and when it will check them next."""
+
+    def __init__(self, using: str, plans: tuple[Plan, ...], declared_at: datetime) -> None:
+        self._rows = Schedule.objects.using(using)
+        self._plans = plans
+        self._declared_at = declared_at
+        self._overruled: set[str] = set()
+        self._said_ahead: set[tuple[str, datetime]] = set()
+        self._look_at = 0.0
+
+    def run(self, now: float) -> None:
+        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
+        if self._plans and now >= self._look_at:
+            self._look_at = now + LOOK_AGAIN  # in case it fails
+            self._look_at = now + self._look()
+
+    def until_next(self, now: float) -> float:
+        """Return for how many seconds nothing will be due, as far as is known; infinite without schedules."""
+        return max(0.0, self._look_at - now) if self._plans else float("inf")
+
+    def _look(self) -> float:
+        """Handle every schedule; return for how many seconds nothing more will be due."""
+        standing: dict[str, Any] = self._rows.standing(list(self._plans))
+        for row in standing.values():
+            if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
+                self._declared_at = row.db_now
+        return min(self._see_to(plan, standing.get(plan.name)) for plan in self._plans)
+
+    def _see_to(self, plan: Plan, row: Any) -> float:
+        if row is None:
+            self._rows.begin(plan, declared_at=self._declared_at)
+            return LOOK_AGAIN
+        if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
+            return self._see_to_another_definition(plan, row)
+        if row.last_due - row.db_now > AHEAD:
+            self._say_ahead(plan, row)
+        due = plan.cron.after(row.last_due)
+        if due is not None and due <= row.db_now:
+            return 0.0 if self._fire(plan, row, first=due) else LOOK_AGAIN
+        self._rows.confirm(plan, row, declared_at=self._declared_at)
+        return LOOK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
+
+    def _see_to_another_definition(self, plan: Plan, row: Any) -> float:
+        """Let the later start win, so that two versions don't overwrite each other forever.
+
+        The earlier one takes over again when the later one is gone.
+        """
+        was_later = self._declared_at <= row.declared_at <= row.db_now + AHEAD
+        if was_later and not row.was_seen_long_ago(FORSAKEN_AFTER):
+            self._say_overruled(plan, row)
+            return LOOK_EVERY
+        if self._rows.redeclare(plan, row, declared_at=self._declared_at):
+            logger.info("schedule %s begins anew: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone)
+        return LOOK_AGAIN
+
+    def _fire(self, plan: Plan, row: Any, *, first: datetime) -> bool:
+        """Enqueue what is due, from the first time on; return False if another worker did so or holds the row."""
+        latest = plan.cron.latest(after=row.last_due, until=row.db_now)
+        assert latest is not None  # the first one is due
+        times = [latest]
+        if plan.missed == "all":
+            times = plan.cron.last_ones(CATCH_UP, after=row.last_due, until=row.db_now)
+        elif plan.missed == "skip" and row.db_now - latest > MISSED_AFTER:
+            times = []
+        if not self._rows.fire(plan, row, times=times, upto=latest):
+            return False
+        if not times or times[0] > first:
+            logger.warning(
+                "schedule %s missed due times from %s on; %s of them enqueued, the last ones (missed=%r)",
+                plan.name, first.isoformat(), len(times), plan.missed,
+            )  # fmt: skip
+        return True
+
+    def _say_overruled(self, plan: Plan, row: Any) -> None:
+        if plan.name not in self._overruled:
+            self._overruled.add(plan.name)
+            logger.warning(
+                "schedule %s is %r here, and %r (%s) by a worker that was started later, whose word holds; restart "
+                "this one with the same settings",
+                plan.name, plan.cron.expression, row.cron, row.timezone,
+            )  # fmt: skip
+
+    def _say_ahead(self, plan: Plan, row: Any) -> None:
+        """Warn once: setting it back is for somebody who knows which of the two times was wrong."""
+        if (plan.name, row.last_due) not in self._said_ahead:
+            self._said_ahead.add((plan.name, row.last_due))
+            logger.error(
+                "schedule %s fires nothing before %s, which is %s ahead of the server's clock: one of the two was "
+                "wrong. If that clock is right now, let it go on by manage.py queue_doctor --set-back-schedules",
+                plan.name, row.last_due.isoformat(), row.last_due - row.db_now,
+            )  # fmt: skip
