@@ -72,12 +72,6 @@ def get(name: str) -> Any:
     return getattr(settings, NAME, {}).get(name, TOP_LEVEL[name])
 
 
-def database() -> str | None:
-    """Return the alias that DATABASE names, or None: then the routers decide."""
-    alias: str | None = get("DATABASE")
-    return alias
-
-
 def redaction() -> tuple[tuple[str, ...], str | None]:
     """Return the REDACT setting: the dotted names of fields, and the dotted path of a callable or None."""
     said: Any = get("REDACT")
@@ -90,7 +84,7 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
-    specific, general, built_in = _said_of(queue)
+    specific, general, built_in = _places(getattr(settings, NAME, {}), queue)
     said = {**built_in, **general, **specific, **(consumer_options or {})}
     return QueueOptions(**{name: said[name] for name in PER_QUEUE})
 
@@ -104,16 +98,12 @@ def for_senders(queue: str) -> tuple[int, int]:
 
 def on_ack(queue: str) -> str:
     """Return what becomes of a queue's acked messages: KEEP or DELETE. Every ack needs only this."""
-    said: str = _first("on_ack", _said_of(queue))
+    said: str = _first("on_ack", _places(getattr(settings, NAME, {}), queue))
     return said
 
 
-def _said_of(queue: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the places that set options of a queue, the overriding ones first."""
-    return _places(getattr(settings, NAME, {}), queue)
-
-
 def _places(said: Mapping[str, Any], queue: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the places that set options of a queue, the overriding ones first."""
     return said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {}), PER_QUEUE
 
 

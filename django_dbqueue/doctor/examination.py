@@ -52,7 +52,7 @@ def examine(alias: str | None = None, *, sets_back: bool = False) -> Iterator[Fi
 
 
 def _home() -> str:
-    return conf.database() or router.db_for_write(Message)
+    return conf.get("DATABASE") or router.db_for_write(Message)
 
 
 def _examine(patient: Patient, *, sets_back: bool) -> Iterator[Finding]:

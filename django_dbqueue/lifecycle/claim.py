@@ -84,7 +84,7 @@ class Claimer:
 
     def _claim(self, limit: int, terms: Terms, beside: Beside | None) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed, and what was buried: rows written by SQL that had no reads left."""
-        marks = self.low_water.begin(lambda: priorities_in_use(self.session, self.queue, NEW))
+        marks = self.low_water.begin(partial(priorities_in_use, self.session, self.queue, NEW))
         if not self.low_water.priorities:
             taken, spent = list[Claimed](), list[Claimed]()
         else:

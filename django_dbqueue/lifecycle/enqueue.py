@@ -8,6 +8,7 @@ of it. If it has gone meanwhile, the INSERT is retried.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from django.db import IntegrityError
@@ -33,7 +34,7 @@ def enqueue_one(
     """Store one message and return it, with its ``outcome``."""
     check_on_conflict(on_conflict)
     sealed = seal_for(envelope, queue)
-    return session.outermost(lambda: _enqueue_one(model, session, sealed, on_conflict))
+    return session.outermost(partial(_enqueue_one, model, session, sealed, on_conflict))
 
 
 def check_on_conflict(on_conflict: str) -> None:

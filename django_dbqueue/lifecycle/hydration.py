@@ -17,6 +17,7 @@ from django.db.models.signals import post_init, pre_init
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 
 MessageType = type[models.Model]
+_FROM_DB = models.Model.from_db.__func__  # type: ignore[attr-defined]
 
 
 class _Plan(NamedTuple):
@@ -77,8 +78,12 @@ def hydrate_new(model: MessageType, using: str, values: dict[str, Any]) -> Any:
 
 
 def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
-    """Return the function that builds a message from its attributes."""
-    if pre_init.has_listeners(model) or post_init.has_listeners(model) or _is_made_otherwise(model):
+    """Return the function that builds a message from its attributes.
+
+    A project's proxy may customise how its objects are built.
+    """
+    is_custom = model.__init__ is not models.Model.__init__ or model.from_db.__func__ is not _FROM_DB  # type: ignore[attr-defined]
+    if is_custom or pre_init.has_listeners(model) or post_init.has_listeners(model):
         return _made_otherwise
     return _filled
 
@@ -98,8 +103,3 @@ def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> A
     for name in values.keys() - fields:
         setattr(message, name, values[name])
     return message
-
-
-def _is_made_otherwise(model: MessageType) -> bool:
-    """Return whether a project's proxy customises how its objects are built."""
-    return model.__init__ is not models.Model.__init__ or model.from_db.__func__ is not models.Model.from_db.__func__  # type: ignore[attr-defined]

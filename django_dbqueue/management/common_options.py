@@ -72,7 +72,7 @@ def chosen_alias(said: str | None) -> str:
         try:
             alias = said or db_alias(Message)
         except ConnectionDoesNotExist:
-            alias = str(conf.database())
+            alias = str(conf.get("DATABASE"))
         except UnsupportedDatabase as error:
             raise CommandError(str(error)) from error
     if alias not in connections:

@@ -35,7 +35,8 @@ class Verbs:
     model: type[Message]
     _db: str | None
 
-    def _session(self, using: str | None) -> DjangoSession:
+    def _session(self, using: str | None = None) -> DjangoSession:
+        """Return a session on that database; UnsupportedDatabase if the queue can't live there."""
         return DjangoSession(using or self._db or db_alias(self.model))
 
     def enqueue(

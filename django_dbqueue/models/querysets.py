@@ -117,7 +117,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def _each(self) -> Iterable[Message]:
         """Yield the messages, read page by page: no cursor stays open while rows change underneath it."""
         last = 0
-        base = self.using(self._session(None).using).order_by("id")
+        base = self.using(self._session().using).order_by("id")
         while page := list(base.filter(id__gt=last)[:500]):
             yield from page
             last = page[-1].pk
@@ -127,15 +127,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
         ``by``, here and below, is the person who does it, for the life line.
         """
-        return requeue.requeue(self._session(None), self._each(), actor=by)
+        return requeue.requeue(self._session(), self._each(), actor=by)
 
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return requeue.drop(self._session(None), self._each(), reason=reason, actor=by)
+        return requeue.drop(self._session(), self._each(), reason=reason, actor=by)
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return requeue.reject_waiting(self._session(None), self._each(), reason=reason, actor=by)
+        return requeue.reject_waiting(self._session(), self._each(), reason=reason, actor=by)
 
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
@@ -150,9 +150,9 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             if first_sent is not None and message.pk >= first_sent:
                 break  # the selection matches what it sends, and would never end
             try:
-                with self._session(None).transaction():
+                with self._session().transaction():
                     new = self._send_again(message)
-                    moves.resent(self._session(None), message, new.pk, actor=by)
+                    moves.resent(self._session(), message, new.pk, actor=by)
             except DuplicateKey:
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             except (UndecodableMessage, InvalidMessage) as error:
@@ -172,7 +172,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             lease=message.lease_seconds or None,
             headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
             on_conflict="error",
-            using=self._session(None).using,
+            using=self._session().using,
         )
 
     def purge(self) -> int:
@@ -181,7 +181,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         It waits for its turn, as ``archive`` does, and keeps it until your transaction ends.
         """
         finished = (message.pk for message in self._each())
-        return archive.purge(self._session(None), finished)
+        return archive.purge(self._session(), finished)
 
 
 _MessageManager = models.Manager.from_queryset(MessageQuerySet)
@@ -194,7 +194,7 @@ class MessageManager(Verbs, _MessageManager["Message"]):
 
     def get_queryset(self) -> MessageQuerySet:
         """Return messages from the database they are written to."""
-        return MessageQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
+        return MessageQuerySet(self.model, using=self._session().using, hints=self._hints)
 
 
 class QueueQuerySet(models.QuerySet[Any]):
@@ -238,4 +238,4 @@ class QueueManager(_QueueManager[Any]):
 
     def get_queryset(self) -> QueueQuerySet:
         """Return queues from the database of their messages."""
-        return QueueQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
+        return QueueQuerySet(self.model, using=DjangoSession(self._db or db_alias(self.model)).using, hints=self._hints)
