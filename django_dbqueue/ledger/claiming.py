@@ -77,7 +77,7 @@ class Claimer:
         filling.ids += taken
         filling.number = number
         if spent:
-            logger.warning("stream %s: messages %s had no read left and are dead", self.spec.name, spent[:20])
+            logger.warning("stream %s: messages %s had no reads left and are dead", self.spec.name, spent[:20])
         if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
@@ -125,7 +125,7 @@ class Claimer:
             connection.run(dialect.number_stream(spec.name, number))
             return number
         if connection.fetch(dialect.lock_claim(spec.name, number))[0][2] != OPEN:
-            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was given back while it was being filled.")
+            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was released while it was being filled.")
         connection.run(dialect.change_claim(spec.name, number, ids=ids, messages=len(every), attempts=0))
         return number
 
@@ -154,7 +154,7 @@ class Claimer:
             _queue, token, state, text, messages, *_ = connection.fetch(dialect.lock_claim(name, number))[0]
             if state != OPEN:
                 logger.warning(
-                    "stream %s: claim %s was given back before it was acked; its messages may be delivered again",
+                    "stream %s: claim %s was released before it was acknowledged; its messages may be delivered again",
                     name, number,
                 )  # fmt: skip
                 return
@@ -163,8 +163,8 @@ class Claimer:
             connection.run(dialect.end_claim(name, number, ACKED))
         if moved < messages:
             logger.warning(
-                "stream %s: of the %s messages of claim %s, %s had been moved by an operator, or died; they were not "
-                "acked", name, messages, number, messages - moved,
+                "stream %s: of the %s messages of claim %s, %s had been moved by an operator or had died; they were "
+                "not acknowledged", name, messages, number, messages - moved,
             )  # fmt: skip
 
 

@@ -81,12 +81,12 @@ WRONG = {
     "a standing that history doesn't have": ({"source": "history", "status": "n"}, "it can be dead, done, dropped"),
     "a queue that can't be": ({"queue": "a b"}, "'queue' names 'a b'"),
     "a number of partitions": ({"numPartitions": "0"}, "'numPartitions' is '0'"),
-    "a moment without its offset": ({"since": "2026-03-01"}, "'since' is '2026-03-01'; it must be a moment with"),
+    "a moment without an offset": ({"since": "2026-03-01"}, "'since' is '2026-03-01'; it must be a date and time with"),
     "an end before its beginning": (
         {"since": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"},
         "'since' .* is not before 'until'",
     ),
-    "a password": ({"password": "secret"}, "The option 'password' would travel in plans and logs"),
+    "a password": ({"password": "secret"}, "The option 'password' would appear in plans and logs"),
 }
 
 
