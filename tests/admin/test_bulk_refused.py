@@ -28,7 +28,7 @@ def test_a_page_orders_once(browser: Client) -> None:
     page = choose_all(browser)
     confirm(browser, page)
     response = confirm(browser, page)
-    assert "confirmed already" in said(browser, response)
+    assert "already confirmed" in said(browser, response)
     assert BulkOperation.objects.count() == 1
     assert Message.objects.in_queue(OPERATIONS).count() == 1
 
@@ -37,7 +37,7 @@ def test_a_page_whose_messages_all_moved_meanwhile_is_refused(browser: Client) -
     fill(60)
     page = choose_all(browser)
     Message.objects.dead("q").requeue()
-    assert "nothing is left to do" in said(browser, confirm(browser, page))
+    assert "there is nothing left to do" in said(browser, confirm(browser, page))
     assert untouched()
     assert Message.objects.ready("q").count() == 60
 
@@ -67,7 +67,7 @@ def test_a_page_is_too_old_after_an_hour(browser: Client, monkeypatch: pytest.Mo
     fill(60)
     page = choose_all(browser)
     monkeypatch.setattr(ordering, "FRESH_FOR", -1)
-    assert "too old" in said(browser, confirm(browser, page))
+    assert "This page has expired" in said(browser, confirm(browser, page))
     assert untouched()
 
 
