@@ -101,7 +101,7 @@ def test_a_wrong_option_is_named_before_anything_is_read(credentials_file: str, 
 SCHEMAS = {
     "id bigint, quue string": "messages have no column 'quue'. Did you mean 'queue'",
     "message_id bigint": "messages have no column 'message_id'",
-    "id int": "column 'id' of the messages is bigint, not int: say 'id bigint' in the schema",
+    "id int": "column 'id' of the messages is bigint, not int: write 'id bigint' in the schema",
     "created_at string": "column 'created_at' of the messages is timestamp, not string",
     "key string not null": "column 'key' of the messages can be NULL",
 }
@@ -119,5 +119,5 @@ def test_a_schema_that_asks_for_what_there_is_not_is_refused(credentials_file: s
 
 
 def test_a_schema_without_columns_is_refused(credentials_file: str) -> None:
-    with pytest.raises(InvalidPipeline, match=r"The schema names no column\. There are id bigint, queue string"):
+    with pytest.raises(InvalidPipeline, match=r"The schema names no column\. The columns are id bigint, queue string"):
         reader_of({"credentials_file": credentials_file}, StructType([]))
