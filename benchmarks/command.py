@@ -21,16 +21,16 @@ def parser(what: str, *, contests: Sequence[str], databases: Sequence[str]) -> a
     made = argparse.ArgumentParser(prog=f"bin/bench --{what}", allow_abbrev=False)
     made.add_argument("--only", type=_names(contests), default=list(contests), metavar="CONTEST[,CONTEST]")
     made.add_argument("--database", type=_names(databases), default=list(databases), metavar="DB[,DB]")
-    made.add_argument("--rounds", type=positive, help="that count; default 5, quick 2")
-    made.add_argument("--quick", action="store_true", help="a look at whether it runs: too few rows to judge by")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write every round there")
+    made.add_argument("--rounds", type=positive, help="rounds that count; default 5, quick 2")
+    made.add_argument("--quick", action="store_true", help="only checks that it runs: too few rows to draw conclusions")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write every round to this file")
     return made
 
 
 def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
     def names(text: str) -> list[str]:
         if unknown := set(text.split(",")) - set(known):
-            raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: there are {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; available: {', '.join(known)}")
         return text.split(",")
 
     return names
@@ -38,7 +38,7 @@ def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
 
 def positive(text: str) -> int:
     if not text.replace("_", "").isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
@@ -56,7 +56,7 @@ def show(options: argparse.Namespace, found: dict[str, tuple[str, Sequence[Outco
     for name, (server, outcomes) in found.items():
         print(f"\n{name} {server}\n\n{report.table(outcomes)}\n\n{report.verdicts(outcomes)}")
     if options.quick:
-        print("\nThis was --quick: too few rows and rounds to judge by.")
+        print("\nThis was --quick: too few rows and rounds to draw conclusions.")
 
 
 def tell(words: str) -> None:

@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bin/bench --console", allow_abbrev=False)
     parser.add_argument("--database", default="mariadb", choices=("mariadb", "mysql", "postgres", "sqlite"))
     parser.add_argument("--rounds", type=int, default=5, help="how often each page is timed; default 5")
-    parser.add_argument("--quick", action="store_true", help="the small tables of the tests")
+    parser.add_argument("--quick", action="store_true", help="use the small tables of the tests")
     options = parser.parse_args()
     from tests.servers.suite import server_url
 

@@ -55,8 +55,8 @@ def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
     size = len(utf8(body, what="payload"))
     if size > max_bytes:
         raise InvalidMessage(
-            f"The payload takes {size:,} bytes as stored and the limit is {max_bytes:,}: store the data elsewhere and "
-            "send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (of a write by Spark its option "
+            f"The payload takes {size:,} bytes as stored, but the limit is {max_bytes:,}: store the data elsewhere "
+            "and send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (of a write by Spark its option "
             "max_payload_bytes), and the server's packet size."
         )
     return body, content_type
@@ -204,8 +204,8 @@ def _refuse_what_changes(value: Any, what: str, max_bytes: int) -> None:
             least += _least_of(item, children)
         if least > max_bytes:
             raise InvalidMessage(
-                f"The {what} takes more bytes as stored than the limit of {max_bytes:,}, for each part is written "
-                "out as often as it is referred to: store the data elsewhere and send a reference."
+                f"The {what} takes more bytes as stored than the limit of {max_bytes:,}, because each part is "
+                "written out as often as it is referenced: store the data elsewhere and send a reference."
             )
         if not _SCALARS.issuperset(map(type, children)):  # as most are flat, check the types alone first
             stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list | tuple))

@@ -139,17 +139,15 @@ def _refuse_what_cannot_run(queue: str, handler: Any) -> None:
         raise ImproperlyConfigured(f"The consumer of queue {queue!r} must be a function, not {handler!r}.")
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise ImproperlyConfigured(
-            f"{handler!r}, the consumer of queue {queue!r}, has a yield: calling it makes a generator and runs "
-            "nothing of it, so that messages would be acked unprocessed. Take the yield out."
+            f"{handler!r}, the consumer of queue {queue!r}, contains a yield: calling it creates a generator and "
+            "runs none of it, so messages would be acknowledged unprocessed. Remove the yield."
         )
 
 
 def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str) -> dict[str, Any] | None:
     if cron is None:
         if timezone is not None or missed != "latest":
-            raise InvalidSchedule(
-                f"The consumer of {queue!r} says timezone or missed, and no cron that they belong to."
-            )
+            raise InvalidSchedule(f"The consumer of {queue!r} sets timezone or missed, but no cron for them.")
         return None
     schedule = {"queue": queue, "cron": cron, "timezone": timezone, "missed": missed}
     with suppress(SchedulesNotInstalled):  # a process that runs no worker needs no cron library
@@ -184,7 +182,7 @@ def plans() -> list[declarations.Plan]:
         if each.queue in names:
             raise InvalidSchedule(
                 f"Two schedules are named {each.queue!r}: that of the consumer {each.name}, which has its queue's "
-                f"name, and one of {conf.NAME}['SCHEDULES']. Give that one another name."
+                f"name, and one of {conf.NAME}['SCHEDULES']. Give the latter another name."
             )
         declared.append(declarations.read(each.queue, each.schedule))
     return declared

@@ -107,7 +107,7 @@ def check_queue(name: object) -> str:
     """Return the queue's name, or raise InvalidMessage."""
     if not isinstance(name, str) or QUEUE_NAME.match(name) is None:
         raise InvalidMessage(
-            f"{name!r} is no queue name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
+            f"{name!r} is not a queue name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
         )
     return codecs.plain(name)
 
@@ -120,7 +120,7 @@ def check_key(key: object) -> str | None:
         raise InvalidMessage(f"The key must be a string or None, not {type(key).__name__}: {key!r}.")
     if not key or len(key) > MAX_KEY_LENGTH:
         raise InvalidMessage(
-            f"The key has {len(key)} characters, and 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or hash it."
+            f"The key has {len(key)} characters, but 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or hash it."
         )
     if "\0" in key:
         raise InvalidMessage("The key has a NUL character, which PostgreSQL can't store: leave it out.")
@@ -188,8 +188,8 @@ def check_lease(value: object, *, name: str = "lease") -> float:
     seconds = check_seconds(name, value)
     if seconds < LEAST_LEASE:
         raise InvalidMessage(
-            f"{name} must be a number of seconds above 0 ({LEAST_LEASE:g} at least), not {_shown(value)}: it would be "
-            "over before the handler begins. None is what the settings say."
+            f"{name} must be a number of seconds above 0 ({LEAST_LEASE:g} at least), not {_shown(value)}: the lease "
+            "would expire before the handler starts. None means the value in the settings."
         )
     return seconds
 
@@ -199,7 +199,7 @@ def _shown(value: object) -> str:
     try:
         return reprlib.repr(value)
     except ValueError:
-        return f"a {type(value).__name__} of more digits than can be shown"
+        return f"a {type(value).__name__} with more digits than can be shown"
 
 
 def check_moment(at: object) -> datetime:
@@ -211,7 +211,7 @@ def check_moment(at: object) -> datetime:
     except OverflowError:  # in the first hours of year 1 or the last ones of 9999, where the zone hardly matters
         moment = at.replace(tzinfo=UTC)
     if moment >= LATEST:
-        raise InvalidMessage(f"at must lie before the year {LATEST.year}, not {at!r}.")
+        raise InvalidMessage(f"at must be before the year {LATEST.year}, not {at!r}.")
     return moment
 
 
@@ -225,6 +225,7 @@ def check_headers(headers: object) -> str | None:
     size = len(codecs.utf8(text, what="headers"))
     if size > MAX_HEADER_BYTES:
         raise InvalidMessage(
-            f"The headers take {size:,} bytes and the limit is {MAX_HEADER_BYTES:,}: move what is large to the payload."
+            f"The headers take {size:,} bytes, but the limit is {MAX_HEADER_BYTES:,}: move what is large to the "
+            "payload."
         )
     return text

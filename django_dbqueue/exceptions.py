@@ -39,8 +39,8 @@ class LeaseLost(DBQueueError):
     def __init__(self, message_id: int | None, verb: str) -> None:
         self.message_id = message_id
         super().__init__(
-            f"{verb} of message {message_id} changed nothing: this claim no longer holds it "
-            "(it was settled already, its lease ended, or it was updated or requeued meanwhile)."
+            f"{verb} of message {message_id} changed nothing: this claim no longer holds it (it was already settled, "
+            "its lease expired, or it was updated or requeued meanwhile)."
         )
 
 
@@ -55,9 +55,9 @@ class TransactionBroken(DBQueueError):
         self.message_id = message_id
         super().__init__(
             f"message {message_id} was not acked: the transaction that began with its block can't be committed. The "
-            "block swallowed a database error that rolled it back (let it pass, or put that statement into an atomic() "
-            "of its own), ended it by itself (COMMIT, set_rollback(True), or DDL, which commits on MySQL), or lost its "
-            "session."
+            "block swallowed a database error that rolled it back (let the error propagate, or put that statement "
+            "into an atomic() of its own), ended it by itself (COMMIT, set_rollback(True), or DDL, which commits on "
+            "MySQL), or lost its session."
         )
 
 

@@ -46,7 +46,7 @@ def _done(*, queue: str, message_id: int, seconds: float, **_: Any) -> None:
 def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: Any) -> None:
     again = "at once" if delay is None else f"in {delay:.1f} s"
     _say(
-        logging.WARNING, "failed", "message %s of %s failed, again %s: %s",
+        logging.WARNING, "failed", "message %s of %s failed, retried %s: %s",
         message_id, queue, again, _first_line(error),
         queue=queue, message_id=message_id, error=_first_line(error), delay=delay,
     )  # fmt: skip
@@ -77,8 +77,9 @@ def _lease_lost(*, queue: str, message_id: int, verb: str, **_: Any) -> None:
 def _ack_undecided(*, queue: str, message_id: int, **_: Any) -> None:
     _say(
         logging.WARNING, "ack_undecided",
-        "the reply to the ack of message %s of %s was lost, and its row is gone: removed by that ack, or after another "
-        "delivery, if the lease had ended meanwhile; on_ack='delete' keeps nothing to tell it by",
+        "the reply to the ack of message %s of %s was lost, and its row is gone: removed by that ack, or after "
+        "another delivery, if the lease had expired in the meantime; on_ack='delete' leaves nothing that could show "
+        "which",
         message_id, queue, queue=queue, message_id=message_id,
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ async def handle_nothing_asynchronously(message: Any) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("wrong", [handle_nothing, handle_nothing_asynchronously])
 def test_a_handler_with_a_yield_is_refused_for_nothing_of_it_would_run(wrong: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"the consumer of queue 'q', has a yield"):
+    with pytest.raises(ImproperlyConfigured, match=r"the consumer of queue 'q', contains a yield"):
         consumer("q")(wrong)
     assert consumers.registered() == {}
 

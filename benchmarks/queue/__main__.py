@@ -50,9 +50,11 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command.parser("queue", contests=list(contests.CONTESTS), databases=servers.DATABASES)
-    parser.add_argument("--tmpfs", action="store_true", help="data in memory, where a sync costs nothing")
-    parser.add_argument("--no-peers", action="store_true", help="without other queues, which must be installed first")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the page for the docs there, and charts")
+    parser.add_argument("--tmpfs", action="store_true", help="keep the data in memory, where a sync costs nothing")
+    parser.add_argument("--no-peers", action="store_true", help="leave out other queues, which must be installed first")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the page for the docs to this file, and charts beside it"
+    )
     return parser
 
 

@@ -41,12 +41,12 @@ class RunningWorker:
             raise AssertionError(f"the worker ended by {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
 
     def stop(self) -> None:
-        """As an operator does it; what it held is given back. It must not have had a trouble to tell of."""
+        """As an operator does it; what it held is released. It must not have had a trouble to tell of."""
         self.process.terminate()
         code = self.process.wait(_GRACE_SECONDS)
         told = self.log.read_text()
         if code or "Traceback" in told or "ERROR" in told or "WARNING" in told:
-            raise AssertionError(f"the worker ended by {code}, and had told of trouble:\n{told[-3000:]}")
+            raise AssertionError(f"the worker ended by {code}, and had logged errors:\n{told[-3000:]}")
 
 
 @contextmanager

@@ -45,7 +45,9 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command.parser("spark", contests=CONTESTS, databases=DATABASES)
-    parser.add_argument("--rows", type=positive, help="in the table that is read; default 1,000,000, quick 100,000")
+    parser.add_argument(
+        "--rows", type=positive, help="rows in the table that is read; default 1,000,000, quick 100,000"
+    )
     parser.add_argument("--jar", required=True, help=argparse.SUPPRESS)
     return parser
 

@@ -109,18 +109,24 @@ class Ordering:
         if not self.allowed(request, verb, failure=of_failure):
             raise PermissionDenied
         if ticket is None or selection is None or (ticket.verb, ticket.user) != (verb.name, str(request.user.pk)):
-            return self._refuse(request, ticket, _("This page is too old, or not yours: nothing was done. Look again."))
+            return self._refuse(
+                request,
+                ticket,
+                _("This page has expired, or belongs to another user. Nothing was done; open the list again."),
+            )
         form = ReasonForm(request.POST) if verb.asks_reason else None
         if form is not None and not form.is_valid():
             return self._page(request, verb, ticket, form)
         if not bulk.find_any(DjangoSession(self.alias), selection):
             return self._refuse(
-                request, ticket, _("What this page showed has changed meanwhile: nothing is left to do.")
+                request,
+                ticket,
+                _("The messages of this page have changed in the meantime; there is nothing left to do."),
             )
         reason = "" if form is None else form.cleaned_data["reason"]
         operation = DjangoSession(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, reason))
         if operation is None:
-            return self._refuse(request, ticket, _("This page was confirmed already; nothing was done again."))
+            return self._refuse(request, ticket, _("This page was already confirmed; nothing was done twice."))
         return HttpResponseRedirect(self._url("change", operation.pk))
 
     def _order(
@@ -139,7 +145,7 @@ class Ordering:
             )
             if operation is not None:
                 with override(None):  # English, as of Django's own entries
-                    text = f"Ordered: {verb.label}, {described(selection, self.alias)}. {reason}".strip()
+                    text = f"Started: {verb.label}, {described(selection, self.alias)}. {reason}".strip()
                 LogEntry.objects.log_actions(user.pk, [operation], ADDITION, text)
         return operation
 
@@ -181,7 +187,7 @@ def _why_not(verb: Verb, selection: bulk.Selection) -> str:
     if selection.state not in verb.states:
         return _("This can't be done to any of the messages.")
     if selection.queue == conf.get("OPERATIONS_QUEUE"):
-        return _("Bulk operations go through this queue themselves: choose its messages one by one.")
+        return _("Bulk operations run through this queue: select its messages one by one.")
     return ""
 
 

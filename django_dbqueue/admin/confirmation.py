@@ -135,7 +135,7 @@ class Confirmation:
             return self.ask(request, verb, unmoved, filters=filters, back=back, form=form)
         answer = HttpResponseRedirect(self._back_url(filters, back, [pin.id for pin in pins]))
         if verb.once and not _first_use(request):
-            messages.warning(request, _("This page was confirmed already; nothing was done again."))
+            messages.warning(request, _("This page was already confirmed; nothing was done twice."))
             return answer
         reason = "" if form is None else form.cleaned_data["reason"]
         _report(request, verb, operate(verb, pins, using=self.admin.alias, user=request.user, reason=reason))
@@ -195,4 +195,4 @@ def _report(request: HttpRequest, verb: Verb, outcomes: list[Outcome]) -> None:
         text = ngettext("%(n)d more was left alone.", "%(n)d more were left alone.", more)
         messages.warning(request, text % {"n": more})
     if not outcomes:
-        messages.warning(request, _("No message was named; nothing was changed."))
+        messages.warning(request, _("No message was selected; nothing was changed."))

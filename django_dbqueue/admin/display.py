@@ -58,12 +58,12 @@ def reads(message: Any) -> str:
 
 def hidden() -> str:
     """Say who may see payloads."""
-    return _("Payload and headers are shown to those who have the permission “Can see payloads”.")
+    return _("Only users with the permission “Can see payloads” can see payload and headers.")
 
 
 def hidden_error() -> str:
     """Say who may see the text of an error."""
-    return _("What it says may quote the payload, and is shown to those who have the permission “Can see payloads”.")
+    return _("The text may quote the payload. Only users with the permission “Can see payloads” can see it.")
 
 
 def what_next(message: Any, state: State, now: datetime) -> str:
@@ -71,13 +71,13 @@ def what_next(message: Any, state: State, now: datetime) -> str:
     if state.name in {"done", "dead"}:
         return ago(now - message.finished_at)
     if state.name == "stuck":
-        return _("lease over since %(span)s") % {"span": span(now - message.lease_until)}
+        return _("lease expired %(span)s ago") % {"span": span(now - message.lease_until)}
     left = span((message.lease_until or message.available_at) - now)
     if state.name == "running":
-        return _("lease ends in %(span)s") % {"span": left}
+        return _("lease expires in %(span)s") % {"span": left}
     if state.name == "delayed":
         return _("due in %(span)s") % {"span": left}
-    return _("due since %(span)s") % {"span": span(now - message.available_at)}
+    return _("due for %(span)s") % {"span": span(now - message.available_at)}
 
 
 def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
@@ -93,8 +93,8 @@ def block(text: str, note: str = "", *, size: int = 0) -> SafeString:
                 (
                     note,
                     ngettext(
-                        "Cut: only the beginning of %(size)s character is shown.",
-                        "Cut: only the beginning of %(size)s characters is shown.",
+                        "Cut off: this is only the beginning of %(size)s character.",
+                        "Cut off: this is only the beginning of %(size)s characters.",
                         size,
                     )
                     % {"size": grouped(size)},

@@ -160,7 +160,7 @@ class FailureAdmin(ReadOnlyAdmin):
     def example(self, obj: Any) -> str:
         return self._link(obj.shown_messages[0]) if obj.shown_messages else display.NOTHING
 
-    @admin.display(description=_("messages that failed so last"))
+    @admin.display(description=_("messages that last failed this way"))
     def examples(self, obj: Any) -> str:
         if not obj.shown_messages:
             return display.NOTHING

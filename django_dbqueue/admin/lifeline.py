@@ -111,14 +111,14 @@ def _event(event: MessageEvent, shown: Shown) -> LifeStep:
 
 def _label(kind: str) -> str:
     return {
-        kinds.FAILED: pgettext("life of a message", "Failed, to be tried again"),
-        kinds.INTERRUPTED: pgettext("life of a message", "Interrupted, to be tried again"),
-        kinds.RESCUED: pgettext("life of a message", "Rescued, to be tried again"),
-        kinds.DIED: pgettext("life of a message", "Died: no delivery was left"),
-        kinds.REJECTED: pgettext("life of a message", "Rejected, to the dead letters"),
+        kinds.FAILED: pgettext("life of a message", "Failed, to be retried"),
+        kinds.INTERRUPTED: pgettext("life of a message", "Interrupted, to be retried"),
+        kinds.RESCUED: pgettext("life of a message", "Rescued, to be retried"),
+        kinds.DIED: pgettext("life of a message", "Dead: no deliveries were left"),
+        kinds.REJECTED: pgettext("life of a message", "Rejected: moved to the dead letters"),
         kinds.RELEASED: pgettext("life of a message", "Released"),
         kinds.REQUEUED: pgettext("life of a message", "Requeued, as if new"),
-        kinds.RESENT: pgettext("life of a message", "Sent again, as another message"),
+        kinds.RESENT: pgettext("life of a message", "Sent again as a new message"),
         kinds.DROPPED: pgettext("life of a message", "Dropped"),
     }.get(kind, kind)
 
@@ -138,7 +138,7 @@ def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Lif
         label = pgettext("life of a message", "Died")
         steps.append(LifeStep(message.finished_at, "dead", "✕", label, detail=shown(message.error or "")))
     if isinstance(message, ArchivedMessage):
-        label = pgettext("life of a message", "Moved into the history")
+        label = pgettext("life of a message", "Moved to the history")
         steps.append(LifeStep(message.archived_at, "quiet", "▤", label, comes_last=2))
     return steps
 

@@ -48,7 +48,7 @@ class MessageAdmin(ContentAdmin):
     list_filter = (StateFilter, QueueFilter)
     list_per_page = 50
     search_fields = ("id",)  # shows the box; MessageChangeList does the search
-    search_help_text = gettext_lazy("An id, or a key as a whole.")
+    search_help_text = gettext_lazy("An id, or a whole key.")
     actions: Sequence[Any] = [_action(verb) for verb in VERBS.values()]
 
     # -- permissions --------------------------------------------------------------------------------------

@@ -104,12 +104,18 @@ class BulkOperationAdmin(ReadOnlyAdmin):
             obj.refresh_from_db(fields=["message_id", "state"])
             if obj.state != RUNNING or (step is not None and step.pk != obj.message_id):
                 return ""
-            return _("The message of its next step is gone: stop it, and order it again.")
+            return _("The message for its next step is gone. Stop this operation, and start it again.")
         if step.is_dead:
-            return _("Its next step, message #%(id)s, is dead: requeue that to go on.") % {"id": step.pk}
+            return _("Its next step, message #%(id)s, is dead. Requeue that message to continue.") % {"id": step.pk}
         if unserved(self.alias):
             words = {"queue": conf.get("OPERATIONS_QUEUE")}
-            return _("No worker serves the queue %(queue)s: it goes on when one is started without --queues.") % words
+            return (
+                _(
+                    "No worker serves the queue %(queue)s. The operation continues when a worker is started without "
+                    "--queues."
+                )
+                % words
+            )
         return ""
 
     def stop(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -122,9 +128,9 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         if obj is None:
             raise Http404
         if DjangoSession(self.alias).outermost(lambda: self._stop(request, pk)):
-            messages.success(request, _("Stopped. What was moved stays moved."))
+            messages.success(request, _("Stopped. Messages that were already moved stay moved."))
         else:
-            messages.warning(request, _("It had ended already; nothing was changed."))
+            messages.warning(request, _("It had already ended; nothing was changed."))
         return HttpResponseRedirect(self._url("change", pk))
 
     def _stop(self, request: HttpRequest, pk: int) -> bool:

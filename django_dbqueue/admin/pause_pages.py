@@ -93,7 +93,9 @@ class Pausing:
             row = Queue.objects.using(self.admin.alias).select_for_update().filter(pk=name).first()
             queue = row or self.admin.get_object(request, name)
             if queue is None or pin_of(queue) != pin:
-                messages.warning(request, _("Queue %(queue)s changed meanwhile, left alone.") % {"queue": name})
+                messages.warning(
+                    request, _("Queue %(queue)s changed in the meantime and was left alone.") % {"queue": name}
+                )
                 return
             manager = Queue.objects.db_manager(self.admin.alias)
             if verb == "pause":

@@ -27,15 +27,15 @@ from django_dbqueue.streams.ownership import is_running
 
 CLAIM_STATES: Final = {
     OPEN: ("running", "▶", gettext_lazy("open")),
-    FREEING: ("stuck", "…", gettext_lazy("being given back")),
+    FREEING: ("stuck", "…", gettext_lazy("being released")),
     ACKED: ("done", "✓", gettext_lazy("done")),
-    FREED: ("dropped", "↩", gettext_lazy("given back")),
+    FREED: ("dropped", "↩", gettext_lazy("released")),
 }
 EXPORT_STATES: Final = {
     PLANNED: ("delayed", "…", gettext_lazy("planned")),
     VERIFIED: ("ready", "✓", gettext_lazy("verified")),
     PURGED: ("done", "✓", gettext_lazy("verified, and purged here")),
-    DROPPED: ("dropped", "–", gettext_lazy("came to nothing")),
+    DROPPED: ("dropped", "–", gettext_lazy("abandoned")),
 }
 UNKNOWN: Final = ("dropped", "?")
 
@@ -121,7 +121,7 @@ class StreamAdmin(PipelineAdmin):
     def runs(self, obj: Any) -> str:
         if obj.is_run:
             return display.badge("alive", "♥", _("runs"))
-        return display.badge("silent", "✕", _("does not run"))
+        return display.badge("silent", "✕", _("not running"))
 
     @admin.display(description=gettext_lazy("last beat"))
     def last_beat(self, obj: Any) -> str:
@@ -205,5 +205,5 @@ def _lease(until: Any, now: Any) -> str:
     if until is None:
         return display.NOTHING
     if until <= now:
-        return _("over since %(span)s") % {"span": display.span(now - until)}
-    return _("ends in %(span)s") % {"span": display.span(until - now)}
+        return _("expired %(span)s ago") % {"span": display.span(now - until)}
+    return _("expires in %(span)s") % {"span": display.span(until - now)}

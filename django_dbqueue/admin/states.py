@@ -32,7 +32,7 @@ STATES = {
             "!",
             pgettext_lazy("message state", "stuck"),
             _("Stuck messages"),
-            _("No message is stuck: no lease is over."),
+            _("No message is stuck: no lease has expired."),
         ),
         State(
             "dead",
@@ -67,7 +67,7 @@ STATES = {
             "✓",
             pgettext_lazy("message state", "done"),
             _("Done messages"),
-            _("No message is done, or all were archived."),
+            _("No message is done, or all have been archived."),
         ),
     )
 }

@@ -23,11 +23,10 @@ def check_isolation(alias: str, level: str) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"Transactions in the database {alias!r} are {words}: those that enqueue or settle wait for "
-            "each other, deadlock or fail to serialise more often, and where the transaction is yours, so "
-            "is the retry.",
-            hint="Choose READ COMMITTED by 'isolation_level' in OPTIONS, or keep transactions that "
-            "enqueue short and retry them.",
+            f"Transactions in the database {alias!r} are {words}: those that enqueue or settle wait for each other, "
+            "deadlock or fail to serialise more often. If the transaction is yours, you have to retry it.",
+            hint="Set 'isolation_level' in OPTIONS to READ COMMITTED, or keep transactions that enqueue short and "
+            "retry them.",
             id="dbqueue.W011",
         )
     ]

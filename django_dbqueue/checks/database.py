@@ -41,14 +41,14 @@ def check_connection(connection: Any) -> list[checks.CheckMessage]:
     try:
         dialect_of(connection)
     except UnsupportedDatabase as error:
-        return [checks.Error(f"The queue can't live in the database {alias!r}.", hint=str(error), id="dbqueue.E011")]
+        return [checks.Error(f"The queue can't use the database {alias!r}.", hint=str(error), id="dbqueue.E011")]
     try:
         connection.ensure_connection()
         return [*check_autocommit(connection), *_BY_VENDOR[connection.vendor](connection)]
     except DatabaseError as error:
         return [
             checks.Error(
-                f"The database {alias!r} can't be asked whether it suits the queue: {_first_line(error)}",
+                f"The database {alias!r} could not be checked: {_first_line(error)}",
                 hint="Is the server running, and are HOST, PORT, NAME, USER and PASSWORD of "
                 f"DATABASES[{alias!r}] right?",
                 id="dbqueue.E010",

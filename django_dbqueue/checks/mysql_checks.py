@@ -60,8 +60,8 @@ def check_skip_locked(connection: Any) -> Iterator[checks.CheckMessage]:
     """Check for SKIP LOCKED: without it claimers wait for each other, or deadlock."""
     if not connection.features.has_select_for_update_skip_locked:
         yield checks.Error(
-            f"The server of the database {connection.alias!r} has no SELECT … FOR UPDATE SKIP LOCKED, by "
-            "which each message goes to one claimer and none waits for another.",
+            f"The server of the database {connection.alias!r} doesn't support SELECT … FOR UPDATE SKIP LOCKED, with "
+            "which each message goes to one claimer and no claimer waits for another.",
             hint="Use MySQL 8.0.11 or newer, or MariaDB 10.6 or newer.",
             id="dbqueue.E012",
         )
@@ -72,8 +72,8 @@ def check_engines(connection: Any, tables: Sequence[str]) -> Iterator[checks.Che
     for table, engine in answers(connection, mysql_engines(tables)).items():
         if engine.lower() != "innodb":
             yield checks.Error(
-                f"The table {table} in the database {connection.alias!r} is stored by {engine}, which has no "
-                "transactions and no row locks: messages can be lost or delivered twice at once.",
+                f"The table {table} in the database {connection.alias!r} uses {engine}, which has no transactions "
+                "and no row locks: messages can be lost, or delivered to two workers at once.",
                 hint=f"Stop the workers and run: ALTER TABLE {table} ENGINE=InnoDB; and set the server's "
                 "default_storage_engine to InnoDB.",
                 id="dbqueue.E013",
@@ -84,9 +84,8 @@ def check_strict(alias: str, variables: Mapping[str, str]) -> Iterator[checks.Ch
     """Check for strict mode: a session without it stores what fits, and says nothing."""
     if _STRICT.isdisjoint(variables.get("sql_mode", "").upper().split(",")):
         yield checks.Error(
-            f"Sessions of the database {alias!r} are not strict (sql_mode is "
-            f"{variables.get('sql_mode', '')!r}): the server cuts values that don't fit instead of "
-            "refusing them.",
+            f"Sessions of the database {alias!r} are not strict (sql_mode is {variables.get('sql_mode', '')!r}): the "
+            "server truncates values that don't fit instead of refusing them.",
             hint="Add STRICT_TRANS_TABLES to the server's sql_mode, or in OPTIONS: "
             "'init_command': \"SET sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')\".",
             id="dbqueue.E014",
@@ -98,10 +97,9 @@ def check_binary_log(alias: str, variables: Mapping[str, str]) -> Iterator[check
     logs = variables.get("log_bin", "OFF").upper() in {"ON", "1"}
     if logs and variables.get("binlog_format", "ROW").upper() == "STATEMENT":
         yield checks.Error(
-            f"The server of the database {alias!r} writes statements to its binary log. InnoDB then "
-            "refuses every write of a READ COMMITTED transaction (error 1665), and a replica would pick "
-            "other rows than the server did.",
-            hint="Set the server's binlog_format to ROW (MIXED does as well).",
+            f"The server of the database {alias!r} writes statements to its binary log. InnoDB then refuses every "
+            "write of a READ COMMITTED transaction (error 1665), and a replica would pick different rows.",
+            hint="Set the server's binlog_format to ROW (MIXED works too).",
             id="dbqueue.E015",
         )
 
@@ -115,10 +113,11 @@ def check_durability(alias: str, variables: Mapping[str, str]) -> Iterator[check
         weak.append(f"sync_binlog is {variables['sync_binlog']}")
     if weak:
         yield checks.Warning(
-            f"The server of the database {alias!r} answers a commit before it is on disk "
-            f"({', '.join(weak)}): a crash of the machine can lose messages that enqueue had returned, and "
-            "deliver acknowledged ones again.",
-            hint="Set innodb_flush_log_at_trx_commit = 1 and sync_binlog = 1, or accept that by silencing this check.",
+            f"The server of the database {alias!r} confirms a commit before it is on disk ({', '.join(weak)}): if "
+            "the machine crashes, enqueued messages can be lost, and acknowledged ones delivered again.",
+            hint=(
+                "Set innodb_flush_log_at_trx_commit = 1 and sync_binlog = 1, or accept the risk and silence this check."
+            ),
             id="dbqueue.W010",
         )
 
@@ -128,17 +127,17 @@ def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
     said = answers(connection, mysql_autocommit())
     if connection.get_autocommit() and said["session"] != "1":
         yield checks.Error(
-            f"Sessions of the database {connection.alias!r} have autocommit off on the server, though Django says that "
-            "it is on: what is enqueued outside of atomic() is gone when its session ends.",
-            hint="Find what switches it off after the connection is made (a receiver of connection_created, for one), "
-            "and take it out.",
+            f"Sessions of the database {connection.alias!r} have autocommit off on the server, though Django says "
+            "that it is on: a message enqueued outside atomic() is lost when its session ends.",
+            hint="Find what switches it off after connecting (such as a receiver of connection_created), and remove "
+            "it.",
             id="dbqueue.E017",
         )
     elif said["default"] != "1":
         yield checks.Error(
-            f"Sessions of the server of the database {connection.alias!r} begin with autocommit off. Those that Django "
-            "and the pipeline make are switched on as they begin; any other program that calls the routines loses what "
-            "it doesn't commit, though each call returned.",
+            f"Sessions of the server of the database {connection.alias!r} start with autocommit off. Django and the "
+            "pipeline switch it on in their own; any other program that calls the routines loses what it doesn't "
+            "commit, although each call succeeded.",
             hint="Set the server's autocommit to 1 (SET GLOBAL autocommit = 1, and in its option file); or, if every "
             "such program commits, silence this check.",
             id="dbqueue.E017",
@@ -149,8 +148,8 @@ def check_timeouts(connection: Any) -> Iterator[checks.CheckMessage]:
     """Check for a read timeout: by default, the driver waits forever."""
     if not connection.settings_dict.get("OPTIONS", {}).get("read_timeout"):
         yield checks.Warning(
-            f"OPTIONS of the database {connection.alias!r} have no read_timeout: when a server or a "
-            "firewall vanishes without closing the connection, a worker waits for ever for an answer.",
+            f"OPTIONS of the database {connection.alias!r} has no read_timeout: if a server or a firewall vanishes "
+            "without closing the connection, a worker waits for an answer forever.",
             hint="Set 'connect_timeout': 10, 'read_timeout': 120 and 'write_timeout': 120, in seconds; "
             "read_timeout longer than your longest statement and innodb_lock_wait_timeout.",
             id="dbqueue.W012",
@@ -169,9 +168,9 @@ def check_packet(alias: str, variables: Mapping[str, str]) -> Iterator[checks.Ch
     needed, together = 2 * limit + _OVERHEAD, 2 * INSERT_SIZE + _OVERHEAD
     if int(packet) < needed:
         yield checks.Warning(
-            f"DBQUEUE['MAX_PAYLOAD_BYTES'] allows {limit:,} bytes, which may take {needed:,} in a "
-            f"statement, but the server of the database {alias!r} takes packets up to {int(packet):,} "
-            "(max_allowed_packet): enqueue of a large payload fails as if the network did.",
+            f"DBQUEUE['MAX_PAYLOAD_BYTES'] allows {limit:,} bytes, which may take {needed:,} in a statement, but the "
+            f"server of the database {alias!r} accepts packets of up to {int(packet):,} (max_allowed_packet): "
+            "enqueue of a large payload fails with what looks like a network error.",
             hint=f"Set the server's max_allowed_packet to {max(needed, together):,} or more, or MAX_PAYLOAD_BYTES to "
             f"{max((int(packet) - _OVERHEAD) // 2, 1):,} or less.",
             id="dbqueue.W013",
@@ -179,8 +178,8 @@ def check_packet(alias: str, variables: Mapping[str, str]) -> Iterator[checks.Ch
     elif int(packet) < together:
         yield checks.Warning(
             f"enqueue_many() sends statements of up to {together:,} bytes, but the server of the database {alias!r} "
-            f"takes packets up to {int(packet):,} (max_allowed_packet): many large payloads at once fail as if the "
-            "network did.",
+            f"accepts packets of up to {int(packet):,} (max_allowed_packet): many large payloads at once fail with "
+            "what looks like a network error.",
             hint=f"Set the server's max_allowed_packet to {together:,} or more.",
             id="dbqueue.W013",
         )
@@ -191,9 +190,9 @@ def check_characters(alias: str, variables: Mapping[str, str]) -> Iterator[check
     charset = variables.get("character_set_client", "utf8mb4")
     if charset != "utf8mb4":
         yield checks.Warning(
-            f"Sessions of the database {alias!r} speak {charset}, which lacks characters (emoji, for one): "
+            f"Sessions of the database {alias!r} use {charset}, which lacks some characters (such as emoji): "
             "payloads that have them fail at enqueue.",
-            hint="Set 'charset': 'utf8mb4' in OPTIONS, and name no other by init_command.",
+            hint="Set 'charset': 'utf8mb4' in OPTIONS, and set no other in init_command.",
             id="dbqueue.W016",
         )
 
@@ -204,10 +203,9 @@ def check_writers(alias: str, variables: Mapping[str, str]) -> Iterator[checks.C
     group = variables.get("group_replication_single_primary_mode", "ON").upper() in {"OFF", "0"}
     if galera or group:
         yield checks.Warning(
-            f"The server of the database {alias!r} is one of a cluster "
-            f"({'Galera' if galera else 'Group Replication'}) that may have several writers. Row locks "
-            "don't reach beyond a node, so that two claimers on two nodes can take the same message, and "
-            "one of them fails at commit.",
-            hint="Send everything about the queue to one node (the proxy's writer), then silence this check.",
+            f"The server of the database {alias!r} belongs to a cluster "
+            f"({'Galera' if galera else 'Group Replication'}) that may have several writers. Row locks don't reach "
+            "beyond a node, so two claimers on two nodes can claim the same message, and one of them fails at commit.",
+            hint="Send all statements of the queue to one node (the proxy's writer), then silence this check.",
             id="dbqueue.W017",
         )

@@ -43,8 +43,8 @@ def check_driver(connection: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            f"Django reaches the database {connection.alias!r} by psycopg 2, which the queue doesn't support.",
-            hint="Install psycopg 3.2 or newer, and Django uses it: pip install 'django-dbqueue[postgres]'.",
+            f"Django reaches the database {connection.alias!r} with psycopg 2, which the queue doesn't support.",
+            hint="Install psycopg 3.2 or newer, which Django then uses: pip install 'django-dbqueue[postgres]'.",
             id="dbqueue.E012",
         )
     ]
@@ -62,10 +62,9 @@ def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
     weak = [name for name in ("synchronous_commit", "fsync", "full_page_writes") if said.get(name) == "off"]
     if weak:
         yield checks.Warning(
-            f"The server of the database {alias!r} answers a commit before it is safe on disk "
-            f"({', '.join(weak)} off): a crash can lose messages that enqueue had returned, and deliver "
-            "acknowledged ones again.",
-            hint=f"Set {' and '.join(weak)} to on, or accept that by silencing this check.",
+            f"The server of the database {alias!r} confirms a commit before it is safely on disk ({', '.join(weak)} "
+            "off): after a crash, enqueued messages can be lost, and acknowledged ones delivered again.",
+            hint=f"Set {' and '.join(weak)} to on, or accept the risk and silence this check.",
             id="dbqueue.W010",
         )
 
@@ -75,9 +74,9 @@ def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
     encoding = said.get("server_encoding", "UTF8")
     if encoding != "UTF8":
         yield checks.Warning(
-            f"The database {alias!r} is encoded as {encoding}, which can't hold every character: payloads "
-            "that have others fail at enqueue, or come out changed.",
-            hint="Make a database with ENCODING 'UTF8' and move there.",
+            f"The database {alias!r} has the encoding {encoding}, which can't hold every character: payloads with "
+            "other characters fail at enqueue, or are changed.",
+            hint="Create a database with ENCODING 'UTF8' and move the queue to it.",
             id="dbqueue.W016",
         )
 
@@ -87,9 +86,9 @@ def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
     if found := _asked(connection, postgresql_creators(Vocabulary.message)):
         schema, who = found[0][0], ", ".join(str(grantee) for _schema, grantee in found)
         yield checks.Warning(
-            f"Others may make things in the schema {schema} of the queue's tables, in the database "
-            f"{connection.alias!r}: {who}. A function or an operator that matches better than PostgreSQL's own is run "
-            "with the rights of every account that looks for names there, as Django does.",
+            f"Other accounts may create objects in the schema {schema} of the queue's tables, in the database "
+            f"{connection.alias!r}: {who}. A function or an operator that matches better than PostgreSQL's own runs "
+            "with the rights of every account that looks up names there, as Django does.",
             hint=f"REVOKE CREATE ON SCHEMA {schema} FROM {who}; or silence this check if they are trusted with "
             "everything that this account may do.",
             id="dbqueue.W018",
@@ -100,8 +99,9 @@ def check_routines(connection: Any) -> Iterator[checks.CheckMessage]:
     """Check stored routines: they stay as they were created, whatever version of the package is running now."""
     if found := _asked(connection, installed.unsafe_on_postgresql()):
         yield checks.Warning(
-            f"{len(found)} stored routines in the database {connection.alias!r} are of an older version, and who may "
-            f"make functions in their schema can have these run by their owner's rights: {found[0][0]} and so on.",
+            f"{len(found)} stored routines in the database {connection.alias!r} are of an older version, which runs "
+            "functions of any account that may create functions in their schema with the rights of the routines' "
+            f"owner: {found[0][0]} and so on.",
             hint=f"Run: manage.py queue_routines install --database {connection.alias}",
             id="dbqueue.W019",
         )

@@ -83,11 +83,11 @@ def _is_dotted_name(name: Any) -> bool:
 TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "DATABASE": _of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
     "DEFAULTS": _of_type(Mapping, "a dict of options"),
-    "QUEUES": _of_type(Mapping, "a dict of a queue's name and the dict of its options"),
+    "QUEUES": _of_type(Mapping, "a dict from queue names to dicts of options"),
     "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
     "NOTIFY": _of_type(bool, "True or False"),
     "REDACT": _redaction,
-    "SCHEDULES": _of_type(Mapping, "a dict of a schedule's name and the dict of its options"),
+    "SCHEDULES": _of_type(Mapping, "a dict from schedule names to dicts of options"),
     "SESSION_LOCKS": _of_type(bool, "True or False"),
     "OPERATIONS_QUEUE": _queue_name,
     "EVENT_RETENTION": _seconds(),
@@ -152,8 +152,8 @@ def _hook(path: str) -> Iterator[checks.CheckMessage]:
     except Exception as error:  # a module may raise anything when it is imported
         yield checks.Error(
             f"{conf.NAME}['REDACT'] names the callable {_short(path)}, which can't be imported "
-            f"({type(error).__name__}: {error}), so that no payload is shown.",
-            hint="Name a function (queue, payload, headers) -> (payload, headers); names of fields stand in a list.",
+            f"({type(error).__name__}: {error}), so no payload is shown.",
+            hint="Name a function (queue, payload, headers) -> (payload, headers); put field names in a list.",
             id="dbqueue.E008",
         )
 
@@ -176,7 +176,7 @@ def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
             check_queue(queue)
         except InvalidMessage as error:
             yield checks.Error(
-                f"{conf.NAME}['QUEUES'] has a name that no queue can have: {_short(queue)}.",
+                f"{conf.NAME}['QUEUES'] has an invalid queue name: {_short(queue)}.",
                 hint=str(error) if isinstance(queue, str) and len(queue) < 100 else "Use 1 to 64 characters of text.",
                 id="dbqueue.E004",
             )
@@ -198,12 +198,12 @@ def _schedules(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
             declarations.read(name, options)
         except InvalidSchedule as error:
             yield checks.Error(
-                f"{place} can't be a schedule. {error}",
+                f"{place} is not a valid schedule. {error}",
                 hint='For example: {"queue": "reports", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}.',
                 id="dbqueue.E006",
             )
         except SchedulesNotInstalled as error:
-            yield checks.Error(f"{place}: nobody can tell when it is due. {error}", hint=_INSTALL, id="dbqueue.E007")
+            yield checks.Error(f"{place}: its due times can't be computed. {error}", hint=_INSTALL, id="dbqueue.E007")
             return
 
 
@@ -216,9 +216,12 @@ def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any
     lease = options.get("lease", SHORTEST_LEASE)
     if lease < SHORTEST_LEASE:
         yield checks.Warning(
-            f"{place}['lease'] is {lease} seconds: a worker that is busy for a moment loses it, and the "
+            f"{place}['lease'] is {lease} seconds: a worker that is busy for a moment loses the lease, and the "
             "message is delivered again.",
-            hint=f"Use {SHORTEST_LEASE:.0f} seconds or more; a running message's lease is extended by itself.",
+            hint=(
+                f"Use {SHORTEST_LEASE:.0f} seconds or more; workers extend the lease of a running message "
+                "automatically."
+            ),
             id="dbqueue.W002",
         )
     if {"backoff", "backoff_max"} & options.keys():
@@ -232,7 +235,7 @@ def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMess
     if last < first:
         yield checks.Warning(
             f"{place}: the first retry waits {first} seconds (backoff), but none may wait longer than {last} "
-            "(backoff_max), so that every retry waits that long.",
+            "(backoff_max), so every retry waits that long.",
             hint="Make backoff_max larger than backoff, or both the same for equal delays.",
             id="dbqueue.W001",
         )
@@ -244,7 +247,7 @@ def _known(said: Mapping[Any, Any], rules: Mapping[str, Rule], place: str) -> It
             continue
         yield checks.Error(
             f"{place} has an unknown {'setting' if rules is TOP_LEVEL_RULES else 'option'}, {_short(name)}.",
-            hint=_elsewhere(name, rules) or f"{_did_you_mean(name, rules)}There are {_listed(rules)}.",
+            hint=_elsewhere(name, rules) or f"{_did_you_mean(name, rules)}Valid names are {_listed(rules)}.",
             id="dbqueue.E002",
         )
 
@@ -268,7 +271,7 @@ def _elsewhere(name: object, rules: Mapping[str, Rule]) -> str:
     if rules is TOP_LEVEL_RULES and name in PER_QUEUE_RULES:
         return f"{name} is an option of queues: put it into 'DEFAULTS', or into 'QUEUES' under a queue's name."
     if rules is PER_QUEUE_RULES and name in TOP_LEVEL_RULES:
-        return f"{name} holds for all queues: put it one level up, into {conf.NAME} itself."
+        return f"{name} applies to all queues: put it one level up, into {conf.NAME} itself."
     return ""
 
 

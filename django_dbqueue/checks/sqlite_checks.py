@@ -28,9 +28,9 @@ def check_returning(connection: Any) -> Iterator[checks.CheckMessage]:
     """Check for UPDATE … RETURNING, which settlements use; it came with INSERT … RETURNING."""
     if not connection.features.can_return_columns_from_insert:
         yield checks.Error(
-            f"The SQLite library under the database {connection.alias!r} has no RETURNING, by which the "
-            "queue learns what it wrote.",
-            hint="Use SQLite 3.35 or newer: a newer Python or system brings it along.",
+            f"The SQLite library of the database {connection.alias!r} has no RETURNING, which tells the queue what "
+            "it wrote.",
+            hint="Use SQLite 3.35 or newer: a newer Python or operating system includes it.",
             id="dbqueue.E012",
         )
 
@@ -43,7 +43,7 @@ def check_json(connection: Any) -> Iterator[checks.CheckMessage]:
         if "json_each" not in str(error):
             raise
         yield checks.Error(
-            f"The SQLite library under the database {connection.alias!r} has no JSON functions, by which the queue "
+            f"The SQLite library of the database {connection.alias!r} has no JSON functions, with which the queue "
             "names many messages at once.",
             hint="Use SQLite 3.38 or newer, which has them unless it was compiled without, or an older one with JSON1.",
             id="dbqueue.E012",
@@ -55,9 +55,9 @@ def check_transaction_mode(connection: Any) -> Iterator[checks.CheckMessage]:
     mode = str(connection.settings_dict.get("OPTIONS", {}).get("transaction_mode") or "DEFERRED")
     if mode.upper() not in _LOCK_AT_ONCE:
         yield checks.Warning(
-            f"Transactions in the database {connection.alias!r} begin {mode.upper()}: one that reads "
-            "before it writes fails with 'database is locked' at once whenever a worker writes meanwhile, "
-            "whatever the timeout.",
+            f"Transactions in the database {connection.alias!r} begin {mode.upper()}: a transaction that reads "
+            "before it writes fails at once with 'database is locked' if a worker writes in the meantime, whatever "
+            "the timeout.",
             hint="Set 'transaction_mode': 'IMMEDIATE' and 'timeout': 20 in OPTIONS.",
             id="dbqueue.W014",
         )
@@ -67,11 +67,13 @@ def check_durability(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
     """Check durability: promise P1 holds only as far as the file keeps what was committed."""
     level = said.get("synchronous", "2")
     if level in _NAMES:
-        danger = "damage the file" if level == "0" else "take back the last commits"
+        danger = "damage the file" if level == "0" else "undo the last commits"
         yield checks.Warning(
-            f"PRAGMA synchronous is {_NAMES[level]} in the database {alias!r}: a power failure can "
-            f"{danger}, and with them messages that enqueue had returned.",
-            hint="Put PRAGMA synchronous=FULL into 'init_command' of OPTIONS, or accept that by silencing this check.",
+            f"PRAGMA synchronous is {_NAMES[level]} in the database {alias!r}: a power failure can {danger} and so "
+            "lose enqueued messages.",
+            hint=(
+                "Put PRAGMA synchronous=FULL into 'init_command' of OPTIONS, or accept the risk and silence this check."
+            ),
             id="dbqueue.W010",
         )
 
@@ -81,8 +83,8 @@ def check_journal(alias: str, said: Mapping[str, str]) -> Iterator[checks.CheckM
     mode = said.get("journal_mode", "wal")
     if mode.lower() != "wal":
         yield checks.Warning(
-            f"The file of the database {alias!r} has no write-ahead log (PRAGMA journal_mode is {mode}): "
-            "each reader holds up the workers, and they hold up all readers.",
+            f"The file of the database {alias!r} has no write-ahead log (PRAGMA journal_mode is {mode}): each reader "
+            "blocks the workers, and they block all readers.",
             hint="Set 'init_command': 'PRAGMA journal_mode=WAL' in OPTIONS; not on a network file system.",
             id="dbqueue.W015",
         )

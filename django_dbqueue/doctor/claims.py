@@ -46,12 +46,15 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
             raise
         yield problem(
             _("The claim can't run: %s") % first_line(error),
-            _("If the error names an index, see the check 'indexes'. A claim uses no other, and workers stand still."),
+            _(
+                "If the error names an index, see the check 'indexes'. Claims use no other index, so workers can't "
+                "claim anything."
+            ),
         )
         return
     yield _told(patient, plans)
     if len(found) > MOST:
-        yield note(_("There are more queues and priorities than the %s whose plans were asked for.") % MOST)
+        yield note(_("There are more queues and priorities than the %s whose plans were checked.") % MOST)
 
 
 def _ranges(patient: Patient) -> Iterator[Range]:
@@ -80,20 +83,22 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
     if not ill:
         return fine(
             ngettext(
-                "The claim reads the index %(index)s in its order, and sorts nothing (%(count)s plan asked for).",
-                "The claim reads the index %(index)s in its order, and sorts nothing (%(count)s plans asked for, one "
-                "for each priority of a queue).",
+                "The claim reads the index %(index)s in order, without sorting (%(count)s plan checked).",
+                "The claim reads the index %(index)s in order, without sorting (%(count)s plans checked, one for "
+                "each priority of a queue).",
                 len(plans),
             )
             % {"index": CLAIM_INDEX, "count": len(plans)}
         )
     (queue, priority), plan = next(iter(ill.items()))
     if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.dialect.sql.message))[0][0]) < SMALL:
-        return fine(_("The table is small, and the server may as well read it whole. Ask again when it is not."))
+        return fine(
+            _("The table is small, so the server may just as well read all of it. Check again when it has grown.")
+        )
     return problem(
         _(
-            "The claim of queue %(queue)r at priority %(priority)s does not walk the index %(index)s: it reads by "
-            "%(read)s%(sorts)s (so do %(count)s of the %(asked)s plans that were asked for)."
+            "The claim of queue %(queue)r at priority %(priority)s does not use the index %(index)s: it reads by "
+            "%(read)s%(sorts)s (%(count)s of the %(asked)s plans that were checked have this problem)."
         )
         % {
             "count": len(ill),
@@ -101,8 +106,8 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
             "queue": queue,
             "priority": priority,
             "index": CLAIM_INDEX,
-            "read": ", ".join(sorted(set(plan.indexes))) or _("nothing that is told"),
+            "read": ", ".join(sorted(set(plan.indexes))) or _("an unknown path"),
             "sorts": _(", and sorts") if plan.sorts else "",
         },
-        _("Run ANALYZE on django_dbqueue_message; see the check 'indexes', and this session's planner settings."),
+        _("Run ANALYZE on django_dbqueue_message. See the check 'indexes' and this session's planner settings."),
     )

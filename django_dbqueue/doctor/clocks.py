@@ -35,12 +35,12 @@ def compared(ahead: float, took: float) -> Finding:
     """Judge by how many seconds the server's clock is ahead of this one, known to half the answer's duration."""
     apart = abs(ahead) - took / 2
     if apart <= WORTH_KNOWING:
-        return fine(_("The server's clock and this machine's agree (%+.3f s).") % ahead)
+        return fine(_("The clocks of the server and this machine agree (%+.3f s).") % ahead)
     found = _(
-        "The server's clock and this machine's differ by %+.1f s. Delays and leases go by the server's; what is "
-        "enqueued with at=datetime.now(…) comes so much too early or too late."
+        "The clocks of the server and this machine differ by %+.1f s. Delays and leases use the server's clock, so a "
+        "message enqueued with at=datetime.now(…) is due that much too early or too late."
     )
-    do = _("Let both machines follow a time server, or use delay= instead of at=.")
+    do = _("Synchronise both machines with a time server, or use delay= instead of at=.")
     return (warning if apart > FAR_APART else note)(found % ahead, do)
 
 
@@ -51,11 +51,11 @@ def time_zones(patient: Patient) -> Iterable[Finding]:
     if known is None:
         yield note(
             _(
-                "The server has no table of the time zone %s. The queue needs none, but Django's filters and groups "
-                "by date fail on it."
+                "The server has no data for the time zone %s. The queue doesn't need it, but Django's filtering and "
+                "grouping by date fail without it."
             )
             % settings.TIME_ZONE,
-            _("Load them: mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql"),
+            _("Load it: mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql"),
         )
     else:
         yield fine(_("The server knows the time zone %s.") % settings.TIME_ZONE)

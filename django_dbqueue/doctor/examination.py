@@ -84,22 +84,24 @@ def _unseen(check: Check, patient: Patient, error: Error) -> Finding:
     what = {"error": first_line(error), "grant": check.grant % {"account": patient.account}}
     if is_denied(error):
         return note(
-            _("Can't be seen by the account %(account)s: %(error)s") % {"account": patient.account, **what},
-            _("For a look at this: %(grant)s") % what if check.grant else _("Run the doctor by an account that may."),
+            _("The account %(account)s may not see this: %(error)s") % {"account": patient.account, **what},
+            _("To check this: %(grant)s") % what
+            if check.grant
+            else _("Run the doctor with an account that may see it."),
         )
     if has_waited(error):
         return warning(
-            _("Somebody's lock kept this look waiting until it was given up: %(error)s") % what,
-            _("Find who holds it: an ALTER TABLE or LOCK TABLES that is under way stops the queue as well."),
+            _("This check gave up waiting for a lock that another session holds: %(error)s") % what,
+            _("Find the session that holds it: a running ALTER TABLE or LOCK TABLES blocks the queue as well."),
         )
     return warning(
-        _("Could not be asked: %(error)s") % what,
-        _("Look at the server's log, and whether this server is one of those that the queue runs on."),
+        _("This could not be checked: %(error)s") % what,
+        _("See the server's log, and check that the queue supports this server."),
     )
 
 
 def _settings() -> Iterable[Finding]:
-    return judged(check_settings(), otherwise=_("DBQUEUE is as it should be."))
+    return judged(check_settings(), otherwise=_("The settings in DBQUEUE are valid."))
 
 
 def _consumers() -> Iterable[Finding]:
@@ -111,13 +113,13 @@ def _consumers() -> Iterable[Finding]:
         yield problem(
             _("The consumers can't be loaded: %(kind)s: %(error)s")
             % {"kind": type(error).__name__, "error": first_line(error)},
-            _("Correct that: a worker fails as it starts."),
+            _("Fix that: no worker can start."),
         )
         return
     if not found:
         yield note(
             _("No consumer is registered in this project."),
-            _("Write one under @consumer in queue_consumers.py of an installed app, if workers are to run here."),
+            _("If workers should run here, write a function with @consumer in queue_consumers.py of an installed app."),
         )
         return
     yield fine(_("Consumers are registered for: %(queues)s.") % {"queues": ", ".join(found)})
@@ -133,11 +135,11 @@ def _connection(said: str | None) -> Iterable[Finding]:
     except ConnectionDoesNotExist:
         yield problem(
             _("A database router sends the queue to %r, which is not in DATABASES.") % alias,
-            _("Correct db_for_write of DATABASE_ROUTERS, or name a database in DBQUEUE['DATABASE']."),
+            _("Correct db_for_write in DATABASE_ROUTERS, or name a database in DBQUEUE['DATABASE']."),
         )
         return
     except UnsupportedDatabase as error:
-        yield problem(str(error), _("Name a database in DBQUEUE['DATABASE'] that the queue can live in."))
+        yield problem(str(error), _("In DBQUEUE['DATABASE'], name a database that the queue supports."))
         return
     except Error as error:
         yield problem(
@@ -151,15 +153,15 @@ def _connection(said: str | None) -> Iterable[Finding]:
 
 def _silent(alias: str, error: Error) -> Finding:
     return problem(
-        _("The database %(alias)r answers, and says nothing of itself: %(error)s")
+        _("The database %(alias)r answers, but doesn't report its version or settings: %(error)s")
         % {"alias": alias, "error": first_line(error)},
-        _("If it is locked, find out by whom, and ask again."),
+        _("If it is locked, find the session that holds the lock. Then run the doctor again."),
     )
 
 
 def _lost(alias: str, error: Error) -> Finding:
     return problem(
-        _("The connection to the database %(alias)r was lost during the look: %(error)s")
+        _("The connection to the database %(alias)r was lost during the check: %(error)s")
         % {"alias": alias, "error": first_line(error)},
-        _("See the server's log for what ended the session, and ask again."),
+        _("See the server's log for what ended the session. Then run the doctor again."),
     )

@@ -23,26 +23,29 @@ def schedules(patient: Patient) -> Iterable[Finding]:
     """Check which schedules are ahead of the server's clock."""
     now = clock(patient.alias)
     rows = list(islice(Schedule.objects.using(patient.alias).ahead(), MOST_NAMED + 1))
-    do = _("If the server's clock is right now, let them go on from now: manage.py queue_doctor --set-back-schedules")
+    do = _(
+        "If the server's clock is correct now, let these schedules continue from now: manage.py queue_doctor "
+        "--set-back-schedules"
+    )
     for row in rows[:MOST_NAMED]:
         yield problem(
             _(
-                "The schedule %(name)s fires nothing before %(time)s, which is %(ahead)s ahead of the server's clock: "
-                "one of the two was wrong."
+                "The schedule %(name)s will not fire before %(time)s, which is %(ahead)s ahead of the server's "
+                "clock. The clock is wrong now, or was wrong when the schedule last fired."
             )
             % {"name": row, "time": row.last_due.isoformat(), "ahead": row.last_due - now},
             do,
         )
     if len(rows) > MOST_NAMED:
-        yield problem(_("More schedules stand ahead than the %s that are named here.") % MOST_NAMED, do)
+        yield problem(_("More schedules are ahead than the %s listed here.") % MOST_NAMED, do)
     if not rows:
-        yield fine(_("No schedule stands ahead of the server's clock."))
+        yield fine(_("No schedule is ahead of the server's clock."))
 
 
 def set_back(alias: str) -> Iterable[Finding]:
     """Let schedules that are ahead continue from now, and report which."""
     for row in Schedule.objects.using(alias).set_back():
         yield note(
-            _("The schedule %(name)s was set back from %(time)s, and goes on from now.")
+            _("The schedule %(name)s was set back from %(time)s, and continues from now.")
             % {"name": row, "time": row.last_due.isoformat()},
         )

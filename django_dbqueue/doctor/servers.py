@@ -26,7 +26,9 @@ def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
     flush = said.get("innodb_flush_log_at_trx_commit")
     return judged(
         [*mysql_checks.check_durability(patient.alias, said), *mysql_checks.check_autocommit(patient.connection)],
-        otherwise=_("A commit is on disk when it is answered (innodb_flush_log_at_trx_commit is %(flush)s, %(logs)s).")
+        otherwise=_(
+            "A commit is on disk when the server confirms it (innodb_flush_log_at_trx_commit is %(flush)s, %(logs)s)."
+        )
         % {"flush": flush, "logs": logs},
     )
 
@@ -34,7 +36,9 @@ def durability_on_mysql(patient: Patient) -> Iterable[Finding]:
 @examines("durability", on=POSTGRESQL)
 def durability_on_postgresql(patient: Patient) -> Iterable[Finding]:
     """Check the same; ``synchronous_commit`` may be set by the session."""
-    fine_words = _("A commit is on disk when it is answered (synchronous_commit is %(commit)s, fsync is %(fsync)s).")
+    fine_words = _(
+        "A commit is on disk when the server confirms it (synchronous_commit is %(commit)s, fsync is %(fsync)s)."
+    )
     return judged(
         postgresql_checks.check_durability(patient.alias, patient.said),
         otherwise=fine_words % {"commit": patient.said.get("synchronous_commit"), "fsync": patient.said.get("fsync")},
@@ -46,13 +50,13 @@ def durability_on_sqlite(patient: Patient) -> Iterable[Finding]:
     """Check the same; a database in memory ends with its process."""
     if patient.connection.is_in_memory_db():
         yield problem(
-            _("The database is in memory: it ends with its process, and no worker can share it."),
-            _("Give NAME of DATABASES[%r] a file.") % patient.alias,
+            _("The database is in memory: it disappears with its process, and no worker can share it."),
+            _("Set NAME in DATABASES[%r] to a file.") % patient.alias,
         )
         return
     yield from judged(
         sqlite_checks.check_durability(patient.alias, patient.said),
-        otherwise=_("A commit is on disk when it is answered (PRAGMA synchronous is %s).")
+        otherwise=_("A commit is on disk when the server confirms it (PRAGMA synchronous is %s).")
         % patient.said.get("synchronous"),
     )
 
@@ -102,11 +106,12 @@ def writable_on_sqlite(patient: Patient) -> Iterable[Finding]:
 
 def _writable(forbids: list[str]) -> Iterator[Finding]:
     if not forbids:
-        yield fine(_("It can be written to."))
+        yield fine(_("The database accepts writes."))
         return
     yield problem(
-        _("It can't be written to (%s): nothing is enqueued, claimed or acked here.") % ", ".join(forbids),
-        _("Let HOST and PORT lead to the primary, or let it be written to: a replica can't be a queue."),
+        _("The database refuses writes (%s): nothing can be enqueued, claimed or acknowledged here.")
+        % ", ".join(forbids),
+        _("Point HOST and PORT to the primary, or make this server writable. A replica can't hold a queue."),
     )
 
 
@@ -117,7 +122,7 @@ def skip_locked(patient: Patient) -> Iterable[Finding]:
         yield from judged(found, otherwise="")
         return
     patient.ask(patient.dialect.claims.due(("id",), NOBODYS, NEW, 0, 1))
-    yield fine(_("The server knows SELECT … FOR UPDATE SKIP LOCKED, and has run one on the messages."))
+    yield fine(_("The server supports SELECT … FOR UPDATE SKIP LOCKED, and ran one on the message table."))
 
 
 @examines("skip-locked", on=SQLITE)
@@ -125,7 +130,7 @@ def returning(patient: Patient) -> Iterable[Finding]:
     """Check for RETURNING, which the queue needs; with one writer, there is nothing to skip."""
     return judged(
         sqlite_checks.check_returning(patient.connection),
-        otherwise=_("SQLite has one writer at a time, so that there is nothing to skip; it has RETURNING."),
+        otherwise=_("SQLite allows one writer at a time, so there is nothing to skip. It supports RETURNING."),
     )
 
 
@@ -135,7 +140,7 @@ def binary_log(patient: Patient) -> Iterable[Finding]:
     said = patient.said
     form = said.get("binlog_format", "ROW") if said.get("log_bin") in _ON else _("off")
     return judged(
-        mysql_checks.check_binary_log(patient.alias, said), otherwise=_("The binary log's format: %s.") % form
+        mysql_checks.check_binary_log(patient.alias, said), otherwise=_("The format of the binary log is %s.") % form
     )
 
 
@@ -144,7 +149,7 @@ def cluster(patient: Patient) -> Iterable[Finding]:
     """Check whether row locks reach all writers."""
     return judged(
         mysql_checks.check_writers(patient.alias, patient.said),
-        otherwise=_("It is no node of a cluster with several writers (Galera, Group Replication)."),
+        otherwise=_("The server is not part of a cluster with several writers (Galera, Group Replication)."),
     )
 
 
@@ -154,7 +159,7 @@ def packet_size(patient: Patient) -> Iterable[Finding]:
     return judged(
         mysql_checks.check_packet(patient.alias, patient.said),
         otherwise=_(
-            "Packets of %(bytes)s bytes (max_allowed_packet) carry every payload that MAX_PAYLOAD_BYTES allows."
+            "Packets of up to %(bytes)s bytes (max_allowed_packet) hold every payload that MAX_PAYLOAD_BYTES allows."
         )
         % {"bytes": grouped(patient.number("max_allowed_packet") or 0)},
     )
@@ -165,5 +170,5 @@ def encoding(patient: Patient) -> Iterable[Finding]:
     """Check whether the database can hold every character."""
     return judged(
         postgresql_checks.check_characters(patient.alias, patient.said),
-        otherwise=_("The database is encoded as %s.") % patient.said.get("server_encoding"),
+        otherwise=_("The database's encoding is %s.") % patient.said.get("server_encoding"),
     )

@@ -30,7 +30,7 @@ def sql_mode(patient: Patient) -> Iterable[Finding]:
     """Check whether values that don't fit are refused."""
     return judged(
         mysql_checks.check_strict(patient.alias, patient.said),
-        otherwise=_("Sessions are strict: values that don't fit are refused, not cut."),
+        otherwise=_("Sessions are strict: values that don't fit are refused, not truncated."),
     )
 
 
@@ -54,7 +54,7 @@ def transaction_mode(patient: Patient) -> Iterable[Finding]:
     timeout = float(patient.options.get("timeout", 5))
     if timeout < SHORTEST_TIMEOUT:
         yield note(
-            _("A writer waits %(seconds)g seconds for another, then it fails with 'database is locked'.")
+            _("A writer waits %(seconds)g seconds for another, then fails with 'database is locked'.")
             % {"seconds": timeout},
             _("Set 'timeout': %s in OPTIONS.") % SHORTEST_TIMEOUT,
         )
@@ -71,8 +71,9 @@ def read_timeout_on_mysql(patient: Patient) -> Iterable[Finding]:
     if timeout and wait is not None and timeout <= wait:
         yield warning(
             _(
-                "read_timeout (%(timeout)s s) is not longer than innodb_lock_wait_timeout (%(wait)s s): who waits for "
-                "a row loses its connection, and with it the answer, before the server gives the wait up."
+                "read_timeout (%(timeout)s s) is not longer than innodb_lock_wait_timeout (%(wait)s s): a session "
+                "that waits for a row lock loses its connection, and never learns the outcome, before the server "
+                "ends the wait."
             )
             % {"timeout": timeout, "wait": wait},
             _("Set read_timeout in OPTIONS to more than innodb_lock_wait_timeout."),
@@ -85,22 +86,23 @@ def read_timeout_on_postgresql(patient: Patient) -> Iterable[Finding]:
     if not patient.options.get("tcp_user_timeout"):
         yield note(
             _(
-                "OPTIONS have no tcp_user_timeout: a server that vanishes without closing the connection is noticed "
-                "by the operating system's keepalive only, by default after two hours."
+                "OPTIONS has no tcp_user_timeout: if the server vanishes without closing the connection, only the "
+                "operating system's keepalive notices, by default after two hours."
             ),
             _("Set 'tcp_user_timeout': 60_000 in OPTIONS, in milliseconds."),
         )
     else:
         yield fine(
-            _("The client gives up on an answerless server after %s ms (tcp_user_timeout).")
+            _("The client gives up on an unresponsive server after %s ms (tcp_user_timeout).")
             % patient.options["tcp_user_timeout"]
         )
     limit = patient.number("statement_timeout")
     if limit and limit < SHORTEST_STATEMENT:
         yield warning(
-            _("statement_timeout ends statements after %s ms: maintenance of a large queue may never come to its end.")
+            _("statement_timeout cancels statements after %s ms: maintenance of a large queue may never finish.")
             % limit,
-            _("Give the workers' account another: ALTER ROLE %s SET statement_timeout = '60s'.") % patient.account,
+            _("Set a longer one for the workers' account: ALTER ROLE %s SET statement_timeout = '60s'.")
+            % patient.account,
         )
 
 
@@ -114,10 +116,10 @@ def idle_timeout(patient: Patient) -> Iterable[Finding]:
         yield warning(
             _(
                 "The server ends sessions that are idle for %(limit)g s (%(name)s), and leases last up to %(lease)g "
-                "s: a handler's connection can be gone when it comes back to it."
+                "s: a handler that uses its connection again may find it closed."
             )
             % {"limit": limit / unit, "name": name, "lease": longest},
-            _("Set %(name)s above %(lease)g seconds, or use shorter leases; they are extended by themselves.")
+            _("Set %(name)s above %(lease)g seconds, or use shorter leases; workers extend them automatically.")
             % {"name": name, "lease": longest},
         )
         return
@@ -135,11 +137,11 @@ def lock_wait(patient: Patient) -> Iterable[Finding]:
         return
     short = sorted(name for name, lease in leases().items() if lease < wait)
     if not short:
-        yield fine(_("A statement waits for a row for up to %s s, which every lease outlives.") % wait)
+        yield fine(_("A statement waits up to %s s for a row lock, and every lease is longer.") % wait)
         return
     yield warning(
         _(
-            "A statement may wait for a row for %(wait)s s (innodb_lock_wait_timeout), longer than these leases last: "
+            "A statement may wait %(wait)s s for a row lock (innodb_lock_wait_timeout), longer than these leases: "
             "%(names)s."
         )
         % {"wait": wait, "names": ", ".join(short)},
@@ -155,7 +157,7 @@ def characters(patient: Patient) -> Iterable[Finding]:
     """Check whether the session supports every character; another check covers the tables."""
     return judged(
         mysql_checks.check_characters(patient.alias, patient.said),
-        otherwise=_("Sessions speak %s.") % patient.said.get("character_set_client"),
+        otherwise=_("Sessions use the character set %s.") % patient.said.get("character_set_client"),
     )
 
 
@@ -168,32 +170,37 @@ def pooler(patient: Patient) -> Iterable[Finding]:
     signs = []
     if greeted is not None and greeted != works % 2**32:
         signs.append(
-            _("the connection was greeted as session %(greeted)s and works as session %(works)s")
+            _("the connection was opened as session %(greeted)s but works as session %(works)s")
             % {"greeted": greeted, "works": works}
         )
     if first != second:
-        signs.append(_("two statements were answered by two sessions"))
+        signs.append(_("two statements ran in two different sessions"))
     if signs:
         notify = _(" Set DBQUEUE['NOTIFY'] = False where it shares sessions between transactions.")
         yield warning(
             _(
-                "A pooler stands between here and the server (%s): nobody can see whether a worker lives, so that the "
-                "messages of a dead one wait for the end of their leases."
+                "There is a connection pooler in front of the server (%s). It hides whether a worker is alive, so "
+                "the messages of a dead worker wait until their leases expire."
             )
             % "; ".join(signs),
             _("Connect the workers to the server directly; everything else may use the pooler.")
             + (notify if patient.vendor == POSTGRESQL else ""),
         )
     else:
-        yield fine(_("No pooler stands in between: the server greeted the session that answers."))
+        yield fine(
+            _(
+                "There is no connection pooler in front of the server: the session that was opened is the one that "
+                "answers."
+            )
+        )
     if patient.options.get("pool"):
-        yield note(_("OPTIONS say 'pool': workers and queue_rescue connect without it."))
+        yield note(_("OPTIONS has 'pool': workers and queue_rescue connect without it."))
 
 
 @examines("sight", on=SQLITE)
 def no_sight(patient: Patient) -> Iterable[Finding]:  # noqa: ARG001
     """Report that there are no sessions to see."""
-    yield note(_("SQLite has no sessions: what a dead worker held comes again at the end of its lease."))
+    yield note(_("SQLite has no sessions: the messages of a dead worker come back when their leases expire."))
 
 
 @examines("sight", on=SERVERS, needs_tables=True)
@@ -209,7 +216,7 @@ def sight(patient: Patient) -> Iterator[Finding]:
     for spot in unjudged:
         yield warning(spot, _("See docs/databases.md, *Who is dead*."))
     if not hidden and not unjudged:
-        yield fine(_("Whether a worker lives can be seen from here."))
+        yield fine(_("Whether a worker is alive can be seen from here."))
 
 
 def _of_server(patient: Patient) -> ServerDialect:
@@ -221,7 +228,8 @@ def _hidden(spot: str, patient: Patient, locks: Any) -> Finding:
     grant = "GRANT PROCESS ON *.* TO %s" % patient.account  # noqa: UP031 - as in the other grants
     if locks:
         return note(
-            _("%s It is needed only where workers can't take named locks (GET_LOCK), by which they are seen.") % spot,
+            _("%s This is needed only where workers can't take named locks (GET_LOCK), which show that they are alive.")
+            % spot,
             grant,
         )
     return warning(spot, grant)

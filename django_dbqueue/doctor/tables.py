@@ -46,7 +46,7 @@ def migrations(patient: Patient) -> Iterable[Finding]:
     ]
     if missing:
         yield problem(
-            _("Migrations are not applied: %s. What needs the tables is not looked at.") % ", ".join(missing),
+            _("Migrations are not applied: %s. Checks that need the tables were skipped.") % ", ".join(missing),
             f"manage.py migrate {APP} --database {patient.alias}",
         )
     else:
@@ -76,9 +76,9 @@ def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
 
 def _may_work(lacks: list[str], patient: Patient) -> Finding:
     if not lacks:
-        return fine(_("The account %s may do what workers do with messages.") % patient.account)
+        return fine(_("The account %s has the privileges that workers need for messages.") % patient.account)
     return problem(
-        _("The account %(account)s may not %(verbs)s messages, which workers do.")
+        _("The account %(account)s may not %(verbs)s messages, as workers have to.")
         % {"account": patient.account, "verbs": ", ".join(lacks)},
         TO_WORK % {"account": patient.account},
     )
@@ -89,7 +89,7 @@ def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
     """Check whether every table has transactions and row locks."""
     yield from judged(
         mysql_checks.check_engines(patient.connection, tables()),
-        otherwise=_("All tables are stored by InnoDB."),
+        otherwise=_("All tables use InnoDB."),
     )
 
 
@@ -105,16 +105,17 @@ def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
         )
     for name in unswept:
         yield warning(
-            _("Autovacuum is switched off for the table %s: dead rows pile up, and claims walk over them.") % name,
+            _("Autovacuum is switched off for the table %s: dead rows pile up, and claims have to read past them.")
+            % name,
             f"ALTER TABLE {name} RESET (autovacuum_enabled)",
         )
     if patient.said.get("autovacuum") == "off":
         yield warning(
-            _("Autovacuum is switched off: dead rows pile up, and claims walk over them."),
+            _("Autovacuum is switched off: dead rows pile up, and claims have to read past them."),
             "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
         )
     if not unlogged:
-        yield fine(_("All tables are logged: a crash empties none."))
+        yield fine(_("All tables are logged: a crash empties none of them."))
 
 
 @examines("collations", on=MYSQL, needs_tables=True)
@@ -125,16 +126,19 @@ def collations(patient: Patient) -> Iterator[Finding]:
     loose = [
         (table, column) for table, column, _characters, name in rows if column in COMPARED and not name.endswith("_bin")
     ]
-    undo = _("Change them back as the migrations made them (manage.py sqlmigrate django_dbqueue 0001 shows how).")
+    undo = _("Change them back to what the migrations created (manage.py sqlmigrate django_dbqueue 0001 shows it).")
     if poor:
         yield problem(
-            _("Columns that can't hold every character (emoji, for one), which then fail at enqueue: %s.")
+            _(
+                "These columns can't hold every character (such as emoji), so messages with other characters fail at "
+                "enqueue: %s."
+            )
             % _listed(poor),
             undo,
         )
     if loose:
         yield problem(
-            _("Columns that are not compared exactly, so that different keys or queues are taken for one: %s.")
+            _("These columns are not compared exactly, so different keys or queues count as the same: %s.")
             % _listed(loose),
             undo,
         )
@@ -159,7 +163,7 @@ def indexes(patient: Patient) -> Iterable[Finding]:
                 yield problem(
                     _("The table %(table)s lacks the index %(name)s on (%(columns)s).")
                     % {"table": model._meta.db_table, "name": name, "columns": ", ".join(columns)},
-                    _("Make it again: CREATE %(unique)sINDEX %(name)s ON %(table)s (%(columns)s)")
+                    _("Create it again: CREATE %(unique)sINDEX %(name)s ON %(table)s (%(columns)s)")
                     % {
                         "unique": "UNIQUE " if unique else "",
                         "name": name,
@@ -171,7 +175,7 @@ def indexes(patient: Patient) -> Iterable[Finding]:
     for table, name in unused:
         ill = True
         yield problem(
-            _("The index %(name)s of the table %(table)s is there, but the server may not use it.")
+            _("The index %(name)s of the table %(table)s exists, but the server may not use it.")
             % {"name": name, "table": table},
             _usable_again(patient, table, name),
         )

@@ -40,13 +40,13 @@ def history(patient: Patient) -> Iterable[Finding]:
     """Check how long InnoDB's history list is."""
     rows = patient.ask(mysql_history_status()) or patient.ask(mysql_history_metric())
     if not rows:
-        yield note(_("The server doesn't tell the length of its history list."))
+        yield note(_("The server doesn't report the length of its history list."))
         return
     yield _much(
         int(rows[0][1]),
         fine_words=_("The history list is %s changes long."),
         ill_words=_(
-            "The history list is %s changes long: each claim walks over index entries that nobody needs any more."
+            "The history list is %s changes long: each claim has to read past index entries that are no longer needed."
         ),
     )
 
@@ -59,8 +59,8 @@ def dead_rows(patient: Patient) -> Iterable[Finding]:
     yield _much(
         0 if few else int(dead),
         shown=int(dead),
-        fine_words=_("%s dead rows of the messages wait for the vacuum."),
-        ill_words=_("%s dead rows of the messages wait for the vacuum: each claim walks over them."),
+        fine_words=_("%s dead rows of the message table wait for vacuum."),
+        ill_words=_("%s dead rows of the message table wait for vacuum: each claim has to read past them."),
     )
 
 
@@ -71,7 +71,7 @@ def _much(count: int, *, fine_words: str, ill_words: str, shown: int | None = No
     return warning(
         ill_words % words,
         _(
-            "End what holds them: see the check '%s'. If nothing does, the server clears away more slowly than it "
+            "End whatever holds them: see the check '%s'. If nothing does, the server cleans up more slowly than it "
             "writes."
         )
         % _LOOK_AT_OLDEST,
@@ -90,8 +90,8 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
         return
     yield warning(
         _(
-            "The write-ahead log is %s bytes long: somebody reads for so long that it can't begin anew, and each read "
-            "searches it."
+            "The write-ahead log is %s bytes long: a long-running reader keeps it from starting over, and each read "
+            "has to search it."
         )
         % grouped(size),
         _("End the program that keeps a transaction open, then run PRAGMA wal_checkpoint(TRUNCATE)."),
@@ -107,8 +107,8 @@ def oldest_on_mysql(patient: Patient) -> Iterable[Finding]:
         if not is_unshowable(error):
             raise
         yield note(
-            _("MySQL can't list transactions while a statement is under way that has a character of four bytes."),
-            _("Look again when less is going on."),
+            _("MySQL can't list transactions while a running statement contains a four-byte character."),
+            _("Run the doctor again when the server is less busy."),
         )
         return
     rows = [(int(session), float(age)) for session, age in answer]
@@ -121,7 +121,7 @@ def oldest_on_postgresql(patient: Patient) -> Iterable[Finding]:
     [(sees_all,)] = patient.ask(postgresql_sees_sessions())
     if not sees_all:
         yield note(
-            _("The account %s isn't told since when the transactions of others are open.") % patient.account,
+            _("The account %s may not see how long other accounts' transactions have been open.") % patient.account,
             f"GRANT pg_read_all_stats TO {patient.account}",
         )
     prepared = patient.ask(postgresql_prepared_transactions())
@@ -135,10 +135,10 @@ def oldest_on_postgresql(patient: Patient) -> Iterable[Finding]:
 def _oldest(rows: list[tuple[Any, ...]], name: str, end: str) -> Iterator[Finding]:
     long = [(who, age) for who, age in rows if age is not None and age > LONG_TRANSACTION]
     if not long:
-        yield fine(_("No transaction is open for longer than %g minutes.") % (LONG_TRANSACTION / 60))
+        yield fine(_("No transaction has been open for longer than %g minutes.") % (LONG_TRANSACTION / 60))
         return
     yield warning(
-        _("Transactions have been open for long: %s. Meanwhile no old row version can be cleared away.")
+        _("Transactions have been open for too long: %s. Until they end, old row versions can't be removed.")
         % ", ".join(_("%(who)s for %(age)d s") % {"who": name % who, "age": age} for who, age in long),
-        _("Find out what they do, and end them: %s") % "; ".join(end % who for who, _age in long),
+        _("Find out what they are doing, and end them: %s") % "; ".join(end % who for who, _age in long),
     )

@@ -38,26 +38,32 @@ def workers(patient: Patient) -> Iterable[Finding]:
     late = [worker for worker in rows if _lives(worker, now) and worker.late_at < now]
     for worker in gone[:MOST_NAMED]:
         yield warning(
-            _("The worker %(worker)s has not beaten for %(age)d s, and holds %(held)s messages by its last word.")
+            _("The worker %(worker)s has sent no heartbeat for %(age)d s, and held %(held)s messages at its last one.")
             % {"worker": worker, "age": (now - worker.beat_at).total_seconds(), "held": worker.held},
             _(
-                "See whether its process runs. If it is gone, what it holds comes back by itself, at the latest when "
-                "its leases end; manage.py queue_rescue looks at once."
+                "Check whether its process is running. If it is gone, its messages come back automatically, at the "
+                "latest when their leases expire; manage.py queue_rescue checks at once."
             ),
         )
     for worker in late[:MOST_NAMED]:
         yield note(
-            _("The worker %(worker)s is late with its beat by %(late).1f s.")
+            _("The heartbeat of the worker %(worker)s is %(late).1f s late.")
             % {"worker": worker, "late": (now - worker.late_at).total_seconds()},
-            _("Once is nothing. If it goes on, its machine or the database has too much to do."),
+            _("Once is harmless. If it keeps happening, the machine or the database is overloaded."),
         )
     if len(gone) + len(late) > 2 * MOST_NAMED:
-        yield warning(_("%s workers are late in all.") % (len(gone) + len(late)), _("See the admin's page of workers."))
+        yield warning(
+            _("In all, %s workers are late.") % (len(gone) + len(late)), _("See the admin's page of workers.")
+        )
     if not rows:
-        yield note(_("No worker works on this database."), "manage.py run_queue_worker")
+        yield note(_("No worker is running on this database."), "manage.py run_queue_worker")
     elif not gone and not late:
         yield fine(
-            ngettext("%(count)s worker beats in time.", "%(count)s workers beat in time.", len(rows))
+            ngettext(
+                "%(count)s worker sends its heartbeats on time.",
+                "%(count)s workers send their heartbeats on time.",
+                len(rows),
+            )
             % {"count": len(rows)}
         )
 
@@ -70,11 +76,11 @@ def unserved(patient: Patient) -> Iterable[Finding]:
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield warning(
-            _("More queues wait than the %s that are named here.") % MOST_NAMED,
-            _("Begin with these, or see the admin's page of queues."),
+            _("More queues are waiting than the %s listed here.") % MOST_NAMED,
+            _("Start with these, or see the admin's page of queues."),
         )
     if not found:
-        yield fine(_("No queue waits for somebody to serve it."))
+        yield fine(_("No queue is waiting for a worker."))
 
 
 def _lives(worker: Worker, now: datetime) -> bool:
@@ -104,8 +110,8 @@ def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: 
             delayed = [] if ready else rows.peek(name, state="delayed", limit=1)
         except InvalidMessage as error:
             yield warning(
-                _("There are messages under a name that no queue can have: %s") % error,
-                _("Whoever wrote them by SQL must use another name: nothing claims them."),
+                _("There are messages with an invalid queue name: %s") % error,
+                _("The program that inserted them with SQL must use a valid name. Nothing claims these messages."),
             )
             continue
         if not ready and not delayed:
@@ -121,14 +127,14 @@ def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: 
 def _of_paused(queue: Queue, now: datetime) -> Finding:
     age = (now - queue.paused_at).total_seconds() if queue.paused_at else 0
     return note(
-        _("The queue %(name)r is paused since %(age)d s, by %(by)s (%(reason)s), and has messages that wait.")
+        _("The queue %(name)r has been paused for %(age)d s, by %(by)s (%(reason)s), and has waiting messages.")
         % {
             "name": queue.name,
             "age": age,
-            "by": queue.paused_by or _("nobody who is named"),
-            "reason": queue.pause_reason or _("no reason is given"),
+            "by": queue.paused_by or _("someone unknown"),
+            "reason": queue.pause_reason or _("no reason given"),
         },
-        _("Resume it in the admin, or by Queue.objects.resume(name), when the reason is gone."),
+        _("Resume it in the admin, or with Queue.objects.resume(name), when the reason no longer applies."),
     )
 
 
@@ -144,6 +150,6 @@ def _how_to_serve(name: str) -> str:
     if name in registered():
         return f"manage.py run_queue_worker --queues {name}"
     return _(
-        "This project has no consumer for it: write one, or run the project that has. Programs that claim by SQL are "
-        "not seen from here."
+        "This project has no consumer for it: write one, or run the project that has one. Programs that claim with "
+        "SQL can't be seen from here."
     )

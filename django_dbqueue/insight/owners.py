@@ -61,12 +61,12 @@ def owner_of(message: Message, now: datetime) -> Owner:
         return _worker(worker, using, now)
     name = _("session %(id)s") % {"id": message.conn_id}
     if message.worker_id is not None:
-        said = _("Its worker has no row any more: it ended, or was found dead.")
+        said = _("Its worker no longer has a row: it ended, or was found dead.")
         return Owner(name, Answer.GONE, (said,))
     sign = sign_of_session(DjangoSession(using), message.conn_id)
     answer = {Sign.THERE: Answer.LIVES, Sign.GONE: Answer.GONE, Sign.UNKNOWN: Answer.UNKNOWN}[sign]
     evidence = (
-        _("It was claimed by a program that is no worker: only the lease counts."),
+        _("It was claimed by a program that is not a worker: only the lease counts."),
         _words(sign, message.conn_id),
     )
     return Owner(name, answer, evidence)
@@ -74,7 +74,7 @@ def owner_of(message: Message, now: datetime) -> Owner:
 
 def _worker(worker: Worker, using: str, now: datetime) -> Owner:
     name = _("worker %(worker)s") % {"worker": worker}
-    beat = _("Its worker beat %(span)s ago, and beats every %(every)s s.") % {
+    beat = _("Its worker sent a heartbeat %(span)s ago, and sends one every %(every)s s.") % {
         "span": span(now - worker.beat_at),
         "every": worker.beat_every,
     }
@@ -91,7 +91,7 @@ def _worker(worker: Worker, using: str, now: datetime) -> Owner:
 def _words(sign: Sign, conn_id: int | None, *, lock: int | None = None) -> str:
     said = {"id": conn_id, "lock": lock}
     if sign is Sign.UNKNOWN:
-        return _("Whether its session %(id)s is there can't be told from here.") % said
+        return _("Whether its session %(id)s still exists can't be seen from here.") % said
     if lock is not None:
         if sign is Sign.THERE:
             return _("Its session %(id)s holds its named lock %(lock)s.") % said
@@ -106,16 +106,16 @@ def _stream(claim: Any, using: str, now: datetime) -> Owner:
     name = _("stream %(name)s, claim %(number)s") % said
     stream = Stream.objects.using(using).filter(pk=claim.stream).first()
     runs = is_running(DjangoSession(using), claim.stream)
-    evidence = [_("A query runs the stream.") if runs else _("No query runs the stream.")]
+    evidence = [_("A query is running the stream.") if runs else _("No query is running the stream.")]
     if stream is not None:
         beat = {"span": span(now - stream.beat_at), "runner": stream.runner or "–"}
-        evidence.append(_("Its run (%(runner)s) beat %(span)s ago.") % beat)
+        evidence.append(_("Its run (%(runner)s) sent a heartbeat %(span)s ago.") % beat)
     if runs:
-        advice = _("It is acked when the query has committed its batch.")
+        advice = _("It is acknowledged when the query has committed its batch.")
     else:
         advice = (
             _(
-                "Start the query again, which goes on with this claim; or give all back: "
+                "Start the query again, which continues with this claim; or release all claims of the stream: "
                 "manage.py queue_pipeline release --stream %(name)s"
             )
             % said
@@ -137,8 +137,8 @@ def servers_of(queue: str, using: str, now: datetime) -> Servers:
 
 def _busy(worker: Worker, now: datetime) -> str:
     return ngettext(
-        "Worker %(worker)s serves the queue: %(held)d held by %(threads)d thread, last beat %(span)s ago.",
-        "Worker %(worker)s serves the queue: %(held)d held by %(threads)d threads, last beat %(span)s ago.",
+        "Worker %(worker)s serves the queue: %(held)d held by %(threads)d thread, last heartbeat %(span)s ago.",
+        "Worker %(worker)s serves the queue: %(held)d held by %(threads)d threads, last heartbeat %(span)s ago.",
         worker.threads,
     ) % {
         "worker": worker,
@@ -149,7 +149,7 @@ def _busy(worker: Worker, now: datetime) -> str:
 
 
 def _silent(worker: Worker, now: datetime) -> str:
-    return _("Worker %(worker)s served the queue, and last beat %(span)s ago.") % {
+    return _("Worker %(worker)s served the queue, and sent its last heartbeat %(span)s ago.") % {
         "worker": worker,
         "span": span(now - worker.beat_at),
     }

@@ -78,20 +78,20 @@ def _dead(message: Message) -> Why:
     if first.partition(":")[0].rpartition(".")[2] == UNDECODABLE:
         return Why(
             "undecodable",
-            _("It is dead: its payload or its headers can't be decoded, so that no consumer ever saw it."),
+            _("It is dead: its payload or its headers can't be decoded, so no consumer ever received it."),
             verbs=("drop", "requeue"),
-            advice=_("Whoever sent it has to send it anew. Requeued as it is, it comes back here."),
+            advice=_("The sender has to send it again. If it is requeued as it is, it ends up here again."),
             error=message.error,
         )
     if message.max_reads and message.read_count >= message.max_reads:
         text = ngettext(
-            "It is dead: it was delivered %(reads)d time, which is all that it may be.",
-            "It is dead: it was delivered %(reads)d times, which is all that it may be.",
+            "It is dead: it was delivered %(reads)d time, its maximum.",
+            "It is dead: it was delivered %(reads)d times, its maximum.",
             message.read_count,
         ) % {"reads": message.read_count}
         return Why(
             "reads_spent", text, verbs=("requeue", "send-again", "drop"), error=message.error,
-            advice=_("Mend what failed first: requeued, it is delivered as if new."),
+            advice=_("Fix the cause first. When it is requeued, it is delivered as if new."),
         )  # fmt: skip
     deaths = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk, kind__in=DEADLY)
     by = deaths.order_by("-id").values_list("actor", flat=True).first()
@@ -103,11 +103,11 @@ def _dead(message: Message) -> Why:
 
 
 def _not_due(message: Message, due: datetime, now: datetime) -> Why:
-    text = _("It waits for its time: it is due in %(span)s, at %(moment)s.") % {
+    text = _("It is delayed: it is due in %(span)s, at %(moment)s.") % {
         "span": span(due - now),
         "moment": f"{due:%Y-%m-%d %H:%M:%S} UTC",
     }
-    evidence = [_("It failed %(reads)d times before; this is the wait before the next try.")] if message.error else []
+    evidence = [_("It has failed %(reads)d times; this is the delay before the next attempt.")] if message.error else []
     paused = _paused(message.queue, message._state.db)
     return Why(
         "not_due", text, tuple(line % {"reads": message.read_count} for line in evidence) + _words_of(paused),
@@ -129,29 +129,29 @@ def _words_of(queue: Queue | None) -> tuple[str, ...]:
         "reason": queue.pause_reason or _("no reason given"),
         "since": "–" if queue.paused_at is None else f"{queue.paused_at:%Y-%m-%d %H:%M:%S} UTC",
     }
-    return (_("The queue %(queue)s is paused since %(since)s, by %(by)s: %(reason)s") % said,)
+    return (_("The queue %(queue)s has been paused since %(since)s, by %(by)s: %(reason)s") % said,)
 
 
 def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:
     using, queue = message._state.db or "", message.queue
     paused = _paused(queue, using)
     if paused is not None:
-        text = _("It waits because its queue is paused: nobody claims from it.")
+        text = _("It waits because its queue is paused: nothing is claimed from it.")
         return Why("paused", text, _words_of(paused), verbs=("resume", "reject", "drop"), error=message.error)
     servers = servers_of(queue, using, now)
     if not servers.alive:
         return _nobody(message, servers.silent, has_consumer(queue))
     ahead = _ahead(message, using)
     if ahead == 0:
-        text = _("It is the next one: it is due since %(span)s, and whoever serves the queue takes it first.")
-        code, advice = "next", _("If this stays so, look whether those who serve the queue are busy or hang.")
+        text = _("It is next: it has been due for %(span)s, and will be claimed first.")
+        code, advice = "next", _("If it stays here, check whether the workers of the queue are busy or hang.")
     else:
         text = ngettext(
-            "It waits for its turn: it is due since %(span)s, and %(count)s message of its queue is before it.",
-            "It waits for its turn: it is due since %(span)s, and %(count)s messages of its queue are before it.",
+            "It waits for its turn: it has been due for %(span)s, and %(count)s message of its queue is ahead of it.",
+            "It waits for its turn: it has been due for %(span)s, and %(count)s messages of its queue are ahead of it.",
             ahead,
         )
-        code, advice = "queued", _("More workers, or more threads, take the queue faster.")
+        code, advice = "queued", _("More workers, or more threads, process the queue faster.")
     shown = Capped(ahead, AHEAD)
     due = message.available_at or now
     return Why(
@@ -164,11 +164,11 @@ def _nobody(message: Message, silent: tuple[str, ...], has_consumer: bool | None
     queue = message.queue
     start = _("Start one: manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
     if silent:
-        code, text = "workers_silent", _("It waits: the workers that served its queue have fallen silent.")
+        code, text = "workers_silent", _("It waits: the workers that served its queue have stopped sending heartbeats.")
     elif has_consumer is False:
         code = "no_consumer"
-        text = _("It waits: no consumer is registered for its queue, so that no worker can serve it.")
-        start = _('Write a function under @consumer("%(queue)s") in a module queue_consumers of an app; then: ') % {
+        text = _("It waits: no consumer is registered for its queue, so no worker can serve it.")
+        start = _('Write a function with @consumer("%(queue)s") in a module queue_consumers of an app; then: ') % {
             "queue": queue
         } + _("manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
     else:
@@ -201,7 +201,7 @@ def _running(message: Message, now: datetime) -> Why:
     StreamClaim.objects.using(message._state.db).join([message])
     owner = owner_of(message, now)
     until = message.lease_until or now
-    lease = (_("Its lease ends in %(span)s.") if until > now else _("Its lease is over since %(span)s.")) % {
+    lease = (_("Its lease expires in %(span)s.") if until > now else _("Its lease expired %(span)s ago.")) % {
         "span": span(abs(until - now))
     }
     evidence = (*owner.evidence, lease)
@@ -212,30 +212,35 @@ def _running(message: Message, now: datetime) -> Why:
         served = bool(servers_of(message.queue, message._state.db or "", now).alive)
         return Why(
             "lease_over",
-            _("It is stuck: its lease is over, and its holder, %(owner)s, has not answered.") % taken,
+            _("It is stuck: its lease has expired, and its holder, %(owner)s, has not settled it.") % taken,
             evidence,
             verbs=("requeue", "release", "drop"),
-            advice=_("A worker that serves the queue takes it back within two seconds, by itself.")
+            advice=_("A worker that serves the queue rescues it automatically within two seconds.")
             if served
-            else _("No worker serves the queue, which would take it back: start one, or run manage.py queue_rescue."),
+            else _("No worker serves the queue, so nothing rescues it: start a worker, or run manage.py queue_rescue."),
             error=message.error,
         )
     if owner.answer is Answer.GONE:
         return Why(
-            "owner_gone", _("It runs by its row, but its holder, %(owner)s, is gone.") % taken, evidence,
+            "owner_gone",
+            _("According to its row it is running, but its holder, %(owner)s, is gone.") % taken, evidence,
             verbs=("requeue", "release"), error=message.error,
-            advice=_("It comes back by itself: when a worker has found the holder gone, or when its lease is over."),
+            advice=_(
+                "It comes back automatically, when a worker has found that the holder is gone, or when its lease "
+                "expires."
+            ),
         )  # fmt: skip
     if owner.answer is Answer.SILENT:
         return Why(
-            "owner_silent", _("It runs, but its holder, %(owner)s, has fallen silent.") % taken, evidence,
+            "owner_silent",
+            _("It is running, but its holder, %(owner)s, has stopped sending heartbeats.") % taken, evidence,
             verbs=("requeue", "release"), error=message.error,
-            advice=_("It comes back by itself when its lease is over."),
+            advice=_("It comes back automatically when its lease expires."),
         )  # fmt: skip
     return Why(
         "running", _("It is not stuck: %(owner)s has been working on it for %(span)s.") % taken, evidence,
         verbs=("release", "requeue"), error=message.error,
-        advice=_("To take it away from a holder that hangs, release it; what that one says later changes nothing."),
+        advice=_("If the holder hangs, release the message; whatever the holder reports later changes nothing."),
     )  # fmt: skip
 
 
@@ -243,9 +248,10 @@ def _in_stream(
     message: Message, owner: Owner, evidence: tuple[str, ...], taken: dict[str, str], *, is_over: bool
 ) -> Why:
     if not is_over:
-        text = _("It is held by a consuming stream of Spark: %(owner)s has it since %(span)s.") % taken
+        text = _("It is held by a consuming stream of Spark: %(owner)s has held it for %(span)s.") % taken
         return Why("stream", text, evidence, verbs=("release", "requeue"), advice=owner.advice, error=message.error)
     text = (
-        _("It is stuck: %(owner)s, a consuming stream of Spark, holds it, and the lease of that claim is over.") % taken
+        _("It is stuck: %(owner)s, a consuming stream of Spark, holds it, and the lease of that claim has expired.")
+        % taken
     )
     return Why("stream_over", text, evidence, verbs=("requeue", "release"), advice=owner.advice, error=message.error)

@@ -229,13 +229,14 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
     connection = session.connection
     if not connection.in_atomic_block and not connection.get_autocommit():
         raise TransactionNotAllowed(
-            f"{verb} is a transaction of its own and was called with autocommit off, where only you could commit it: "
-            "call set_autocommit(True) first."
+            f"{verb} runs in a transaction of its own, but was called with autocommit off, where only you could "
+            "commit it: call set_autocommit(True) first."
         )
     if connection.in_atomic_block and not all(block._from_testcase for block in connection.atomic_blocks):
         raise TransactionNotAllowed(
-            f"{verb} is a transaction of its own and was called inside atomic(): its row locks would last as long as "
-            f"yours, and a rollback would undo the claim under a running handler. Call it before atomic() begins."
+            f"{verb} runs in a transaction of its own, but was called inside atomic(): its row locks would last as "
+            "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
+            "atomic() begins."
         )
 
 

@@ -51,7 +51,7 @@ def enqueue_many(
     if isinstance(items, str | bytes | bytearray | memoryview | Mapping | Envelope):
         raise InvalidMessage(
             f"enqueue_many() takes an iterable of payloads or envelopes, not a single {type(items).__name__}, whose "
-            "parts would be messages: use enqueue(), or put it into a list. Nothing was enqueued."
+            "parts would become messages: use enqueue(), or put it into a list. Nothing was enqueued."
         )
     counts = {"created": 0, "updated": 0, "ignored": 0}
 

@@ -32,7 +32,7 @@ def overdue_tokens(session: DjangoSession) -> list[int]:
 
 
 def _tell(model: MessageType, given: Given) -> None:
-    evidence = f"the lease of claim {given.number} of stream {given.stream} is over"
+    evidence = f"the lease of claim {given.number} of stream {given.stream} has expired"
     signals.message_rescued.send(
         model, queue=given.queue, message_ids=[row[0] for row in given.rows], evidence=evidence
     )

@@ -236,8 +236,9 @@ def _tell(model: MessageType, taken: list[Taken], evidence: str) -> None:
 
 def _blind_words() -> str:
     return _(
-        "The list of sessions is not used, because this account may only see its own in it: workers whose session "
-        "holds no named lock wait for the end of their leases. For the list: GRANT PROCESS ON *.* TO this account."
+        "The list of sessions is not used, because this account may only see its own sessions in it: the messages of "
+        "dead workers whose session held no named lock wait until their leases expire. To use the list: GRANT "
+        "PROCESS ON *.* TO this account."
     )
 
 
@@ -245,7 +246,7 @@ def blind_spots(session: DjangoSession) -> list[str]:
     """Say what a guardian on this connection can't see, and what to do about it; nothing if it sees everything."""
     dialect = session.dialect
     if not isinstance(dialect, ServerDialect):
-        return [_("SQLite has no sessions: what a dead worker held comes again at the end of its lease.")]
+        return [_("SQLite has no sessions: the messages of a dead worker come back when their leases expire.")]
     return [*blind_to_sessions(session, dialect), *blind_to_workers(session, dialect)]
 
 
@@ -268,10 +269,10 @@ def blind_to_workers(session: DjangoSession, dialect: ServerDialect) -> list[str
     if unproven:
         spots.append(
             ngettext(
-                "%(count)s worker can't prove its session (its log says why; often a pooler stands in between): its "
-                "leases count. Connect it to the database directly.",
-                "%(count)s workers can't prove their sessions (their logs say why; often a pooler stands in between): "
-                "their leases count. Connect them to the database directly.",
+                "%(count)s worker can't prove its session (its log says why; often because of a connection pooler): "
+                "only its leases count. Connect it to the database directly.",
+                "%(count)s workers can't prove their sessions (their logs say why; often because of a connection "
+                "pooler): only their leases count. Connect them to the database directly.",
                 int(unproven),
             )
             % {"count": int(unproven)}
@@ -279,10 +280,10 @@ def blind_to_workers(session: DjangoSession, dialect: ServerDialect) -> list[str
     if elsewhere:
         spots.append(
             ngettext(
-                "%(count)s worker works on another server than this one, or connected before its last start: its "
-                "leases count. Run the guardian where the workers connect to.",
-                "%(count)s workers work on another server than this one, or connected before its last start: their "
-                "leases count. Run the guardian where the workers connect to.",
+                "%(count)s worker is connected to another server than this one, or connected before this server's "
+                "last start: only its leases count. Run the guardian on the server that the workers connect to.",
+                "%(count)s workers are connected to another server than this one, or connected before this server's "
+                "last start: only their leases count. Run the guardian on the server that the workers connect to.",
                 int(elsewhere),
             )
             % {"count": int(elsewhere)}

@@ -94,7 +94,7 @@ def wrong_settings_told() -> Iterator[None]:
         wrong = [f"  {each}" for each in check_settings() if each.is_serious()]
         if not wrong:
             raise
-        raise CommandError("\n".join([_("The settings are not as they should be:"), *wrong])) from error
+        raise CommandError("\n".join([_("The settings are invalid:"), *wrong])) from error
 
 
 def unreadable(alias: str, error: Error) -> CommandError:
@@ -102,7 +102,7 @@ def unreadable(alias: str, error: Error) -> CommandError:
     return CommandError(
         _(
             "The queue's tables in database %(alias)r can't be read: %(error)s\n"
-            "  Is the server up, and did you run: manage.py migrate --database %(alias)s"
+            "  Is the server running, and did you run: manage.py migrate --database %(alias)s"
         )
         % {"alias": alias, "error": one_line(error)}
     )

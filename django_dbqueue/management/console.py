@@ -106,7 +106,10 @@ class ConsoleCommand(TerminalCommand, ABC):
             return
         if sys.stdin is None or not sys.stdin.isatty():
             raise CommandError(
-                _("Nobody can be asked here (standard input is no terminal), and nothing was changed: add --yes."),
+                _(
+                    "Nothing was changed: confirmation needs a terminal, and standard input is not one. Add --yes to "
+                    "skip it."
+                ),
                 returncode=EXIT_USAGE,
             )
         self.stderr.write(f"{question} [y/N] ", ending="")
@@ -134,7 +137,7 @@ def stop_signals() -> Iterator[StopSignals]:
 
 def add_by(parser: ArgumentParser) -> None:
     """Add the option that names the operator."""
-    parser.add_argument("--by", metavar="NAME", help="who does it (default: the account and the host)")
+    parser.add_argument("--by", metavar="NAME", help="who is doing this (default: the account and the host)")
 
 
 def operator(said: str | None = None) -> str:
@@ -155,7 +158,7 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     there = set(known)
     for name in names:
         if name not in there:
-            text = _("There is no queue %(queue)r: it has no message, no worker and no row.") % {"queue": name}
+            text = _("There is no queue %(queue)r: it has no messages, no worker and no queue row.") % {"queue": name}
             raise CommandError(with_hint(text, name, there), returncode=EXIT_NOTHING)
 
 

@@ -96,7 +96,7 @@ def _sentence(row: Queue, *, changed: bool) -> str:
     if changed:
         text = _("Queue %(queue)s is paused: %(reason)s") if row.is_paused else _("Queue %(queue)s is open again.")
     elif row.is_paused:
-        text = _("Queue %(queue)s is paused already, by %(by)s since %(at)s: %(reason)s")
+        text = _("Queue %(queue)s is already paused, by %(by)s since %(at)s: %(reason)s")
     else:
-        text = _("Queue %(queue)s is open already.")
+        text = _("Queue %(queue)s is already open.")
     return text % words

@@ -33,7 +33,7 @@ def credentials_of(using: str) -> Credentials:
     """Return the credentials of one of Django's databases; UnsupportedDatabase if the queue can't live there."""
     connection: Any = connections[using]
     if connection.vendor not in _PASSED_ON:
-        raise UnsupportedDatabase(f"the queue can't be on {connection.vendor!r}, which the database {using!r} is")
+        raise UnsupportedDatabase(f"the queue can't use {connection.vendor!r}, which the database {using!r} is")
     said = connection.settings_dict
     options = {name: said["OPTIONS"][name] for name in _PASSED_ON[connection.vendor] if name in said["OPTIONS"]}
     host = said["HOST"] or ""

@@ -175,7 +175,10 @@ def _alone(session: DjangoSession) -> Iterator[None]:
     lock, unlock = installed.lock_on_mysql(PATIENCE)
     if session.fetch(lock) != [(1,)]:
         raise CommandError(
-            _("Somebody else has been installing into %(alias)r for %(seconds)d s: try again.")
+            _(
+                "Another installation into %(alias)r still holds the lock after %(seconds)d s. Try again when it has "
+                "ended."
+            )
             % {"alias": session.using, "seconds": PATIENCE}
         )
     mode = str(session.fetch(installed.sql_mode())[0][0])
@@ -213,8 +216,8 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
             raise CommandError(
                 _(
                     "The database %(alias)r refused: %(error)s\n"
-                    "These were made before, and could not be taken away: %(names)s. "
-                    "Run: manage.py queue_routines uninstall --database %(alias)s"
+                    "These were created before that, and could not be dropped: %(names)s. Run: manage.py "
+                    "queue_routines uninstall --database %(alias)s"
                 )
                 % {"alias": session.using, "error": error, "names": ", ".join(left)}
             ) from error
@@ -249,13 +252,13 @@ def _explain(session: DjangoSession, error: Error) -> str:
     """Say what the database refused, and what to do next."""
     cause = error.__cause__
     code = sqlstate_of(cause) or (cause.args[0] if cause is not None and cause.args else None)
-    said = _("The database %(alias)r refused: %(error)s\nNothing was left half made.\n") % {
+    said = _("The database %(alias)r refused: %(error)s\nNothing was left half installed.\n") % {
         "alias": session.using,
         "error": error,
     }
     if code in NO_BINLOG_TRUST:
         return said + _(
-            "The server keeps a binary log, and lets only some accounts make stored functions then. One of:\n"
+            "The server keeps a binary log, so only some accounts may create stored functions. Do one of these:\n"
             "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
             "    (and writes it into the server's configuration); then run this again. It is safe with\n"
             "    binlog_format = ROW, which the queue needs anyway;\n"

@@ -61,8 +61,8 @@ def refuse_foreign(using: str, found: list[StandingRoutine]) -> None:
     if foreign:
         raise CommandError(
             _(
-                "django_dbqueue did not make these, and leaves them alone: %(names)s. Nothing was installed. "
-                "Drop or rename them, and run this again."
+                "django_dbqueue did not create these, and leaves them alone: %(names)s. Nothing was installed. Drop "
+                "or rename them, and run this again."
             )
             % {"names": ", ".join(foreign)}
         )

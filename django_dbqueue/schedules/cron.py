@@ -70,8 +70,8 @@ def read(expression: object, timezone: object) -> Cron:
         never = cron.after(_SOME_DAY) is None
     except (ValueError, _cronsim().CronSimError) as error:
         raise InvalidSchedule(
-            f"{expression!r} is no cron expression ({error}): five fields say minute, hour, day of month, month and "
-            "day of week, as in '*/5 * * * *'; of six the first says the second."
+            f"{expression!r} is not a cron expression ({error}): its five fields are minute, hour, day of month, "
+            "month and day of week, as in '*/5 * * * *'; a sixth field in front is the second."
         ) from error
     if never:
         raise InvalidSchedule(f"{expression!r} is never due: no day of the next fifty years matches.")

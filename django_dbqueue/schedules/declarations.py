@@ -50,11 +50,11 @@ def read(name: object, said: object) -> Plan:
             near = get_close_matches(str(option).lower()[:100], conf.PER_SCHEDULE, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InvalidSchedule(
-                f"It has an unknown option, {option!r}.{hint} There are: {', '.join(conf.PER_SCHEDULE)}."
+                f"It has an unknown option, {option!r}.{hint} The options are: {', '.join(conf.PER_SCHEDULE)}."
             )
     for option in ("queue", "cron"):
         if option not in said:
-            raise InvalidSchedule(f"It must say its {option!r}.")
+            raise InvalidSchedule(f"It needs the option {option!r}.")
     options = {**conf.PER_SCHEDULE, **said}
     if options["missed"] not in MISSED:
         raise InvalidSchedule(f"missed must be one of {', '.join(MISSED)}, not {options['missed']!r}.")

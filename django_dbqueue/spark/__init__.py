@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Credentials": "credentials",
-    "build_session": "session",
-    "enqueue_dataframe": "enqueueing",
+    "build_session": "spark_session",
+    "enqueue_dataframe": "enqueue_rows",
     "read_lake": "lake",
-    "register": "session",
+    "register": "spark_session",
 }
 __all__ = [*_HOMES]
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _add_credentials(parser: ArgumentParser, _job: Job) -> None:
     parser.add_argument("--credentials-file", metavar="FILE", help="file that holds the database's URL, or JSON")
-    parser.add_argument("--credentials-env", metavar="VARIABLE", help="environment variable that holds the same")
+    parser.add_argument("--credentials-env", metavar="VARIABLE", help="environment variable that holds the URL or JSON")
 
 
 def _tell(what: str, done: int, total: int | None) -> None:

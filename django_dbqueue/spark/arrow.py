@@ -152,7 +152,7 @@ class Pages:
         if table.num_rows != len(lines):
             raise DBQueueError(
                 f"PostgreSQL sent {len(lines):,} rows, and pyarrow {pa.__version__} made {table.num_rows:,} of them. "
-                "Nothing of them was handed on. This is a defect: report it with the columns that you read."
+                "None of them were passed on. This is a bug: please report it with the columns that you read."
             )
         [batch] = table.combine_chunks().to_batches()
         return batch

@@ -74,8 +74,8 @@ class Register:
         if unknown in ([], [name_of(position + 1)]):
             return unknown[0] if unknown else None
         raise LakeDamaged(
-            f"This database knows nothing of the manifest {unknown[0]} of the lake {self.lake!r}: the lake belongs to "
-            "another database, or this one was restored from an older state. Export to another root."
+            f"This database has no record of the manifest {unknown[0]} of the lake {self.lake!r}: the lake belongs "
+            "to another database, or this one was restored from an older state. Export to another root."
         )
 
     def plan(self, after: int, limit: int, cutoff: Any) -> Batch | None:
@@ -107,8 +107,8 @@ class Register:
             if said == (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows):
                 return batch
         raise LakeDamaged(
-            f"The manifest {manifest.name} of the lake {self.lake!r} is of a batch that this database never planned: "
-            "it was written from another database. Export to another root."
+            f"The manifest {manifest.name} of the lake {self.lake!r} belongs to a batch that this database never "
+            "planned: it was written from another database. Export to another root."
         )
 
     def verified(self, batch: Batch) -> None:

@@ -31,7 +31,7 @@ _SAID_BY: Final[dict[str, tuple[tuple[type[spark.DataType], ...], str]]] = {
     "queue": (_TEXT, "a string"),
     "key": (_TEXT, "a string (cast it)"),
     "delay": (_SECONDS, "a number of seconds or an interval"),
-    "at": ((spark.TimestampType,), "a timestamp with a time zone (not timestamp_ntz, which is no moment)"),
+    "at": ((spark.TimestampType,), "a timestamp with a time zone (not timestamp_ntz, which has none)"),
     "priority": (_WHOLE, "a whole number"),
     "max_reads": (_WHOLE, "a whole number"),
     "lease": (_SECONDS, "a number of seconds or an interval"),
@@ -48,8 +48,8 @@ def check_columns(schema: spark.StructType, *, queue: str | None) -> None:
             close = get_close_matches(name, COLUMNS, 1)
             meant = f"did you mean {close[0]!r}? " if close else ""
             raise InvalidPipeline(
-                f"A message has no column {name!r}: {meant}Select of {', '.join(COLUMNS)}, and put what else the "
-                "message should carry into its payload: struct(...) AS payload. Nothing was written."
+                f"A message has no column {name!r}: {meant}Choose from {', '.join(COLUMNS)}, and put everything else "
+                "into the payload: struct(...) AS payload. Nothing was written."
             )
     if doubled := [name for name, times in Counter(names).items() if times > 1]:
         raise InvalidPipeline(f"The frame has the column {doubled[0]!r} twice: keep one. Nothing was written.")
@@ -57,14 +57,16 @@ def check_columns(schema: spark.StructType, *, queue: str | None) -> None:
     if len(bodies) != 1:
         has = " and ".join(map(repr, bodies)) or "none of them"
         raise InvalidPipeline(
-            f"A message needs a payload: of the columns 'payload' (any value), 'json' (JSON text) and 'body' with "
-            f"'content_type' (as they stand in the queue) the frame must have one, and it has {has}. "
-            "Nothing was written."
+            "A message needs a payload: the frame must have exactly one of the columns 'payload' (any value), 'json' "
+            f"(JSON text) and 'body' with 'content_type' (as stored in the queue), but it has {has}. Nothing was "
+            "written."
         )
     if ("body" in names) != ("content_type" in names):
         raise InvalidPipeline("The columns 'body' and 'content_type' go together: give both, or 'payload' or 'json'.")
     if queue is None and "queue" not in names:
-        raise InvalidPipeline("Say where the messages go: the option 'queue' or a column 'queue'. Nothing was written.")
+        raise InvalidPipeline(
+            "Set the queue of the messages, with the option 'queue' or a column 'queue'. Nothing was written."
+        )
     for field in schema:
         _check_type(field)
 
@@ -73,7 +75,7 @@ def _check_type(field: spark.StructField) -> None:
     allowed, words = _SAID_BY.get(field.name, ((spark.DataType,), ""))
     if not isinstance(field.dataType, allowed):
         raise InvalidPipeline(
-            f"The column {field.name!r} must be {words}, and it is {field.dataType.simpleString()}. Nothing was "
+            f"The column {field.name!r} must be {words}, but it is {field.dataType.simpleString()}. Nothing was "
             "written."
         )
     if field.name in ("payload", "headers") and not isinstance(field.dataType, spark.BinaryType):
@@ -107,18 +109,22 @@ def converter(kind: spark.DataType, *, where: str) -> Convert | None:
     if isinstance(kind, spark.MapType):
         if not isinstance(kind.keyType, _TEXT):
             raise InvalidPipeline(
-                f"{where!r} is a map with keys of {kind.keyType.simpleString()}, and JSON's keys are strings: cast "
+                f"{where!r} is a map with keys of {kind.keyType.simpleString()}, but keys in JSON are strings: cast "
                 "them. Nothing was written."
             )
         return _Map(converter(kind.valueType, where=f"{where}{{}}"))
     hint = "take base64() of it, or make it the payload itself" if isinstance(kind, spark.BinaryType) else "cast it"
-    raise InvalidPipeline(f"{where!r} is {kind.simpleString()}, which JSON can't say: {hint}. Nothing was written.")
+    raise InvalidPipeline(
+        f"{where!r} is {kind.simpleString()}, which JSON can't represent: {hint}. Nothing was written."
+    )
 
 
 def _struct(kind: spark.StructType, where: str) -> Convert | None:
     names = kind.fieldNames()
     if doubled := [name for name, times in Counter(names).items() if times > 1]:
-        raise InvalidPipeline(f"{where!r} is a struct with two fields {doubled[0]!r}: rename one. Nothing was written.")
+        raise InvalidPipeline(
+            f"{where!r} is a struct with two fields named {doubled[0]!r}: rename one. Nothing was written."
+        )
     found = {field.name: converter(field.dataType, where=f"{where}.{field.name}") for field in kind}
     changed = {name: each for name, each in found.items() if each is not None}
     return _Struct(changed) if changed else None

@@ -111,8 +111,8 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Ack up to ``start``, and claim; asked again, the same claim."""
         if not isinstance(limit, ReadMaxRows):
             raise InvalidPipeline(
-                "A consuming stream claims a bounded number of messages at a time, and trigger(once=True) asks for "
-                "all at once, and would leave them unacked: use trigger(availableNow=True)."
+                "A consuming stream claims a bounded number of messages at a time, but trigger(once=True) asks for "
+                "all at once and would leave them unacknowledged: use trigger(availableNow=True)."
             )
         return {"claim": self.runner.advance(int(start["claim"]), limit.max_rows)}
 
@@ -182,19 +182,23 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         held = int(pages.connection.fetch(pages.dialect.stream_messages.count_delivered(among, token))[0][0])
         if held > rows:
             raise DBQueueError(
-                f"Claim {number} of the stream {self.spec.name!r} was not read in full: of {held:,} messages {rows:,} "
-                "arrived. The batch fails, nothing of it is acked, and it comes again when the query is started "
-                "again. This is a defect: report it with the schema that you read."
+                f"Claim {number} of the stream {self.spec.name!r} was not read in full: of {held:,} messages "
+                f"{rows:,} arrived. The batch fails, none of it is acknowledged, and it is delivered again when the "
+                "query is restarted. This is a bug: please report it with the schema that you read."
             )
 
 
 def _spec_of(said: Options) -> StreamSpec:
-    queue = said.required("queue", "say which queue the stream consumes.")
-    name = said.required("stream", "give the stream a name; its claims are kept under it, beside the checkpoint.")
+    queue = said.required("queue", "it names the queue that the stream consumes.")
+    name = said.required(
+        "stream",
+        "it names the stream. The database records the stream's claims under this name, beside the checkpoint.",
+    )
     check_queue(queue)
     if QUEUE_NAME.match(name) is None:
         raise InvalidPipeline(
-            f"{name!r} is no name of a stream: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
+            f"{name!r} is not a valid stream name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter "
+            "or a digit."
         )
     return StreamSpec(
         name=name,

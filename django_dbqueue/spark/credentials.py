@@ -54,9 +54,9 @@ class Credentials:
         said = {name.lower(): value for name, value in options.items()}
         if told := sorted(set(said) & set(REFUSED)):
             raise InvalidPipeline(
-                f"The option {told[0]!r} would travel in plans and logs. Write the credentials to a file that only "
-                f"you can read and name it by the option {FILE_OPTION!r}, or name an environment variable that holds "
-                f"them by {ENVIRONMENT_OPTION!r}."
+                f"The option {told[0]!r} would appear in plans and logs. Write the credentials to a file that only "
+                f"you can read and name the file in the option {FILE_OPTION!r}, or put them into an environment "
+                f"variable and name it in {ENVIRONMENT_OPTION!r}."
             )
         if (file := said.get(FILE_OPTION)) is not None:
             return cls.parse(_text_of(file), where=f"the file {file}")
@@ -68,9 +68,9 @@ class Credentials:
                 )
             return cls.parse(os.environ[variable], where=f"the environment variable {variable}")
         raise InvalidPipeline(
-            f"Say where the database's credentials are: the option {FILE_OPTION!r} names a file, "
-            f"{ENVIRONMENT_OPTION!r} an environment variable. Each holds a URL such as "
-            "mysql://user:password@host:3306/name, or the same as JSON."
+            f"The database's credentials are missing: the option {FILE_OPTION!r} names a file, "
+            f"{ENVIRONMENT_OPTION!r} an environment variable. Either holds a URL such as "
+            "mysql://user:password@host:3306/name, or the same in JSON."
         )
 
     @classmethod
@@ -86,8 +86,8 @@ class Credentials:
             )
         if misplaced := found.misplaced():
             raise InvalidPipeline(
-                f"{_sentence(where)} says a {misplaced} that looks like more than that: account, password, host and "
-                "database each have a place of their own."
+                f"{_sentence(where)} has a {misplaced} that seems to contain other parts too: write account, "
+                "password, host and database separately."
             )
         return found
 
@@ -199,8 +199,8 @@ def _text_of(file: str) -> str:
     except UnicodeDecodeError:
         why = "it isn't UTF-8 text"
     raise InvalidPipeline(
-        f"The credentials file {file} can't be read here ({why}). On a cluster ship it by --files and name it without "
-        "its directory."
+        f"The credentials file {file} can't be read here ({why}). On a cluster, ship it with --files and name it "
+        "without its directory."
     )
 
 

@@ -59,5 +59,5 @@ def enqueue_dataframe(
     with Lasting(Credentials.load(options), outage=SECONDS if outage is None else outage) as session:
         published = session.ask(lambda connection: find_published(connection, job, run=run))
     if published is None:
-        raise DBQueueError(f"Job {job!r} was written, and its name is gone since: somebody deleted it.")
+        raise DBQueueError(f"Job {job!r} was written, but its record is gone: somebody deleted it.")
     return published

@@ -13,7 +13,7 @@ from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 
-_LOST = "This export has lost its lock, so that another one may be at work. Nothing more was done; run it again."
+_LOST = "This export has lost its lock, so another one may be running. It did nothing more. Run it again."
 
 
 @contextmanager
@@ -32,8 +32,8 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         held = connection.fetch(dialect.sessions.export_lock_holder())
         who = f"the database session {held[0][0]} ({held[0][1] or 'of another account'})" if held else "somebody else"
         raise ExportBusy(
-            f"Another export works on this archive: {who} holds its lock. Nothing was done. Wait until it has ended; "
-            "if it hangs, end that session."
+            f"Another export is working on this archive: {who} holds its lock. Nothing was done. Wait until it has "
+            "finished; if it hangs, end that session."
         )
     try:
         yield
@@ -66,8 +66,8 @@ def _file_lock(path: Path) -> Iterator[None]:
             file.seek(0)
             who = file.read() or "somebody"
             raise ExportBusy(
-                f"Another export works on this archive: {who} holds the lock {path}. Nothing was done. Wait until it "
-                "has ended; if it hangs, end that process."
+                f"Another export is working on this archive: {who} holds the lock {path}. Nothing was done. Wait "
+                "until it has finished; if it hangs, end that process."
             ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")

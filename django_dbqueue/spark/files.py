@@ -22,7 +22,9 @@ class Files:
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         if not root or _GLOB & set(root):
-            raise InvalidPipeline(f"The lake's root {root!r} must be a path or a URL without any of * ? [ ] {{ }} \\.")
+            raise InvalidPipeline(
+                f"The lake's root {root!r} must be a path or a URL without the characters * ? [ ] {{ }} \\."
+            )
         jvm: Any = getattr(spark, "_jvm", None)
         if jvm is None:
             raise InvalidPipeline(

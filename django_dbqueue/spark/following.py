@@ -58,7 +58,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         allowed = [name for name in OPTIONS if name not in {"firstId", "lastId"}]
         said = Options.of(options, (*allowed, *OWN_OPTIONS))
         self.name = history_readers.check_name(
-            said.required("reader", "name the reader, by which export knows what it still has to keep.")
+            said.required("reader", "it names the reader. Export uses the name to know what it still has to keep.")
         )
         self.starting = said.choice(
             "startingPosition", (history_readers.EARLIEST, history_readers.LATEST), history_readers.EARLIEST

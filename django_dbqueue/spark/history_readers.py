@@ -42,7 +42,7 @@ def check_name(name: str) -> str:
     if _NAME.match(name) is None or name.startswith(LAKE):
         raise InvalidPipeline(
             f"The reader's name {name!r} must be 1 to 64 of A-Z a-z 0-9 _ . : -, begin with a letter or a digit, and "
-            f"not with {LAKE!r}, which lakes are called."
+            f"not with {LAKE!r}, which is reserved for lakes."
         )
     return name
 
@@ -92,8 +92,8 @@ def advance(connection: Connection, name: str, position: int) -> None:
     moved = connection.run(connection.dialect.history.advance_reader(name, position))
     if not moved and not connection.fetch(connection.dialect.history.reader_position(name)):
         raise InvalidPipeline(
-            f"The reader {name!r} was forgotten while it ran, so that export may have purged what it was to read. "
-            "Start the query again: it says whether it can go on from its checkpoint."
+            f"The reader {name!r} was forgotten while it ran, so export may have purged rows that it had not read "
+            "yet. Start the query again: it reports whether it can continue from its checkpoint."
         )
 
 
@@ -102,9 +102,9 @@ def require_kept(connection: Connection, name: str, position: int) -> None:
     gone = purged_to(connection)
     if gone > position:
         raise HistoryGone(
-            f"The reader {name!r} is to go on behind the archive's id {position:,}, and rows up to {gone:,} were "
-            "purged: it was forgotten meanwhile, or two queries read under this name. What it missed is in the lake; "
-            "read that, and start with a new checkpoint and reader name."
+            f"The reader {name!r} should continue after archive id {position:,}, but rows up to {gone:,} were "
+            "purged: it was forgotten in the meantime, or two queries use this name. The rows that it missed are in "
+            "the lake. Read them there, and start with a new checkpoint and reader name."
         )
 
 

@@ -76,7 +76,7 @@ def read_manifest(files: Files, name: str) -> Manifest:
         raise LakeDamaged(f"The manifest {files.url(relative)} can't be read: {first_line(error)}") from error
     manifest = Manifest.parse(text, where=files.url(relative))
     if manifest.name != name:
-        raise LakeDamaged(f"The manifest {files.url(relative)} belongs to the file name {manifest.name}: rename it.")
+        raise LakeDamaged(f"The manifest {files.url(relative)} should have the file name {manifest.name}: rename it.")
     return manifest
 
 
@@ -96,8 +96,8 @@ def verify(spark: SparkSession, files: Files, manifest: Manifest) -> None:
         ) from error
     if (rows, checksum) != (manifest.rows, manifest.checksum):
         raise LakeDamaged(
-            f"The files of {files.url(FOLDER)}/{manifest.name} hold {rows:,} rows with the checksum {checksum}, the "
-            f"manifest says {manifest.rows:,} and {manifest.checksum}. {_what_now(manifest)}"
+            f"The files of {files.url(FOLDER)}/{manifest.name} hold {rows:,} rows with the checksum {checksum}, but "
+            f"the manifest says {manifest.rows:,} and {manifest.checksum}. {_what_now(manifest)}"
         )
 
 
@@ -125,8 +125,8 @@ def identity(files: Files, *, make: bool) -> str | None:
     if files.length(IDENTITY) is None:
         if manifest_names(files):
             raise LakeDamaged(
-                f"{files.root} has manifests but no {IDENTITY}, which says the lake's name. Restore the file: the "
-                "manifests say the name as well, under 'lake'."
+                f"{files.root} has manifests but no {IDENTITY}, which contains the lake's name. Restore the file: "
+                "the manifests contain the name as well, under 'lake'."
             )
         if not make:
             return None
@@ -136,9 +136,9 @@ def identity(files: Files, *, make: bool) -> str | None:
     try:
         said: Any = json.loads(files.read(IDENTITY))["lake"]
     except Exception as error:
-        raise LakeDamaged(f"{files.url(IDENTITY)} doesn't say the lake's name: {first_line(error)}") from error
+        raise LakeDamaged(f"{files.url(IDENTITY)} doesn't contain the lake's name: {first_line(error)}") from error
     if not isinstance(said, str) or not said.startswith(PREFIX):
-        raise LakeDamaged(f"{files.url(IDENTITY)} says {said!r}, which is no lake's name.")
+        raise LakeDamaged(f"{files.url(IDENTITY)} says {said!r}, which is not the name of a lake.")
     return said
 
 
@@ -168,6 +168,6 @@ def _frame(spark: SparkSession, files: Files, paths: list[str]) -> DataFrame:
 
 def _what_now(manifest: Manifest) -> str:
     return (
-        f"Restore it from a backup of the lake. Nothing of the archive's rows {manifest.first_id:,} to "
-        f"{manifest.last_id:,} was purged by this run."
+        f"Restore it from a backup of the lake. None of the archive's rows {manifest.first_id:,} to "
+        f"{manifest.last_id:,} were purged by this run."
     )

@@ -60,7 +60,7 @@ class Manifest:
             said: dict[str, Any] = json.loads(text)
             seal, written_as = said.pop("seal"), said.get("format")
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise LakeDamaged(f"The manifest {where} is no manifest, or a part of one. {_ADVICE}") from None
+            raise LakeDamaged(f"The manifest {where} is not a manifest, or only part of one. {_ADVICE}") from None
         if not isinstance(written_as, int) or written_as > FORMAT:
             raise LakeDamaged(
                 f"The manifest {where} has the format {written_as!r}; this version of django_dbqueue reads formats up "
@@ -74,7 +74,7 @@ class Manifest:
         return cls(**said, files=files, columns=columns)
 
 
-_ADVICE: Final = "Restore it from a backup of the lake; what it should say is told in docs/spark/lake.md."
+_ADVICE: Final = "Restore it from a backup of the lake; docs/spark/lake.md describes its content."
 
 
 def name_of(first_id: int) -> str:

@@ -54,12 +54,12 @@ class Patience:
         self._end = now + self.seconds if self._end is None else self._end
         if now >= self._end:
             away = DatabaseAway(
-                f"{str(error).rstrip('.')}. It was tried for {self.seconds:g} seconds (the option {OPTION!r}). Try "
+                f"{str(error).rstrip('.')}. It was retried for {self.seconds:g} seconds (the option {OPTION!r}). Try "
                 "again when the database answers."
             )
             away.given_up = True
             raise away from error
-        logger.warning("The database is away, trying on: %s", error)
+        logger.warning("The database is away, retrying: %s", error)
         time.sleep(min(random.uniform(0.5, 1.0) * self._pause, self._end - now))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 

@@ -101,9 +101,9 @@ def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: S
     for attempt in attempts:
         if (found := staged.get(attempt.number, 0)) != attempt.rows:
             raise DBQueueError(
-                f"Job {job!r} was not published: a task staged {attempt.rows:,} messages and {found:,} are there. "
-                f"Somebody deleted from the stage, or it was purged after {FORSAKEN_SECONDS / 86_400:g} days without "
-                "a new row. Nothing was added; run the job again."
+                f"Job {job!r} was not published: a task staged {attempt.rows:,} messages, but {found:,} are there. "
+                f"Somebody deleted rows from the stage, or it was purged after {FORSAKEN_SECONDS / 86_400:g} days "
+                "without a new row. Nothing was added; run the job again."
             )
 
 

@@ -105,7 +105,7 @@ class Sealing:
     def _standing(self, body: str | None, kind: str | None) -> tuple[str, str]:
         """Take a body as it is, up to the size that any text may have."""
         if body is None:
-            raise InvalidMessage("The column 'body' is NULL: only a body that stood in the queue can go there again.")
+            raise InvalidMessage("The column 'body' is NULL: only a body that was stored in the queue can be enqueued.")
         if "\0" in body:
             raise InvalidMessage("The column 'body' has a NUL character, which PostgreSQL can't store: leave it out.")
         codecs.encode(body, max_bytes=self.max_bytes)
@@ -135,8 +135,8 @@ def _unreadable(
                 _values(batch.slice(row, 1), *field)
             except _UNREADABLE as error:
                 return InvalidMessage(
-                    f"Row {before + row + 1:,} of partition {partition} can't be a message: its column {name!r} can't "
-                    f"be read ({error}). Strings must be UTF-8, and days lie in the years 1 to 9999."
+                    f"Row {before + row + 1:,} of partition {partition} can't be a message: its column {name!r} "
+                    f"can't be read ({error}). Strings must be UTF-8, and days must be in the years 1 to 9999."
                 )
     raise AssertionError("unreachable")  # pragma: no cover
 
@@ -150,7 +150,7 @@ def _moments(column: Array) -> list[Any]:
 def _payload(text: str | None) -> Any:
     """Read the payload of JSON text."""
     if text is None:
-        raise InvalidMessage("The column 'json' is NULL, which is no text: write 'null' for JSON's null.")
+        raise InvalidMessage("The column 'json' is NULL, which is not text: write 'null' for JSON's null.")
     return codecs.decode_json(text)
 
 
@@ -161,7 +161,7 @@ def _headers(said: Any) -> str | None:
 def _content_type(kind: str | None) -> str:
     """Return the content type of a body that is taken as it is: it isn't decoded, and needn't be readable."""
     if kind is None or not (kind.isascii() and kind.isprintable() and len(kind) <= 16):
-        raise InvalidMessage(f"{kind!r} is no content type: it must be 1 to 16 ASCII characters, such as json.")
+        raise InvalidMessage(f"{kind!r} is not a content type: it must be 1 to 16 ASCII characters, such as json.")
     return kind
 
 

@@ -57,7 +57,7 @@ class Source:
             if field.dataType != kind:
                 raise InvalidPipeline(
                     f"The column {field.name!r} of the {self.name} is {kind.simpleString()}, not "
-                    f"{field.dataType.simpleString()}: say {name + ' ' + kind.simpleString()!r} in the schema, and "
+                    f"{field.dataType.simpleString()}: write {name + ' ' + kind.simpleString()!r} in the schema, and "
                     "cast afterwards."
                 )
             if not field.nullable and name in self.optional:
@@ -67,7 +67,9 @@ class Source:
         return schema
 
     def _there_are(self) -> str:
-        return "There are " + ", ".join(f"{name} {kind.simpleString()}" for name, kind in self.columns.items()) + "."
+        return (
+            "The columns are " + ", ".join(f"{name} {kind.simpleString()}" for name, kind in self.columns.items()) + "."
+        )
 
 
 _LONG, _INT, _TEXT, _MOMENT = LongType(), IntegerType(), StringType(), TimestampType()

@@ -34,7 +34,9 @@ class Options:
         for name in sorted(set(said) - set(names) - {name.lower() for name in _OF_SPARK} - set(REFUSED)):
             close = get_close_matches(name, names, 1)
             meant = f"Did you mean {names[close[0]]!r}? " if close else ""
-            raise InvalidPipeline(f"There is no option {name!r} here. {meant}There are {_listed(names.values())}.")
+            raise InvalidPipeline(
+                f"There is no option {name!r} here. {meant}The options are {_listed(names.values())}."
+            )
         return cls(said)
 
     def text(self, name: str) -> str | None:
@@ -57,7 +59,7 @@ class Options:
         if each == ("",):
             return ()
         if "" in each:
-            raise InvalidPipeline(f"The option {name!r} has a comma with nothing beside it: {self.text(name)!r}.")
+            raise InvalidPipeline(f"The option {name!r} has an empty item beside a comma: {self.text(name)!r}.")
         return each
 
     @overload
@@ -105,7 +107,7 @@ class Options:
             moment = None
         if moment is None or moment.tzinfo is None:
             raise InvalidPipeline(
-                f"The option {name!r} is {value!r}; it must be a moment with its offset, such as "
+                f"The option {name!r} is {value!r}; it must be a date and time with an offset, such as "
                 "2026-03-01T00:00:00+00:00 or 2026-03-01T00:00:00Z."
             )
         return moment.astimezone(UTC)

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 BEATS_A_LEASE: Final = 3
 LOOK_AGAIN: Final = 0.5
-"""Seconds after which a failed heartbeat is tried again."""
+"""Seconds after which a failed heartbeat is retried."""
 SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
 """Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
@@ -177,7 +177,7 @@ class StreamHeartbeat:
                 self._lost = error
                 break
             except Exception as error:
-                logger.warning("stream %s: a heartbeat failed, trying on: %s", self._spec.name, error)
+                logger.warning("stream %s: a heartbeat failed, retrying: %s", self._spec.name, error)
                 if connection is not None:
                     connection.discard()
                 connection, pause = None, min(every, LOOK_AGAIN)

@@ -233,7 +233,8 @@ def _conditions(said: Options, source: Source, credentials: Credentials) -> Iter
     since, until = said.moment("since"), said.moment("until")
     if since is not None and until is not None and since >= until:
         raise InvalidPipeline(
-            f"The option 'since' ({since}) is not before 'until' ({until}), which is the first moment that is not read."
+            f"The option 'since' ({since}) is not before 'until' ({until}), which is the first moment that is "
+            "not included."
         )
     if since is not None:
         yield Condition(source.moment, dialect.scan.compared(source.moment, ">=", to_column(since, vendor)), exact=True)

@@ -94,8 +94,8 @@ def writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool
     if said.flag("direct"):
         if said.text("job_id") is not None:
             raise InvalidPipeline(
-                "direct=true publishes row by row and remembers no job, so that job_id would promise what it doesn't "
-                "keep: leave out one of them."
+                "direct=true publishes row by row and remembers no job, so job_id would have no effect: leave out "
+                "one of them."
             )
         return DirectWriter(_task(said, schema, job=""))
     job = said.text("job_id") or f"write-{secrets.token_hex(8)}"
@@ -112,8 +112,8 @@ def stream_writer_of(options: Mapping[str, str], schema: StructType, *, overwrit
         raise InvalidPipeline("A stream is always staged: leave out direct, or write directly in foreachBatch.")
     job = said.required(
         "job_id",
-        "it names the stream's batches, so that a repeated one adds nothing. Never change "
-        "it under a checkpoint, and never keep it for a new one.",
+        "it names the stream's batches, so a repeated batch adds nothing. Never change it while you keep the "
+        "checkpoint, and never reuse it with a new one.",
     )
     return StreamWriter(_task(said, schema, job=_checked_job(job)))
 
@@ -230,7 +230,9 @@ def _publish(task: Task, job: str, run: int, messages: Sequence[WriterCommitMess
     try:
         purge_forsaken(credentials)
     except Exception:
-        logger.warning("What killed drivers had staged could not be purged now; the next job tries.", exc_info=True)
+        logger.warning(
+            "Messages staged by killed drivers could not be purged now; the next job will try again.", exc_info=True
+        )
 
 
 class StagedWriter(DataSourceArrowWriter):
@@ -303,4 +305,6 @@ class DirectWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's name
-        logger.warning("The write failed under way. What was written directly stays in the queue.")
+        logger.warning(
+            "The write failed before it was complete. Messages that were written directly stay in the queue."
+        )

@@ -67,9 +67,10 @@ def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -
     require_known(stream, upto, last)
     if not any(row[0] == upto for row in rows):
         raise InvalidPipeline(
-            f"The checkpoint asks again for claim {upto}, which the stream {stream!r} ended long ago; its ledger is at "
-            f"claim {last} now, and no longer knows that one. The checkpoint is an older copy, or another one has gone "
-            "on under this name. Start with a new checkpoint, which begins with what isn't acked."
+            f"The checkpoint asks again for claim {upto}, which the stream {stream!r} ended long ago; its ledger is "
+            f"now at claim {last} and no longer has that claim. The checkpoint is an older copy, or another query "
+            "has used this name with a newer checkpoint. Start with a new checkpoint, which begins with the messages "
+            "that are not acknowledged."
         )
     return [(int(number), from_text(ids)) for number, _token, state, ids in rows if state in {OPEN, ACKED}]
 
@@ -101,7 +102,7 @@ def _deliver(session: Session, stream: str, run: int, number: int, lease: float)
                 )  # fmt: skip
             session.run(dialect.streams.number(stream, last + len(others)))
             logger.warning(
-                "stream %s: claim %s failed %s times; its %s messages are delivered in %s pieces now",
+                "stream %s: claim %s failed %s times; its %s messages are now delivered in %s pieces",
                 stream, number, failed, claim.messages, 1 + len(others),
             )  # fmt: skip
             failed = SPLIT_AFTER - 1
@@ -129,4 +130,4 @@ def _charge(session: Session, stream: str, number: int, claim: _Standing) -> Non
         logger.error("message %s of %s is dead: %s", message, claim.queue, error)
     else:
         session.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
-        logger.warning("stream %s: message %s failed alone in claim %s, and is tried again", stream, message, number)
+        logger.warning("stream %s: message %s failed alone in claim %s, and will be retried", stream, message, number)

@@ -54,8 +54,8 @@ def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> 
             row = session.fetch(dialect.streams.read(spec.name, max(spec.lease, SILENCE), lock=True))[0]
             if row[0] != spec.queue:
                 raise InvalidPipeline(
-                    f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: take another name "
-                    "for the stream, and another checkpoint."
+                    f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: use another name "
+                    "and another checkpoint for the stream."
                 )
             if not isinstance(dialect, ServerDialect) and _is_alive(row):
                 return False
@@ -114,8 +114,8 @@ def own(session: Session, name: str, run: int) -> int:
     rows = session.fetch(session.dialect.streams.lock(name))
     if not rows or rows[0][0] != run:
         raise StreamLost(
-            f"Another query has taken the stream {name!r} over, or it was released by hand. This one changed nothing "
-            "more; stop it, and start it again if it is the one that should run."
+            f"Another query has taken over the stream {name!r}, or somebody released it by hand. This query changed "
+            "nothing after that. Stop it, and start it again if it is the one that should run."
         )
     return int(rows[0][1])
 
@@ -124,9 +124,9 @@ def require_known(name: str, upto: int, last: int) -> None:
     """Raise InvalidPipeline if a checkpoint is at a claim that the stream hasn't made."""
     if upto > last:
         raise InvalidPipeline(
-            f"The checkpoint is at claim {upto}, and the ledger of the stream {name!r} ends at {last}: they are not of "
-            "the same database, the stream was forgotten, or one was restored from an older copy. Start with a new "
-            "checkpoint; what its stream then holds is delivered again."
+            f"The checkpoint is at claim {upto}, but the ledger of the stream {name!r} ends at {last}: they belong "
+            "to different databases, the stream was forgotten, or one of them was restored from an older copy. Start "
+            "with a new checkpoint; messages that the stream holds are then delivered again."
         )
 
 
@@ -191,6 +191,6 @@ def _who(session: Session, spec: StreamSpec) -> str:
         session.dialect.streams.read(spec.name, 0, lock=False)
     )[0]
     return (
-        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {conn_id}, since {begun}, "
-        f"last beat {beat_at} UTC). One query at a time runs a stream: stop that one, or take another name."
+        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {session}, since {begun}, "
+        f"last beat {beat_at} UTC). Only one query at a time can run a stream: stop that one, or use another name."
     )

@@ -73,10 +73,13 @@ def release_stream(session: Session, name: str, *, force: bool = False) -> int:
     """
     dialect = session.dialect
     if not session.fetch(dialect.streams.read(name, 0, lock=False)):
-        raise InvalidPipeline(f"There is no stream {name!r} in this database: the ledger knows those that ran once.")
+        raise InvalidPipeline(
+            f"There is no stream {name!r} in this database: the ledger lists only streams that have run at least once."
+        )
     if not force and is_running(session, name):
         raise StreamBusy(
-            f"A query runs the stream {name!r}: stop it first. Its claims are alive, and would be delivered twice."
+            f"A query is running the stream {name!r}: stop it first. Its claims are still held, and their "
+            "messages would be delivered twice."
         )
 
     def give_up() -> list[int]:
@@ -99,7 +102,7 @@ def forget_stream(session: Session, name: str) -> None:
     """Delete what the ledger knows of a stream that is idle and holds nothing; its checkpoint is then unusable."""
     dialect = session.dialect
     if is_running(session, name):
-        raise StreamBusy(f"A query runs the stream {name!r}: stop it first.")
+        raise StreamBusy(f"A query is running the stream {name!r}: stop it first.")
 
     def forget() -> None:
         with session.transaction():

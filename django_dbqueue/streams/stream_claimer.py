@@ -78,7 +78,7 @@ class StreamClaimer:
         filling.ids += taken
         filling.number = number
         if spent:
-            logger.warning("stream %s: messages %s had no read left and are dead", self.spec.name, spent[:20])
+            logger.warning("stream %s: messages %s had no reads left and are dead", self.spec.name, spent[:20])
         if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
@@ -128,7 +128,7 @@ class StreamClaimer:
             session.run(dialect.streams.number(spec.name, number))
             return number
         if session.fetch(dialect.stream_claims.lock(spec.name, number))[0][2] != OPEN:
-            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was given back while it was being filled.")
+            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was released while it was being filled.")
         session.run(dialect.stream_claims.change(spec.name, number, ids=ids, messages=len(every), attempts=0))
         return number
 
@@ -157,7 +157,7 @@ class StreamClaimer:
             _queue, token, state, text, messages, *_ = session.fetch(dialect.stream_claims.lock(name, number))[0]
             if state != OPEN:
                 logger.warning(
-                    "stream %s: claim %s was given back before it was acked; its messages may be delivered again",
+                    "stream %s: claim %s was released before it was acknowledged; its messages may be delivered again",
                     name, number,
                 )  # fmt: skip
                 return
@@ -166,8 +166,8 @@ class StreamClaimer:
             session.run(dialect.stream_claims.end(name, number, ACKED))
         if moved < messages:
             logger.warning(
-                "stream %s: of the %s messages of claim %s, %s had been moved by an operator, or died; they were not "
-                "acked", name, messages, number, messages - moved,
+                "stream %s: of the %s messages of claim %s, %s had been moved by an operator or had died; they were "
+                "not acknowledged", name, messages, number, messages - moved,
             )  # fmt: skip
 
 

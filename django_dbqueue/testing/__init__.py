@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from django_dbqueue.testing.run import run_consumers as run_consumers
 
 _HOMES = {
-    "run_consumers": "running",
-    "Drained": "running",
-    "EndlessRun": "running",
-    "Handled": "running",
+    "run_consumers": "run",
+    "Drained": "run",
+    "EndlessRun": "run",
+    "Handled": "run",
     "assert_enqueued": "enqueued",
     "refute_enqueued": "enqueued",
-    "LostTransaction": "containing",
+    "LostTransaction": "containment",
     "DBQueue": "fixture",
     "MessageFactory": "factories",
 }

@@ -22,8 +22,9 @@ logger = logging.getLogger(__name__)
 
 SWALLOWED = (
     "The consumer caught an error of the database and went on. Under a worker only the statement that failed is "
-    "undone, but here it broke the transaction of the test, and took all rows of the consumer with it. Put that "
-    "statement into an atomic() of its own, or test this consumer in a TransactionTestCase (pytest: transactional_db)."
+    "undone, but here it broke the transaction of the test, and undid everything that the consumer had written. Put "
+    "that statement into an atomic() of its own, or test this consumer in a TransactionTestCase (pytest: "
+    "transactional_db)."
 )
 ENDED = (
     "The consumer ended the transaction that the test lives in (COMMIT or ROLLBACK as SQL, DDL on MySQL, or a closed "

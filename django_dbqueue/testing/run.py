@@ -165,9 +165,9 @@ class _Run:
             run.append(one)
             if one.error is not None and _is_unexpected(one) and not (collects and isinstance(one.error, Exception)):
                 one.error.add_note(
-                    f"It ended the consumer of queue {one.message.queue!r} at message {one.message.pk}, "
-                    f"read {one.message.read_count} of {one.message.max_reads or 'any number'}; "
-                    f"the message is {one.outcome}."
+                    f"It stopped the consumer of queue {one.message.queue!r} at message {one.message.pk}, read "
+                    f"{one.message.read_count} of {one.message.max_reads or 'any number'}; the message is "
+                    f"{one.outcome}."
                 )
                 raise one.error
         return Drained(run)
@@ -258,6 +258,7 @@ def _endless(run: list[Handled], queue: str) -> str:
     counts = Counter(each.message.queue for each in run)
     named = ", ".join(f"{count} of queue {name!r}" for name, count in counts.most_common(MAX_NAMED))
     return (
-        f"run_consumers() stopped after {len(run)} deliveries ({named}), and queue {queue!r} has more. Does a consumer "
-        "enqueue to its own queue each time, or retry without a delay? If this is as it should be, give a higher limit."
+        f"run_consumers() stopped after {len(run)} deliveries ({named}), and queue {queue!r} has more. Does a "
+        "consumer enqueue to its own queue each time, or retry without a delay? If this is intended, give a higher "
+        "limit."
     )

@@ -208,7 +208,7 @@ class Feeder:
         self._fitting = max(1, min(self._fitting, limit) // 2)
         self._grows_at = time.monotonic() + GROWS_AFTER
         return OperationalError(
-            f"a claim of {limit} messages does not fit into memory ({error}); asking for {self._fitting} from now on"
+            f"a claim of {limit} messages does not fit into memory ({error}); claiming {self._fitting} from now on"
         )
 
     def _leave_payloads(self, most_bytes: int) -> None:

@@ -61,7 +61,7 @@ class Heartbeat(threading.Thread):
             while not self._over:
                 self._turn()
         except BaseException:
-            logger.critical("the heartbeat has ended, and its process ends with it", exc_info=True)
+            logger.critical("the heartbeat has ended, so its process exits", exc_info=True)
             os._exit(EXIT_FAILED)
         discard_all()
 
@@ -78,10 +78,10 @@ class Heartbeat(threading.Thread):
         try:
             due()
         except Error as error:
-            self._say_once(due.__name__, "the heartbeat can't reach the database, trying on: %s", error)
+            self._say_once(due.__name__, "the heartbeat can't reach the database, retrying: %s", error)
             discard(self._session.using)
         except Exception as error:
-            self._say_once(due.__name__, "the heartbeat failed, trying on: %r", error, exc_info=True)
+            self._say_once(due.__name__, "the heartbeat failed, retrying: %r", error, exc_info=True)
             discard(self._session.using)
         else:
             self._troubles.discard(due.__name__)

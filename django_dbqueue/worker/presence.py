@@ -106,8 +106,8 @@ class Presence:
         if (session.doubt or self._failures > 1) and not self._warned and session is self._session:
             self._warned = True
             logger.warning(
-                "nobody can see whether this worker lives: %s; if it dies as a whole, its messages wait for the end "
-                "of their leases",
+                "nothing outside can see whether this worker is alive: %s; if all of it dies, its messages wait "
+                "until their leases expire",
                 doubt,
             )
         return not doubt
@@ -152,14 +152,14 @@ def _take_session(using: str) -> OwnSession:
         lock, doubt = _take_lock(using, dialect)
     told = told_by_driver(connection)
     if told is None and lock is None:
-        doubt = "it holds no named lock, and its driver doesn't tell which session it was given"
+        doubt = "it holds no named lock, and its driver doesn't report which session it was given"
     elif told is not None and told != int(conn_id) % 2**32:
         doubt = (
-            f"the connection was greeted as session {told} and works as session {conn_id}, so that a pooler stands "
-            "between this worker and the database"
+            f"the connection was opened as session {told} but works as session {conn_id}, so there is a connection "
+            "pooler between this worker and the database"
         )
     elif DjangoSession(using).fetch(dialect.sessions.me()) != [(conn_id, server)]:
-        doubt = "its session changes from statement to statement, so that a pooler stands in between"
+        doubt = "its session changes from statement to statement, so there is a connection pooler in between"
     return OwnSession(int(conn_id), str(server), lock, doubt)
 
 
@@ -172,7 +172,7 @@ def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
         if not connections[using].is_usable():
             raise
         return None, ""
-    return (number, "") if taken else (None, f"the named lock {number} is taken already")
+    return (number, "") if taken else (None, f"the named lock {number} is already taken")
 
 
 def told_by_driver(connection: Any) -> int | None:
@@ -198,7 +198,8 @@ def _doubt(using: str, dialect: ServerDialect, session: OwnSession, *, seen_befo
         return f"the named lock that its session {session.conn_id} took is free"
     if int(holder) != session.conn_id:
         return (
-            f"the named lock of its session {session.conn_id} is held by session {holder}, so that a pooler mixes them"
+            f"the named lock of its session {session.conn_id} is held by session {holder}, so a connection "
+            "pooler mixes its sessions"
         )
     return ""
 

@@ -126,7 +126,7 @@ class Runner:
         try:
             return self._run()
         except BaseException:
-            logger.critical("a child's main thread failed, and its process ends with it", exc_info=True)
+            logger.critical("a child's main thread failed, so its process exits", exc_info=True)
             os._exit(EXIT_FAILED)
 
     def _run(self) -> int:
@@ -172,7 +172,7 @@ class Runner:
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._find_timeouts(now)
         if self._feeder.is_starved and self._replace_deadline is None:
-            logger.error("not even one message fits into what memory is left; another child takes over")
+            logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
@@ -286,7 +286,7 @@ class Runner:
             work()
         except Error as error:
             if self._connected:
-                logger.warning("database trouble, trying on: %s", " ".join(str(error).split()))
+                logger.warning("database trouble, retrying: %s", " ".join(str(error).split()))
             self._connected, self._was_away = False, True
             discard(self._using)
             return False

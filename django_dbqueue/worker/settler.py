@@ -207,7 +207,7 @@ class Settler:
         self._holding.drop(delivery)
         self._board.count("done")
         said = verdict.error.splitlines()[0] if verdict.error else ""
-        logger.warning("message %s was done already when its handler ended with: %s", delivery.message.pk, said)
+        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, said)
 
     def _finish_undecided(self, delivery: Delivery) -> None:
         """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""

@@ -69,7 +69,9 @@ def end_within(seconds: float, code: int) -> None:
         threads = set(threading.enumerate()) - {threading.main_thread(), threading.current_thread()}
         processes = multiprocessing.active_children()
         left = [thread.name for thread in threads] + [process.name for process in processes]
-        logger.warning("ending without what handlers left running: %s", ", ".join(left) or "what they forked")
+        logger.warning(
+            "exiting although handlers left something running: %s", ", ".join(left) or "processes that they forked"
+        )
         for process in processes:
             process.kill()
         with suppress(Exception):  # os._exit would discard buffered output

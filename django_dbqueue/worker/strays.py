@@ -66,7 +66,7 @@ class Strays(threading.Thread):
             return  # the child before this one has reported them
         more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
         logger.warning(
-            "%s %s messages and no consumer that is registered here, and they stay: %s%s",
+            "%s %s messages but no consumer registered here, so the messages stay there: %s%s",
             len(new), "queue has" if len(new) == 1 else "queues have", ", ".join(new[:NAMED]), more,
             extra={"event": "strays", "fields": {"count": len(new), "queues": new[:NAMED]}},
         )  # fmt: skip

@@ -184,8 +184,8 @@ class Supervisor:
                 continue
             if time.monotonic() - lost_at > LINE_GRACE:
                 logger.error(
-                    "child %s has closed descriptors that are not its handler's, and is killed (does a handler call "
-                    "os.closerange?)",
+                    "child %s has closed file descriptors that its handler didn't open, and is killed (does a "
+                    "handler call os.closerange?)",
                     child.index,
                 )
                 os.kill(child.process.pid, signal.SIGKILL)
@@ -197,7 +197,7 @@ class Supervisor:
         for child in self._children:
             board = child.board
             if board is not None and not board.said_farewell and board.is_overdue(moment):
-                logger.warning("child %s can't end what runs past its timeout, and is killed", child.index)
+                logger.warning("child %s can't stop a handler that ran past its timeout, and is killed", child.index)
                 board.say_farewell()
                 os.kill(child.process.pid, signal.SIGKILL)
 
@@ -220,7 +220,7 @@ class Supervisor:
         child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
         child.barren = child.barren + 1 if crashed and not board.counter("started") else 0
         if bounded and child.barren >= BARREN and not self._killed:
-            logger.error("child %s died %s times before it started a message; giving it up", child.index, BARREN)
+            logger.error("child %s died %s times before it started a message; giving up", child.index, BARREN)
             child.is_finished = self._gave_up = True
         if not crashed and code in (EXIT_OK, EXIT_STOPPED):
             self._take_over(board, child.worker_id)
@@ -249,12 +249,12 @@ class Supervisor:
                 self._take_over(board, worker_id)
                 self._aftermaths.remove(entry)
             except Error as error:
-                logger.warning("can't settle what a dead child held yet: %s", " ".join(str(error).split()))
+                logger.warning("can't settle the messages of a dead child yet: %s", " ".join(str(error).split()))
                 if not isinstance(error, StillLocked):
                     discard(self._options.database)
                     return
             except Exception:
-                logger.exception("can't settle what a dead child held; it comes back when its leases end")
+                logger.exception("can't settle the messages of a dead child; they come back when their leases expire")
                 self._take_over(board, worker_id)
                 self._aftermaths.remove(entry)
 
@@ -281,7 +281,7 @@ class Supervisor:
 
     def _follow_signals(self, stop: StopSignals) -> None:
         if stop.received and self._deadline is None:
-            logger.info("stopping: running handlers have %g s", self._options.grace)
+            logger.info("stopping: running handlers have %g s to finish", self._options.grace)
             self._deadline = time.monotonic() + self._options.grace
         if self._deadline is not None and not self._killed:
             self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked misses the first one

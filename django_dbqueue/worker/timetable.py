@@ -79,7 +79,9 @@ class Timetable:
             self._say_overruled(plan, row)
             return LOOK_EVERY
         if self._rows.redeclare(plan, row, declared_at=self._declared_at):
-            logger.info("schedule %s begins anew: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone)
+            logger.info(
+                "schedule %s has changed and starts over: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone
+            )
         return LOOK_AGAIN
 
     def _fire(self, plan: Plan, row: Any, *, first: datetime) -> bool:
@@ -95,7 +97,7 @@ class Timetable:
             return False
         if not times or times[0] > first:
             logger.warning(
-                "schedule %s missed due times from %s on; %s of them enqueued, the last ones (missed=%r)",
+                "schedule %s missed due times from %s on; the latest %s of them were enqueued (missed=%r)",
                 plan.name, first.isoformat(), len(times), plan.missed,
             )  # fmt: skip
         return True
@@ -104,8 +106,8 @@ class Timetable:
         if plan.name not in self._overruled:
             self._overruled.add(plan.name)
             logger.warning(
-                "schedule %s is %r here, and %r (%s) by a worker that was started later, whose word holds; restart "
-                "this one with the same settings",
+                "schedule %s is %r here, but %r (%s) in a worker that was started later and takes precedence; "
+                "restart this worker with the same settings",
                 plan.name, plan.cron.expression, row.cron, row.timezone,
             )  # fmt: skip
 
@@ -114,7 +116,8 @@ class Timetable:
         if (plan.name, row.last_due) not in self._said_ahead:
             self._said_ahead.add((plan.name, row.last_due))
             logger.error(
-                "schedule %s fires nothing before %s, which is %s ahead of the server's clock: one of the two was "
-                "wrong. If that clock is right now, let it go on by manage.py queue_doctor --set-back-schedules",
+                "schedule %s will not fire before %s, which is %s ahead of the server's clock. The clock is wrong "
+                "now, or was wrong when the schedule last fired. If it is correct now, run manage.py queue_doctor "
+                "--set-back-schedules",
                 plan.name, row.last_due.isoformat(), row.last_due - row.db_now,
             )  # fmt: skip

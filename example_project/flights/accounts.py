@@ -37,7 +37,7 @@ class Accounts:
     def differences(self, expected: Accounts) -> list[str]:
         """One sentence for each number that is not what `expected` has."""
         found = [
-            f"{code}: {name} is {have[name]:,}, and should be {want[name]:,}"
+            f"{code}: {name} is {have[name]:,}, but should be {want[name]:,}"
             for mine, theirs in ((self.airports, expected.airports), (self.carriers, expected.carriers))
             for code in sorted(mine.keys() | theirs.keys())
             for have, want in [(mine.get(code, Counter()), theirs.get(code, Counter()))]
@@ -45,11 +45,11 @@ class Accounts:
             if have[name] != want[name]
         ]
         if self.notices != expected.notices:
-            found.append(f"delay notices: {self.notices:,} were sent, and should be {expected.notices:,}")
+            found.append(f"delay notices: {self.notices:,} were sent, but should be {expected.notices:,}")
         if self.cancelled != expected.cancelled:
             found.append(
-                f"dead letters of cancelled departures: there are {self.cancelled:,}, and should be"
-                f" {expected.cancelled:,}"
+                f"dead letters of cancelled departures: there are {self.cancelled:,}, but should be "
+                f"{expected.cancelled:,}"
             )
         return found
 

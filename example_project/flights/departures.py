@@ -133,7 +133,7 @@ def open_csv(path: Path) -> Iterator[TextIO]:
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     names = [name for name in archive.namelist() if name.endswith(".csv") and not name.startswith("__MACOSX/")]
     if len(names) != 1:
-        raise FlightsFileError(f"{path} should have exactly one .csv file in it, and has {len(names)}.")
+        raise FlightsFileError(f"{path} should contain exactly one .csv file, but contains {len(names)}.")
     return names[0]
 
 
@@ -144,7 +144,9 @@ def read_departures(path: Path) -> Iterator[Departure]:
         needed |= {"dep_time", "sched_dep_time", "dep_delay"}
         missing = needed.difference(rows.fieldnames or [])
         if missing:
-            raise FlightsFileError(f"{path} is not a file of flights: it has no column {', '.join(sorted(missing))}.")
+            raise FlightsFileError(
+                f"{path} is not a file of flights: it lacks the columns {', '.join(sorted(missing))}."
+            )
         for row in rows:
             try:
                 if None in row.values():

@@ -54,7 +54,7 @@ def _count(totals: QuerySet[AirportDelay] | QuerySet[CarrierDelay], delay: int) 
         early_minutes=F("early_minutes") + max(-delay, 0),
     )
     if not counted:
-        raise Reject(f"{totals.model._meta.verbose_name}: no such row; ingest_flights makes them")
+        raise Reject(f"{totals.model._meta.verbose_name}: no such row; ingest_flights creates them")
 
 
 @consumer(ALERTS_QUEUE, max_reads=5, backoff=0.5)

@@ -45,9 +45,9 @@ def test_a_person_finds_why_a_message_is_stuck_and_requeues_it_by_mouse(page: Pa
     page.click('a[href$="?state=stuck"]')
     page.click(f'a[href*="/message/{message.pk}/change/"]')
     answer = page.find(".dbqueue-why").text
-    assert "It is stuck: its lease is over" in answer
+    assert "It is stuck: its lease has expired" in answer
     assert "worker-3.example:4711" in answer
-    assert "Its lease is over since 9 min" in answer
+    assert "Its lease expired 9 min ago" in answer
     assert "No worker serves the queue" in answer
     life = page.find(".dbqueue-life").text
     assert "by worker worker-3.example:4711, session " in life
@@ -72,7 +72,7 @@ def test_a_person_does_the_same_by_keyboard_alone(page: Page) -> None:
     page.enter()
     page.tab_to(f'a[href*="/message/{message.pk}/change/"]')
     page.enter()
-    assert "It is stuck: its lease is over" in page.find(".dbqueue-why").text
+    assert "It is stuck: its lease has expired" in page.find(".dbqueue-why").text
     page.tab_to("a.dbqueue-why-requeue")
     page.shot("why_is_it_stuck")  # in docs/console.md
     page.enter()

@@ -87,7 +87,7 @@ def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(page: Page, st
     assert page.find("#dbqueue-progress").get_attribute("value") == str(2 * bulk.STEP)
     page.shot("bulk_progress")
     page.click(".dbqueue-operation form input[type=submit]")
-    assert "Stopped. What was moved stays moved." in page.text
+    assert "Stopped. Messages that were already moved stay moved." in page.text
     assert "Stopped by op." in page.text
     page.shot("bulk_stopped")
     assert_stopped_half_way(2 * bulk.STEP, start_worker)

@@ -59,7 +59,7 @@ def test_an_operation_can_be_stopped_half_way_and_says_by_whom(
     assert Message.objects.dead("q").count() == 40
     assert "Stopped by op" in progress(browser, operation)
     response = browser.post(url("stop", operation.pk, model="bulkoperation"))
-    assert "ended already" in said(browser, response)
+    assert "already ended" in said(browser, response)
     assert LogEntry.objects.filter(action_flag=CHANGE, object_id=operation.pk).count() == 1
 
 
@@ -162,7 +162,7 @@ def test_the_queue_of_operations_is_no_selection(browser: Client) -> None:
     fill(60)
     ordered(browser)
     response = choose_all(browser, "drop", f"?state=ready&queue={OPERATIONS}")
-    assert "choose its messages one by one" in said(browser, response)
+    assert "select its messages one by one" in said(browser, response)
     assert BulkOperation.objects.count() == 1
 
 

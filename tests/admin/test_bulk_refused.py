@@ -9,7 +9,6 @@ from django.contrib.auth.models import Permission, User
 from django.core import signing
 from django.test import Client
 
-from django_dbqueue.admin import bulk_orders
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, said, untouched
 from tests.admin.conftest import url
@@ -28,7 +27,7 @@ def test_a_page_orders_once(browser: Client) -> None:
     page = choose_all(browser)
     confirm(browser, page)
     response = confirm(browser, page)
-    assert "confirmed already" in said(browser, response)
+    assert "already confirmed" in said(browser, response)
     assert BulkOperation.objects.count() == 1
     assert Message.objects.in_queue(OPERATIONS).count() == 1
 
@@ -37,7 +36,7 @@ def test_a_page_whose_messages_all_moved_meanwhile_is_refused(browser: Client) -
     fill(60)
     page = choose_all(browser)
     Message.objects.dead("q").requeue()
-    assert "nothing is left to do" in said(browser, confirm(browser, page))
+    assert "there is nothing left to do" in said(browser, confirm(browser, page))
     assert untouched()
     assert Message.objects.ready("q").count() == 60
 
@@ -67,7 +66,7 @@ def test_a_page_is_too_old_after_an_hour(browser: Client, monkeypatch: pytest.Mo
     fill(60)
     page = choose_all(browser)
     monkeypatch.setattr(bulk_orders, "FRESH_FOR", -1)
-    assert "too old" in said(browser, confirm(browser, page))
+    assert "This page has expired" in said(browser, confirm(browser, page))
     assert untouched()
 
 

@@ -186,7 +186,7 @@ def test_of_a_long_payload_only_the_beginning_is_laid_out(browser: Client) -> No
     message = Message.objects.enqueue([{"n": n} for n in range(20_000)] + ["the-last"], queue="q")
     text = browser.get(url("change", message.pk)).content.decode()
     assert "&quot;n&quot;: 17\n" in text
-    assert f"Cut: only the beginning of {len(message.body):,} characters is shown." in text
+    assert f"Cut off: this is only the beginning of {len(message.body):,} characters." in text
     assert "the-last" not in text
     assert "the-last" in download(browser, message).content.decode()
 

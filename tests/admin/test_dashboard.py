@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.insight import watching
+from django_dbqueue.insight import activity
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, QueueMinute, QueueStatistic, StatisticProgress, Worker
 from django_dbqueue.models.fields import clock
@@ -96,10 +96,10 @@ def test_counts_stop_at_a_cap(browser: Client, monkeypatch: pytest.MonkeyPatch) 
 def test_what_comes_in_faster_than_is_looked_at_is_an_estimate(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "NEWEST", 10)
+    monkeypatch.setattr(activity, "NEWEST", 10)
     Message.objects.enqueue_many(range(20), queue="q")
     Message.objects.update(created_at=clock("default") - timedelta(seconds=30))
-    found = watching.incoming(DjangoSession("default"))
+    found = activity.incoming(DjangoSession("default"))
     assert found.is_estimate
     assert 15 <= found.by_queue["q"] <= 20
     assert row(page(browser), "q")[8].startswith("≈ ")
@@ -122,8 +122,8 @@ def test_no_more_running_rows_are_read_than_the_cap(monkeypatch: pytest.MonkeyPa
     assert len(Message.objects.claim(9, queue="q")) == 9
     Message.objects.update(worker_id=7)
     busy_worker(held=9)
-    monkeypatch.setattr(watching, "HELD", 4)
-    [busy] = watching.busy_workers(DjangoSession("default"))
+    monkeypatch.setattr(activity, "HELD", 4)
+    [busy] = activity.busy_workers(DjangoSession("default"))
     assert len(busy.holds) == 4
 
 

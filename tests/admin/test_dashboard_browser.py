@@ -108,9 +108,9 @@ def test_it_is_worked_by_keyboard_alone(page: Page) -> None:
     button = page.tab_to(".dbqueue-pause")
     page.press(Keys.SPACE)
     wait_for(page, lambda: trouble(page) == "Refreshing is paused.")
-    assert (button.text, button.get_attribute("aria-pressed")) == ("Refresh again", "true")
+    assert (button.text, button.get_attribute("aria-pressed")) == ("Resume refreshing", "true")
     page.press(Keys.SPACE)
-    wait_for(page, lambda: trouble(page) == "Refreshing goes on.")
+    wait_for(page, lambda: trouble(page) == "Refreshing has resumed.")
     pause(page)  # so that the walk meets the elements that it set out for
     page.tab_to(".dbqueue-points summary")
     page.press(Keys.SPACE)

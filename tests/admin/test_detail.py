@@ -61,7 +61,7 @@ def test_payload_and_headers_need_their_permission(client_with: Callable[..., Cl
 
 def test_a_long_payload_is_cut(browser: Client) -> None:
     text = text_of(browser, Message.objects.enqueue("x" * (SHOWN + 5) + "x-last", queue="q"))
-    assert f"Cut: only the beginning of {SHOWN + 11:,} characters is shown." in text
+    assert f"Cut off: this is only the beginning of {SHOWN + 11:,} characters." in text
     assert "x-last" not in text
 
 

@@ -139,18 +139,18 @@ def test_a_life_is_told_in_the_order_of_time(browser: Client) -> None:
     assert badges == [
         "Sent",
         "Claimed",
-        "Failed, to be tried again ValueError: no",
+        "Failed, to be retried ValueError: no",
         "Claimed",
         badges[4],
         "Claimed",
-        "Rejected, to the dead letters unwanted",
+        "Rejected: moved to the dead letters unwanted",
         "Requeued, as if new",
         "Claimed",
         "Done",
-        "Sent again, as another message",
+        "Sent again as a new message",
     ]
     assert told[1] == "Claimed by worker box:17, session 5 delivery 1"
-    assert told[4].startswith("Rescued, to be tried again LeaseOver: ")
+    assert told[4].startswith("Rescued, to be retried LeaseOver: ")
     assert "by ann" in told[7]
     assert "by bob" in told[10]
     assert told[10].endswith(f"#{Message.objects.latest('id').pk}")

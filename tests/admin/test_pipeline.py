@@ -54,14 +54,14 @@ def test_a_stream_that_runs_says_so_with_what_it_holds(
     page = browser.get(url("changelist", model="stream"))
     assert row(page).is_run
     assert (row(page).ledger["id__count"], row(page).ledger["messages__sum"]) == (1, 3)
-    assert "ends in 59 s" in page.content.decode() or "ends in 1 min" in page.content.decode()
+    assert "expires in 59 s" in page.content.decode() or "expires in 1 min" in page.content.decode()
     running.die()
     page = browser.get(url("changelist", model="stream"))
     assert not row(page).is_run
-    assert "does not run" in page.content.decode()
+    assert "not running" in page.content.decode()
     StreamClaim.objects.update(lease_until=DbNow() - timedelta(seconds=30))
-    assert "over since 30 s" in text_of(browser, "stream")
-    assert "does not run" in text_of(browser, "stream", "change", "s")
+    assert "expired 30 s ago" in text_of(browser, "stream")
+    assert "not running" in text_of(browser, "stream", "change", "s")
 
 
 def test_claims_are_told_with_their_state_and_their_ids(
@@ -123,7 +123,7 @@ def test_exports_are_listed_newest_first_with_their_states_and_found_by_their_la
     other = batch(1, lake="Örtlich 100%")
     text = text_of(browser, "exportbatch")
     assert text.index("Örtlich 100% #1") < text.index("s3://lake/a #4") < text.index("s3://lake/a #0")
-    for words in ("verified, and purged here", "came to nothing", "planned", "odd"):
+    for words in ("verified, and purged here", "abandoned", "planned", "odd"):
         assert words in text
     assert _listed(browser, "exportbatch", q="Örtlich 100%") == [other]
     assert [each.number for each in _listed(browser, "exportbatch", q="s3://lake/a")] == [4, 3, 2, 1, 0]
@@ -147,7 +147,7 @@ def test_a_list_walks_to_its_cap_and_no_further_and_counts_nothing(browser: Clie
 def test_an_empty_list_says_so_and_takes_the_models_own_permission(
     model: str, browser: Client, client_with: Callable[..., Client]
 ) -> None:
-    assert "Nothing is here" in text_of(browser, model)
+    assert "There is nothing here" in text_of(browser, model)
     assert client_with(f"view_{model}").get(url("changelist", model=model)).status_code == 200
     assert client_with("view_message").get(url("changelist", model=model)).status_code == 403
 

@@ -76,7 +76,7 @@ def test_a_stale_page_changes_nothing(browser: Client, queue: str) -> None:
     Queue.objects.resume(queue)
     Queue.objects.pause(queue, by="me", reason="second")
     response = browser.post(address("resume_many"), form, follow=True)
-    assert "changed meanwhile, left alone" in response.content.decode()
+    assert "changed in the meantime and was left alone" in response.content.decode()
     assert Queue.objects.get().pause_reason == "second"
     assert not LogEntry.objects.exists()
 
@@ -98,5 +98,5 @@ def test_unknown_queues_and_wrong_methods(browser: Client, queue: str) -> None:
     assert browser.get(address("pause", "none")).status_code == 404
     assert browser.get(address("pause_many")).status_code == 405
     response = browser.post(address("pause_many"), {"queue": ["none/0/", "<x>", ""], "reason": "x"}, follow=True)
-    assert "changed meanwhile" in response.content.decode()
+    assert "changed in the meantime" in response.content.decode()
     assert not Queue.objects.exists()

@@ -32,12 +32,12 @@ def test_running_and_stuck_messages_of_a_stream_are_listed_with_the_stream_and_t
     query().next()
     page = browser.get(url("changelist"), {"state": "running"}).content.decode()
     assert "stream s, claim 1" in page
-    assert "lease ends in 59 s" in page or "lease ends in 1 min" in page
+    assert "lease expires in 59 s" in page or "lease expires in 1 min" in page
     assert browser.get(url("changelist"), {"state": "stuck"}).context["cl"].result_list == []
     StreamClaim.objects.update(lease_until=DbNow())
     page = browser.get(url("changelist")).content.decode()  # opens with what is stuck
     assert "stream s, claim 1" in page
-    assert "lease over since" in page
+    assert "lease expired" in page
     for view in ("change", "requeue"):
         text = browser.get(url(view, message.pk)).content.decode()
         assert 'dbqueue-stuck"' in text
@@ -79,7 +79,7 @@ def test_the_page_says_that_a_stream_holds_it_and_whether_its_query_runs(
     page = browser.get(url("change", message.pk)).content.decode()
     assert 'data-why="stream"' in page
     assert "stream s, claim 1" in page
-    assert "A query runs the stream." in page
+    assert "A query is running the stream." in page
     StreamClaim.objects.update(lease_until=DbNow())
     page = browser.get(url("change", message.pk)).content.decode()
     assert 'data-why="stream_over"' in page
@@ -96,5 +96,5 @@ def test_a_stream_whose_query_ended_is_to_be_started_again_or_released(
     Stream.objects.update(beat_at=DbNow() - timedelta(minutes=2))
     page = browser.get(url("change", message.pk)).content.decode()
     assert 'data-why="stream"' in page
-    assert "No query runs the stream." in page
+    assert "No query is running the stream." in page
     assert "queue_pipeline release --stream s" in page

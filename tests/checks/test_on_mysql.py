@@ -99,7 +99,7 @@ def test_a_server_whose_sessions_begin_with_autocommit_off_forbids_a_worker(
         messages = check_alias("default")
         blocking = blocking_errors("default")
     assert [message.id for message in messages] == ["dbqueue.E017"]
-    assert "begin with autocommit off" in messages[0].msg
+    assert "start with autocommit off" in messages[0].msg
     assert [message.id for message in blocking] == ["dbqueue.E017"]
 
 

@@ -23,7 +23,7 @@ def run(session: BaseDatabaseWrapper, sql: str) -> None:
         cursor.execute(sql)
 
 
-@pytest.mark.parametrize(("level", "danger"), [("OFF", "damage the file"), ("NORMAL", "take back the last commits")])
+@pytest.mark.parametrize(("level", "danger"), [("OFF", "damage the file"), ("NORMAL", "undo the last commits")])
 def test_commits_that_a_power_failure_takes_back_are_warned_of(
     session: BaseDatabaseWrapper, level: str, danger: str
 ) -> None:

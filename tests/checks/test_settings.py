@@ -69,9 +69,9 @@ def test_settings_that_are_no_dict_are_one_error(dbqueue: Any) -> None:
         ),
         ({"DEFAULTS": {"NOTIFY": True}}, "'NOTIFY'", "one level up"),
         ({"QUEUES": {"a": {"LEASE": 5}}}, "DBQUEUE['QUEUES']['a'] has an unknown", "Did you mean 'lease'?"),
-        ({"QUEUES": {"a": {"zzz": 5}}}, "'zzz'", "There are backoff, backoff_max, dead_retention"),
-        ({7: 8}, "7", "There are DATABASE"),
-        ({None: 8}, "None", "There are DATABASE"),
+        ({"QUEUES": {"a": {"zzz": 5}}}, "'zzz'", "Valid names are backoff, backoff_max, dead_retention"),
+        ({7: 8}, "7", "Valid names are DATABASE"),
+        ({None: 8}, "None", "Valid names are DATABASE"),
     ],
 )
 def test_an_unknown_name_is_an_error_that_says_what_was_meant(dbqueue: dict[Any, Any], place: str, hint: str) -> None:

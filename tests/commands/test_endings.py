@@ -142,7 +142,7 @@ def test_settings_that_are_something_else_are_told_and_what_they_should_be(
     with override_settings(DBQUEUE=settings):
         ended = run(name, *arguments)
     assert ended.code == 1
-    assert ended.err.startswith("The settings are not as they should be:\n  ?: (dbqueue.E00")
+    assert ended.err.startswith("The settings are invalid:\n  ?: (dbqueue.E00")
     assert " must be " in ended.err
 
 

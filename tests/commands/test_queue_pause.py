@@ -71,7 +71,7 @@ def test_the_first_who_paused_it_stays_and_the_second_is_told() -> None:
     pause(QUEUE, "--reason", "first", "--by", "ann")
     ended = pause(QUEUE, "--reason", "second", "--by", "ben")
     assert ended.code == 0
-    assert ended.out.startswith(f"Queue {QUEUE} is paused already, by ann since ")
+    assert ended.out.startswith(f"Queue {QUEUE} is already paused, by ann since ")
     assert ended.out.endswith(": first\n")
     again = pause(QUEUE, "--reason", "third", "--json").document["queues"][0]
     assert (again["changed"], again["paused"], again["paused_by"], again["pause_reason"]) == (
@@ -96,7 +96,7 @@ def test_json_is_one_document_for_all_queues() -> None:
 
 def test_an_open_queue_is_open_already_and_gets_no_row() -> None:
     waiting()
-    assert resume(QUEUE).out == f"Queue {QUEUE} is open already.\n"
+    assert resume(QUEUE).out == f"Queue {QUEUE} is already open.\n"
     assert Queue.objects.count() == 0
 
 
@@ -105,7 +105,7 @@ def test_a_name_that_nobody_knows_is_refused_and_none_is_switched() -> None:
     ended = pause("emails", "emials", "--reason", "why")
     assert (ended.code, ended.out) == (3, "")
     assert ended.err == (
-        "There is no queue 'emials': it has no message, no worker and no row. Did you mean 'emails'?\n"
+        "There is no queue 'emials': it has no messages, no worker and no queue row. Did you mean 'emails'?\n"
     )
     assert resume("emials").code == 3
     assert Queue.objects.count() == 0
@@ -127,7 +127,7 @@ def test_a_queue_of_the_settings_or_of_a_worker_is_known_before_its_first_messag
         ([QUEUE], "--reason"),
         ([QUEUE, "--reason", ""], "--reason takes 1 to 500 characters"),
         ([QUEUE, "--reason", "x" * 501], "--reason takes 1 to 500 characters"),
-        (["no queue", "--reason", "why"], "'no queue' is no queue name"),
+        (["no queue", "--reason", "why"], "'no queue' is not a queue name"),
         ([QUEUE, "--reason", "why", "--by", "x" * 151], "--by takes a name"),
         ([QUEUE, "--reason", "why", "--database", "gone"], "no database 'gone'"),
     ],

@@ -197,11 +197,11 @@ def test_nothing_to_show_is_an_exit_code_and_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["no queue"], "'no queue' is no queue name"),
+        (["no queue"], "'no queue' is not a queue name"),
         ([QUEUE, "--key", ""], "The key has 0 characters"),
         ([QUEUE, "--key", "k" * 201], "The key has 201 characters"),
         ([QUEUE, "--state", "stcuk"], "did you mean 'stuck'?"),
-        ([QUEUE, "--state", "zzz"], "there are ready, delayed"),
+        ([QUEUE, "--state", "zzz"], "the states are ready, delayed"),
         ([QUEUE, "--limit", "0"], "'0' is not a whole number from 1 to 1000"),
         ([QUEUE, "--limit", "-1"], "limit"),
         ([QUEUE, "--limit", "ten"], "'ten' is not a whole number"),
@@ -252,7 +252,7 @@ def test_it_says_why_when_it_is_asked() -> None:
     Queue.objects.pause(QUEUE, by="ann", reason="the bank\x1b[2J is down")
     code, text, _ = peek(QUEUE, "--why")
     assert code == 0
-    assert "It waits because its queue is paused: nobody claims from it." in text
+    assert "It waits because its queue is paused: nothing is claimed from it." in text
     assert "by ann: the bank\\x1b[2J is down" in text, "others' words can't steer the terminal"
     assert "What can be done: resume, reject, drop" in text
     shown = json.loads(peek(QUEUE, "--why", "--json")[1])

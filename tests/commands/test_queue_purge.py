@@ -99,7 +99,7 @@ def test_nothing_that_old_is_an_exit_code_and_a_sentence() -> None:
 def test_nothing_is_moved_where_nobody_can_be_asked() -> None:
     old(done())
     ended = purge(QUEUE, "--older-than", "7d")
-    assert (ended.code, ended.out, "add --yes" in ended.err) == (2, "", True)
+    assert (ended.code, ended.out, "Add --yes" in ended.err) == (2, "", True)
     assert archived() == []
 
 
@@ -107,7 +107,7 @@ def test_nothing_is_moved_where_nobody_can_be_asked() -> None:
     ("arguments", "says"),
     [
         ([QUEUE], "--older-than"),
-        (["no queue", "--older-than", "7d"], "'no queue' is no queue name"),
+        (["no queue", "--older-than", "7d"], "'no queue' is not a queue name"),
         ([QUEUE, "--older-than", "7y"], "'7y' is not an age"),
         ([QUEUE, "--older-than", ""], "'' is not an age"),
         ([QUEUE, "--older-than", "d"], "'d' is not an age"),

@@ -71,7 +71,7 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> Non
     standing = waiting(key="k", payload="old")
     ended = send(QUEUE, '"new"', "--key", "k")
     assert (ended.code, ended.out) == (0, f"{standing.pk}\n")
-    assert ended.err.startswith("Not sent: this live message has the key")
+    assert ended.err.startswith("Not sent: this live message already has the key")
     assert send(QUEUE, '"new"', "--key", "k", "--json").document["outcome"] == "ignored"
     refused = send(QUEUE, '"new"', "--key", "k", "--on-conflict", "error")
     assert (refused.code, refused.out) == (1, "")
@@ -85,21 +85,21 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> Non
     ("arguments", "says"),
     [
         ([], "queue"),
-        (["no queue", "1"], "'no queue' is no queue name"),
-        ([QUEUE, "{broken"], "For text as it stands say --text"),
-        ([QUEUE, ""], "The payload is no JSON"),
+        (["no queue", "1"], "'no queue' is not a queue name"),
+        ([QUEUE, "{broken"], "For plain text, use --text"),
+        ([QUEUE, ""], "The payload is not JSON"),
         ([QUEUE, "NaN"], "NaN is not JSON"),
         ([QUEUE, "[" * 3_000], "nests deeper"),
-        ([QUEUE, "9" * 5_000], "The payload is no JSON"),
+        ([QUEUE, "9" * 5_000], "The payload is not JSON"),
         ([QUEUE, '"\\ud800"'], "surrogate"),
-        ([QUEUE, "ü", "--base64"], "The payload is no base64"),
-        ([QUEUE, "abc", "--base64"], "The payload is no base64"),
+        ([QUEUE, "ü", "--base64"], "The payload is not base64"),
+        ([QUEUE, "abc", "--base64"], "The payload is not base64"),
         ([QUEUE, "1", "--text", "--base64"], "not allowed with"),
         ([QUEUE, "1", "--delay", "-1"], "delay"),
         ([QUEUE, "1", "--delay", "nan"], "'nan' is not a number of seconds"),
         ([QUEUE, "1", "--delay", "1", "--at", "2031-01-31T12:00:00Z"], "not allowed with"),
-        ([QUEUE, "1", "--at", "tomorrow"], "'tomorrow' is no moment"),
-        ([QUEUE, "1", "--at", "2031-01-31T12:00:00"], "says no time zone"),
+        ([QUEUE, "1", "--at", "tomorrow"], "'tomorrow' is not a date and time"),
+        ([QUEUE, "1", "--at", "2031-01-31T12:00:00"], "has no time zone"),
         ([QUEUE, "1", "--at", "9999-12-31T23:00:00Z"], "before the year 9000"),
         ([QUEUE, "1", "--priority", "101"], "'101' is not a whole number from -100 to 100"),
         ([QUEUE, "1", "--priority", "high"], "'high' is not a whole number"),
@@ -109,7 +109,7 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> Non
         ([QUEUE, "1", "--key", "k" * 201], "The key has 201 characters"),
         ([QUEUE, "1", "--header", "name"], "write NAME=VALUE"),
         ([QUEUE, "1", "--header", "=value"], "write NAME=VALUE"),
-        ([QUEUE, "1", "--header", "a=1", "--header", "a=2"], "'a' is said twice"),
+        ([QUEUE, "1", "--header", "a=1", "--header", "a=2"], "'a' is given twice"),
         ([QUEUE, "1", "--header", f"a={'x' * 20_000}"], "The headers take"),
         ([QUEUE, "1", "--on-conflict", "merge"], "invalid choice"),
     ],
@@ -146,7 +146,7 @@ def test_standard_input_that_can_not_be_a_payload_is_refused(worker_env: dict[st
     raw.write_bytes(b"\xff\xfe")
     endless = tmp_path / "endless"
     endless.write_bytes(b"x" * 3_000_000)
-    for file, says in ((raw, "is not UTF-8"), (endless, "and no payload may be that large")):
+    for file, says in ((raw, "is not UTF-8"), (endless, "the maximum for a payload")):
         with file.open() as stdin:
             ended = run_alone(worker_env, "queue_send", QUEUE, "--text", stdin=stdin)
         assert (ended.code, ended.out) == (2, "")

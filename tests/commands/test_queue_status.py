@@ -124,7 +124,7 @@ def test_a_queue_that_nobody_knows_is_an_exit_code_and_a_sentence() -> None:
 
 
 def test_where_there_is_no_queue_at_all_it_says_so() -> None:
-    assert status().out == "There is no queue yet: no message, no worker and no row.\n"
+    assert status().out == "There are no queues yet: no messages, no workers and no queue rows.\n"
     assert status("--json").document["queues"] == []
     assert status("--check").code == 0
 
@@ -176,14 +176,14 @@ def test_a_worker_that_fell_silent_serves_nobody() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["no queue"], "'no queue' is no queue name"),
-        ([""], "'' is no queue name"),
+        (["no queue"], "'no queue' is not a queue name"),
+        ([""], "'' is not a queue name"),
         (["--cap", "0"], "'0' is not a whole number"),
         (["--watch", "--check"], "leave out --watch"),
-        (["--interval", "3"], "--interval goes with --watch"),
+        (["--interval", "3"], "--interval needs --watch"),
         (["--watch", "--interval", "0"], "an interval below 0.1 seconds"),
         (["--watch", "--interval", "soon"], "'soon' is not a number of seconds"),
-        (["--ignore", "dead"], "--ignore goes with --check"),
+        (["--ignore", "dead"], "--ignore needs --check"),
         (["--check", "--ignore", "daed"], "not 'daed'"),
         (["--database", "defualt"], "Did you mean 'default'?"),
     ],

@@ -42,7 +42,7 @@ def test_nothing_is_done_where_nobody_can_be_asked() -> None:
     message = dead()
     for ended in (requeue(str(message.pk)), drop("--queue", QUEUE, "--state", "dead", "--all", *WHY)):
         assert (ended.code, ended.out) == (2, "")
-        assert "add --yes" in ended.err
+        assert "Add --yes" in ended.err
     assert state_of(message) == "dead"
 
 
@@ -66,8 +66,8 @@ def test_nothing_to_do_is_an_exit_code_and_a_sentence(verb: str) -> None:
         (["--queue", QUEUE, "--state", "dead"], "Say --all, or by --limit"),
         (["--queue", QUEUE, "--state", "dead", "--all", "--limit", "3"], "not allowed with"),
         (["--queue", QUEUE, "--state", "done", "--all"], "invalid choice"),
-        (["--queue", "no queue", "--state", "dead", "--all"], "'no queue' is no queue name"),
-        (["--queue", "", "--state", "dead", "--all"], "'' is no queue name"),
+        (["--queue", "no queue", "--state", "dead", "--all"], "'no queue' is not a queue name"),
+        (["--queue", "", "--state", "dead", "--all"], "'' is not a queue name"),
         (["--queue", QUEUE, "--state", "dead", "--limit", "0"], "'0' is not a whole number"),
         (["0"], "'0' is not a whole number"),
         (["-7"], "'-7' is not a whole number"),

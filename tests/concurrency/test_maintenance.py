@@ -10,7 +10,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.test import override_settings
 
-from django_dbqueue.insight import counting
+from django_dbqueue.insight import counter
 from django_dbqueue.models import ArchivedMessage, Message, Queue, Schedule, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.maintenance import Maintenance
@@ -63,7 +63,7 @@ def test_tidying_waits_for_nobody_who_has_the_row_of_a_live_worker_locked() -> N
 def test_a_history_that_can_not_be_written_leaves_all_else_of_maintenance_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(counting, "SECONDS", 30)  # a busy machine must not cut a turn short
+    monkeypatch.setattr(counter, "SECONDS", 30)  # a busy machine must not cut a turn short
     message = done()
     maintenance = Maintenance(Message, "default", (QUEUE,))
     maintenance.run(0.0)

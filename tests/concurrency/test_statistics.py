@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, connections
 
-from django_dbqueue.insight import counting
+from django_dbqueue.insight import counter
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, ArchivedMessage, Message, Mutex, QueueStatistic, StatisticProgress
@@ -26,7 +26,7 @@ SEEN = connection.vendor != "sqlite"
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not cut a turn short."""
-    monkeypatch.setattr(counting, "SECONDS", 30)
+    monkeypatch.setattr(counter, "SECONDS", 30)
 
 
 def turn() -> bool:
@@ -52,7 +52,7 @@ def test_when_the_first_writer_is_rolled_back_the_next_counts_all() -> None:
 
 
 def test_who_finds_another_at_the_first_count_ever_passes_by() -> None:
-    Mutex.objects.create(name=counting.MUTEX)
+    Mutex.objects.create(name=counter.MUTEX)
     done()
     met = meet(turn, turn, waits=False)
     assert (met.first, met.second) == (False, False)
@@ -95,7 +95,7 @@ def test_with_producers_workers_an_archiver_and_two_writers_each_message_is_coun
 ) -> None:
     begin()
     for name, value in {"ROWS": 20, "FRESH_EVERY": timedelta(0), "BEHIND": timedelta(0), "SECONDS": 0}.items():
-        monkeypatch.setattr(counting, name, value)
+        monkeypatch.setattr(counter, name, value)
     each, queues, errors = 30, ("q1", "q2"), []
     over = threading.Event()
 

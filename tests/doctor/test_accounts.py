@@ -94,7 +94,7 @@ def test_an_account_that_may_only_read_is_told_what_it_lacks(work_as: Callable[.
     assert found["rights"][0].do.endswith(f"ON django_dbqueue_message TO {ACCOUNT}")
     for check in REFUSED:
         assert levels(found, check) == ["note"]
-        assert f"Can't be seen by the account {ACCOUNT}" in found[check][0].found
+        assert f"The account {ACCOUNT} may not see this" in found[check][0].found
         assert found[check][0].do.endswith(f"ON django_dbqueue_message TO {ACCOUNT}")
     assert levels(found, "unserved-queues") == ["warning"], "what reads alone can tell is told"
 

@@ -155,7 +155,7 @@ def test_a_claim_whose_index_is_gone_is_a_problem(without_claim_index: None) -> 
         assert "The table is small" in found["claim-plan"][0].found
         crowd.fill(done=20_000, delayed=0, stuck=0, dead=0, backlog=0, queues=0)
         found = examined()
-        assert "does not walk the index dbqueue_claim: it reads by no index" in found["claim-plan"][0].found
+        assert "does not use the index dbqueue_claim: it reads by no index" in found["claim-plan"][0].found
     else:
         assert "The claim can't run" in found["claim-plan"][0].found
         assert CLAIM_INDEX in found["claim-plan"][0].found
@@ -244,7 +244,7 @@ if settings.TEST_DATABASE != "sqlite":
             found = examined()
         assert killed
         assert levels(found, "connection") == ["ok", "problem"]
-        assert "was lost during the look" in found["connection"][1].found
+        assert "was lost during the check" in found["connection"][1].found
         assert "claim-plan" not in found
         assert "rights" in found, "what was found before is told"
 
@@ -267,7 +267,7 @@ if settings.TEST_DATABASE != "sqlite":
         finally:
             other_connection.close()
         assert levels(found, "skip-locked") == ["warning"]
-        assert "Somebody's lock kept this look waiting" in found["skip-locked"][0].found
+        assert "This check gave up waiting for a lock" in found["skip-locked"][0].found
         assert "ALTER TABLE" in found["skip-locked"][0].do
         assert levels(found, "durability") == ["ok"]
         assert wrong(examined()) == []

@@ -65,7 +65,7 @@ def test_the_lease_of_a_consumer_counts(session: BaseDatabaseWrapper, register: 
     register("quick", lease=10)
     register("slow", lease=30_000)
     found = examined()
-    assert "these leases last: quick." in found["lock-wait"][0].found
+    assert "longer than these leases: quick." in found["lock-wait"][0].found
     assert "up to 30000 s" in found["idle-timeout"][0].found
     assert wrong(found) == ["idle-timeout", "lock-wait"]
 
@@ -93,7 +93,7 @@ def test_a_server_whose_sessions_begin_with_autocommit_off_is_a_problem(
     with whole_server.saying(session, "autocommit", 0):
         found = examined()
     assert levels(found, "durability") == ["problem"]
-    assert "begin with autocommit off" in found["durability"][0].found
+    assert "start with autocommit off" in found["durability"][0].found
 
 
 # -- tables -------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_a_pooler_is_a_warning(session: Any, monkeypatch: pytest.MonkeyPatch) ->
         found = examined()
         session.close()
     assert wrong(found) == ["pooler"]
-    assert "greeted as session 987654321" in found["pooler"][0].found
+    assert "opened as session 987654321" in found["pooler"][0].found
     assert "NOTIFY" not in found["pooler"][0].do
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
         ("SET default_transaction_read_only = on", "writable", "problem", "(default_transaction_read_only)"),
         ("SET default_transaction_isolation = 'repeatable read'", "isolation", "warning", "are REPEATABLE READ"),
         ("SET idle_session_timeout = '59s'", "idle-timeout", "warning", "idle for 59 s (idle_session_timeout)"),
-        ("SET statement_timeout = '20s'", "read-timeout", "warning", "ends statements after 20000 ms"),
+        ("SET statement_timeout = '20s'", "read-timeout", "warning", "cancels statements after 20000 ms"),
     ],
 )
 def test_a_session_that_is_not_as_it_should_be(
@@ -130,7 +130,7 @@ def test_dead_rows_that_pile_up_are_a_warning(session: BaseDatabaseWrapper, monk
     finally:
         run(session, "ALTER TABLE django_dbqueue_message RESET (autovacuum_enabled)")
     assert levels(found, "history") == ["warning"]
-    assert "dead rows of the messages wait for the vacuum" in found["history"][0].found
+    assert "dead rows of the message table wait for vacuum" in found["history"][0].found
 
 
 # -- who stands in between ----------------------------------------------------------------------------------
@@ -147,5 +147,5 @@ def test_a_pooler_is_a_warning(session: Any, monkeypatch: pytest.MonkeyPatch) ->
         found = examined()
         session.close()
     assert wrong(found) == ["pooler"]
-    assert "greeted as session " in found["pooler"][0].found
+    assert "opened as session " in found["pooler"][0].found
     assert "DBQUEUE['NOTIFY'] = False" in found["pooler"][0].do

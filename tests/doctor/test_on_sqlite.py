@@ -113,7 +113,7 @@ def test_a_lock_that_comes_in_the_middle_is_waited_for_briefly_by_each_look(
         first = next(finding for finding in looks if finding.check == "durability")
         assert first.level == "ok"
         run(other_connection, "BEGIN EXCLUSIVE")
-        waited = [finding.check for finding in looks if "Somebody's lock" in finding.found]
+        waited = [finding.check for finding in looks if "waiting for a lock" in finding.found]
         assert {"migrations", "claim-plan", "workers"} <= set(waited)
     finally:
         other_connection.close()
@@ -138,4 +138,4 @@ def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> No
             os.seteuid(0)
         path.chmod(mode)
     assert finding.level == "problem"
-    assert f"It can't be written to ({path}" in finding.found
+    assert f"The database refuses writes ({path}" in finding.found

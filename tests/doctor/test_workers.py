@@ -29,9 +29,9 @@ def test_a_worker_that_missed_three_beats_is_a_warning_and_one_that_is_late_once
     found = examined()
     assert levels(found, "workers") == ["warning", "note"]
     gone, late = found["workers"]
-    assert "The worker there:7 has not beaten for 6" in gone.found
-    assert "holds 2 messages" in gone.found
-    said = re.search(r"late with its beat by ([\d.]+) s", late.found)
+    assert "The worker there:7 has sent no heartbeat for 6" in gone.found
+    assert "held 2 messages at its last one" in gone.found
+    said = re.search(r"heartbeat of the worker there:\d+ is ([\d.]+) s late", late.found)
     assert said is not None, late.found
     assert 5 <= float(said[1]) < 5.1 + time.monotonic() - began
 
@@ -44,7 +44,7 @@ def test_of_many_workers_that_are_gone_the_first_are_named_and_the_rest_is_count
         worker(number, beat_at=AGO, late_at=AGO)
     found = examined()
     assert levels(found, "workers") == ["warning"] * 3
-    assert found["workers"][2].found == "5 workers are late in all."
+    assert found["workers"][2].found == "In all, 5 workers are late."
 
 
 def test_a_queue_with_due_messages_and_no_worker_that_lives_is_a_warning() -> None:
@@ -108,4 +108,4 @@ def test_of_many_queues_that_nobody_serves_the_first_are_named(
         waiting(queue=f"q{number}")
     found = examined()
     assert levels(found, "unserved-queues") == ["warning"] * 3
-    assert found["unserved-queues"][2].found == "More queues wait than the 2 that are named here."
+    assert found["unserved-queues"][2].found == "More queues are waiting than the 2 listed here."

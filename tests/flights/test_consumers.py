@@ -44,7 +44,7 @@ def test_a_cancelled_departure_is_rejected_with_the_reason(tmp_path: Path) -> No
 def test_an_airport_that_no_ingest_opened_is_rejected() -> None:
     departure = next(read_departures(SHIPPED_FILE))
     Message.objects.enqueue(departure.payload, queue=DEPARTURES_QUEUE)
-    with pytest.raises(Reject, match="ingest_flights makes them"):
+    with pytest.raises(Reject, match="ingest_flights creates them"):
         record_departure(claim_one(DEPARTURES_QUEUE))
 
 

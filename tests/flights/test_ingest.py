@@ -64,7 +64,7 @@ def test_packed_files_are_read_like_plain_ones(story: Path, tmp_path: Path) -> N
     ("name", "content", "said"),
     [
         ("missing.csv", None, "There is no file"),
-        ("other.csv", b"a,b\n1,2\n", "is not a file of flights: it has no column carrier, day"),
+        ("other.csv", b"a,b\n1,2\n", "is not a file of flights: it lacks the columns carrier, day"),
         ("empty.csv", b"", "is not a file of flights"),
         ("torn.csv", f"{HEADER}\n{LATE}\n2013,1,1,5".encode(), "line 3: the line is cut short"),
         ("words.csv", f"{HEADER}\n{LATE.replace('1545', 'x')}\n".encode(), "line 2: invalid literal"),

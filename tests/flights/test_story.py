@@ -52,7 +52,7 @@ def test_two_workers_drain_the_story_and_the_totals_are_those_of_the_file(
     assert rows[DEPARTURES_QUEUE] == ["4", "0", "1", "5"]
     assert rows[ALERTS_QUEUE] == ["2", "1", "0", "-"]
     assert (
-        "The totals equal those computed straight from the CSV file: 4 departures, 999 minutes late,"
+        "The totals equal those computed directly from the CSV file: 4 departures, 999 minutes late,"
         " 2 airports, 3 carriers, 2 delay notices, 1 cancelled." in said
     )
     assert "cancelled: no departure time" in Message.objects.dead(DEPARTURES_QUEUE).get().error
@@ -69,8 +69,8 @@ def test_the_report_names_what_differs(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as refused:
         run("flights_report", "--file", str(one))
     assert str(refused.value).splitlines() == [
-        "The totals are not those of the CSV file:",
-        "  EWR: late_minutes is 7, and should be 2",
+        "The totals differ from those of the CSV file:",
+        "  EWR: late_minutes is 7, but should be 2",
     ]
 
 

@@ -76,8 +76,8 @@ def test_a_drop_that_is_rolled_back_leaves_the_message_to_its_holder() -> None:
 @pytest.mark.parametrize(
     ("queue", "key", "complaint"),
     [
-        ("no queue", "k", "'no queue' is no queue name"),
-        (None, "k", "None is no queue name"),
+        ("no queue", "k", "'no queue' is not a queue name"),
+        (None, "k", "None is not a queue name"),
         (QUEUE, None, "give the key that it was enqueued with"),
         (QUEUE, 7, "The key must be a string or None, not int: 7"),
         (QUEUE, "", "The key has 0 characters"),

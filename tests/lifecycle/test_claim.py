@@ -226,7 +226,7 @@ BAD_CLAIMS: list[tuple[dict[str, Any], str]] = [
     ({"lease": timedelta(0)}, "lease must be a number of seconds above 0"),
     ({"lease": float("nan")}, "lease must be a number of seconds"),
     ({"lease": "60"}, "lease must be a number of seconds"),
-    ({"queue": "no good"}, "is no queue name"),
+    ({"queue": "no good"}, "is not a queue name"),
 ]
 
 

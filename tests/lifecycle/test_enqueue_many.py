@@ -169,7 +169,7 @@ def test_a_string_on_conflict_that_is_unknown_is_refused_before_the_iterable_is_
 @override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 100})
 def test_the_size_limit_holds_for_each_item_and_is_the_settings() -> None:
     assert enqueue_many(["x" * 100] * 3) == (3, 0, 0)
-    with pytest.raises(InvalidMessage, match="Item 1: The payload takes 101 bytes as stored and the limit is 100"):
+    with pytest.raises(InvalidMessage, match="Item 1: The payload takes 101 bytes as stored, but the limit is 100"):
         enqueue_many(["x", "x" * 101])
 
 

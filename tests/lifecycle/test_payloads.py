@@ -207,7 +207,7 @@ REFUSED: list[tuple[Any, str]] = [
     (1j, "Object of type complex"),
     (circle(), "nests deeper than 200 levels"),
     (10**5000, "The payload is not JSON"),
-    ("x" * (MEBIBYTE + 1), "The payload takes 1,048,577 bytes as stored and the limit is 1,048,576"),
+    ("x" * (MEBIBYTE + 1), "The payload takes 1,048,577 bytes as stored, but the limit is 1,048,576"),
     ("\N{GRINNING FACE}" * (MEBIBYTE // 4 + 1), "The payload takes 1,048,580 bytes"),
     (bytes(MEBIBYTE), "The payload takes 1,398,104 bytes"),
     (["x" * MEBIBYTE], "The payload takes 1,048,580 bytes"),

@@ -1,4 +1,4 @@
-"""A MySQL whose sessions begin with autocommit off greets as if it were on (P1). MariaDB says how it is."""
+"""A MySQL whose sessions start with autocommit off greets as if it were on (P1). MariaDB says how it is."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_sigterm_lets_the_handler_finish_and_gives_the_rest_back_uncharged(
     waiting = [send(do="ok") for _ in range(4)]
     wait_until(lambda: Message.objects.running("test").count() > 1, "a message to be fetched ahead")
     worker.signal(signal.SIGTERM)
-    wait_until(lambda: Message.objects.running("test").count() == 1, "what has not started to be given back")
+    wait_until(lambda: Message.objects.running("test").count() == 1, "what has not started to be released")
     gate.touch()
     assert worker.ended() == 0
     assert Message.objects.get(pk=running.pk).status == "y"
@@ -224,7 +224,7 @@ def test_a_thread_that_a_handler_left_running_keeps_a_drain_no_longer_than_its_g
     message = send(do="leave thread", seconds=300)
     worker = drain("--grace", "0.1")
     assert Message.objects.get(pk=message.pk).status == "y"
-    assert "ending without what handlers left running: left-running" in worker.output
+    assert "exiting although handlers left something running: left-running" in worker.output
 
 
 def test_a_third_signal_ends_it_at_once(start_worker: Callable[..., Any]) -> None:

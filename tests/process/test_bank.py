@@ -192,7 +192,7 @@ def test_a_death_after_the_commit_is_no_crash_of_the_message(bank: Bank, drain: 
     assert bank.log("hit.log") == late
     assert children_killed(worker) == len(late)
     assert "rescued" not in worker.output
-    assert "done, 0 failed and retried, 0 dead, 0 given back" in worker.output
+    assert "done, 0 failed and retried, 0 dead, 0 released" in worker.output
     assert Message.objects.done("bank").filter(read_count=1, crashes=0).count() == bank.sent
 
 

@@ -231,7 +231,12 @@ if settings.TEST_DATABASE != "sqlite":
             assert row.conn_id in sessions(), "what stands in the rows is the session that works"
             before = Worker.objects.get().beat_at
             wait_until(lambda: Worker.objects.get().beat_at > before, "another beat")
-            assert hidden.output.count("nobody can see whether this worker lives: the connection was greeted as") == 1
+            assert (
+                hidden.output.count(
+                    "nothing outside can see whether this worker is alive: the connection was opened as"
+                )
+                == 1
+            )
             kill(hidden)
         seen, lost, _ = start_holding(start_worker, tmp_path / "gate", "second")
         wait_until(lambda: is_overdue(row), "three beats to be missed")
@@ -257,7 +262,7 @@ if settings.TEST_DATABASE == "postgres":
             finally:
                 cursor.execute(f"GRANT EXECUTE ON {function} TO PUBLIC")
             assert (row.session_lock, bool(row.server)) == (None, True)
-            assert "nobody can see" not in worker.output
+            assert "nothing outside can see" not in worker.output
             kill(worker)
             guardian = start_guardian("--watch")
             guardian.wait_for_output(f"its session {row.conn_id} is not in the server's list")

@@ -69,7 +69,7 @@ def test_a_beat_that_fails_for_long_by_an_error_of_nobodys_database_keeps_no_lea
     worker = start_sick_worker()
     worker.wait_for("begin", message.pk)
     fault.write_text("KeyError")
-    worker.wait_for_output("the heartbeat failed, trying on: KeyError('as told')")
+    worker.wait_for_output("the heartbeat failed, retrying: KeyError('as told')")
     lease_moves(message, 4)
     fault.unlink()
     (tmp_path / "gate").touch()
@@ -86,7 +86,7 @@ def test_a_beat_that_fails_for_long_by_an_error_of_the_database_keeps_no_lease_f
     worker = start_worker()
     worker.wait_for("begin", message.pk)
     with table_of_workers_hidden():
-        worker.wait_for_output("the heartbeat can't reach the database, trying on")
+        worker.wait_for_output("the heartbeat can't reach the database, retrying")
         lease_moves(message, 4)
     (tmp_path / "gate").touch()
     wait_until(lambda: done_at_its_first_read(message), "its end")
@@ -99,7 +99,7 @@ def test_a_heartbeat_that_ends_unasked_ends_its_child_and_another_one_runs_the_m
     worker = start_sick_worker("--lease", "600")
     [first] = worker.wait_for("begin", message.pk)
     fault.write_text("SystemExit")
-    worker.wait_for_output("the heartbeat has ended, and its process ends with it")
+    worker.wait_for_output("the heartbeat has ended, so its process exits")
     fault.unlink()
     notes = worker.wait_for("begin", message.pk, times=2)
     assert notes[1]["pid"] != first["pid"]

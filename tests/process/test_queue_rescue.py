@@ -55,7 +55,7 @@ def test_json_is_one_object_a_line_and_a_message_whose_reads_are_spent_is_named(
         (("--database", "defualt"), "Did you mean 'default'?"),
         (("--watch", "--interval", "0.01"), "an interval below 0.1 seconds"),
         (("--watch", "--interval", "soon"), "not a number of seconds"),
-        (("--interval", "5"), "--interval goes with --watch"),
+        (("--interval", "5"), "--interval needs --watch"),
     ],
 )
 def test_wrong_options_are_refused_with_a_sentence_and_nothing_is_done(arguments: tuple[str, ...], word: str) -> None:
@@ -101,7 +101,7 @@ def test_the_guardian_process_outlives_a_table_that_is_away_for_a_while(start_gu
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE django_dbqueue_message RENAME TO hidden")
         try:
-            guardian.wait_for_output("Database trouble, trying on")
+            guardian.wait_for_output("Database trouble, retrying")
         finally:
             cursor.execute("ALTER TABLE hidden RENAME TO django_dbqueue_message")
     guardian.wait_for_output("The database answers again.")
@@ -113,7 +113,7 @@ def test_the_guardian_process_outlives_a_table_that_is_away_for_a_while(start_gu
 if settings.TEST_DATABASE == "sqlite":
 
     def test_on_sqlite_it_says_that_only_leases_count() -> None:
-        assert "Blind: SQLite has no sessions" in rescue()
+        assert "Blind spot: SQLite has no sessions" in rescue()
 
 else:
 

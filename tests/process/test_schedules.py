@@ -110,7 +110,7 @@ def test_a_worker_that_serves_none_of_their_queues_enqueues_all_schedules(
 @pytest.mark.parametrize(
     ("schedules", "says"),
     [
-        ({"ticks": TICKS | {"cron": "* * * *"}}, "five fields say minute, hour"),
+        ({"ticks": TICKS | {"cron": "* * * *"}}, "five fields are minute, hour"),
         ({"ticks": TICKS | {"tiemzone": "UTC"}}, "Did you mean 'timezone'?"),
         ({"every-second": TICKS}, "Two schedules are named 'every-second'"),
     ],

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
         (["--grace=-1"], "is not a number of seconds"),
         (["--grace", "nan"], "not a number of seconds"),
         (["--queues", "tset"], "None of the queues 'tset' has a consumer"),
-        (["--queues", "a b"], "is no queue name"),
+        (["--queues", "a b"], "is not a queue name"),
         (["--database", "defalt"], "Did you mean 'default'?"),
         (["--log-format", "xml"], "invalid choice: 'xml'"),
     ],

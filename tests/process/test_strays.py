@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SAYS = "no consumer that is registered here, and they stay: "
+SAYS = "no consumer registered here, so the messages stay there: "
 
 
 def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_replaced(
@@ -27,7 +27,7 @@ def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_repla
     Message.objects.enqueue({}, queue="nobodys-later", delay=600)
     dead(queue="nobodys-dead")
     worker = start_worker()
-    worker.wait_for_output(f"1 queue has messages and {SAYS}nobodys\n")
+    worker.wait_for_output(f"1 queue has messages but {SAYS}nobodys\n")
     for _ in range(2):
         running = Message.objects.enqueue({"do": "sleep", "seconds": 300}, queue="test", max_reads=1)
         [begun] = worker.wait_for("begin", running.pk)
@@ -48,7 +48,7 @@ def test_20_000_queues_without_consumer_are_one_line_by_a_child_and_none_of_the_
     Message.objects.enqueue({"do": "ok"}, queue="test")
     os.kill(begun["pid"], signal.SIGKILL)
     worker.wait_for("ok")
-    worker.wait_for_output(f"20000 queues have messages and {SAYS}nobodys-00000, nobodys-00001, ")
+    worker.wait_for_output(f"20000 queues have messages but {SAYS}nobodys-00000, nobodys-00001, ")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
     assert worker.output.count(SAYS) == 1

@@ -139,7 +139,7 @@ def test_a_hook_on_the_commit_that_fails_leaves_the_message_done(
     worker = drain()
     assert (stored(message).status, stored(message).read_count, effects(message)) == ("y", 1, ["1"])
     assert len(worker.notes("begin")) == 1
-    assert f"message {message.pk} was done already when its handler ended with: " in worker.output
+    assert f"message {message.pk} was already done when its handler ended with: " in worker.output
     assert error in worker.output
     assert "worker ended: 1 done, 0 failed" in worker.output
 

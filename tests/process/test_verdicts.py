@@ -186,7 +186,7 @@ def test_what_gives_way_to_a_suspect_is_none_of_the_deliveries_of_max_messages(d
     messages = [send(do="ok") for _ in range(4)]
     Message.objects.filter(pk=messages[2].pk).update(crashes=1)
     worker = drain("--max-messages", "3", "--threads", "4")
-    assert "2 given back" in worker.output
+    assert "2 released" in worker.output
     assert len(worker.notes("begin")) == 3
     assert Message.objects.done("test").count() == 3
 
@@ -200,11 +200,11 @@ def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
     other = send("short-lease", do="ok")
     worker = start_worker()
     worker.wait_for("end", other.pk)
-    worker.wait_for_output("they stay: nobody")
+    worker.wait_for_output("the messages stay there: nobody")
     assert worker.notes("begin", paused.pk) == []
     Queue.objects.resume("test")
     worker.wait_for("end", paused.pk)
-    assert worker.output.count("they stay: nobody") == 1
+    assert worker.output.count("the messages stay there: nobody") == 1
     assert Message.objects.get(pk=stray.pk).read_count == 0
     assert Worker.objects.count() == 1
 

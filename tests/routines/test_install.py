@@ -85,7 +85,7 @@ def test_what_an_older_version_left_is_dropped() -> None:
 def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None:
     run(f"CREATE FUNCTION ack_message{FUNCTION}")
     try:
-        with pytest.raises(CommandError, match=r"did not make these.*FUNCTION.*ack_message"):
+        with pytest.raises(CommandError, match=r"did not create these.*FUNCTION.*ack_message"):
             command("install")
         assert standing() == {"ack_message"}
         assert command("uninstall") == ["0 dropped"]
@@ -103,7 +103,7 @@ def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None
 def test_a_foreign_table_or_view_of_the_views_name_is_refused_and_left_alone(kind: str, rest: str) -> None:
     run(f"CREATE {kind} main_queue {rest}")
     try:
-        with pytest.raises(CommandError, match=rf"did not make these.*{kind} (public\.)?main_queue"):
+        with pytest.raises(CommandError, match=rf"did not create these.*{kind} (public\.)?main_queue"):
             command("install")
         assert command("uninstall") == ["0 dropped"]
         assert standing() == {"main_queue"}

@@ -135,7 +135,7 @@ def test_years_of_missed_seconds_cost_nothing() -> None:
     ("expression", "says"),
     [
         ("", "Wrong number of fields"),
-        ("* * * *", "five fields say minute, hour"),
+        ("* * * *", "five fields are minute, hour"),
         ("60 * * * *", "Bad minute"),
         ("* 24 * * *", "Bad hour"),
         ("0 0 30 2 *", "Bad day-of-month"),

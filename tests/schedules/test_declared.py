@@ -46,8 +46,8 @@ def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
     ("name", "options", "says"),
     [
         ("nightly", None, "must be a dict of options"),
-        ("nightly", {"cron": "0 3 * * *"}, "must say its 'queue'"),
-        ("nightly", {"queue": "reports"}, "must say its 'cron'"),
+        ("nightly", {"cron": "0 3 * * *"}, "needs the option 'queue'"),
+        ("nightly", {"queue": "reports"}, "needs the option 'cron'"),
         ("nightly", NIGHTLY | {"time_zone": "UTC"}, "unknown option, 'time_zone'. Did you mean 'timezone'?"),
         ("nightly", NIGHTLY | {7: 8}, "unknown option, 7"),
         ("nightly", NIGHTLY | {"cron": "0 25 * * *"}, "Bad hour"),
@@ -55,18 +55,18 @@ def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
         ("nightly", NIGHTLY | {"timezone": 1}, "no time zone 1"),
         ("nightly", NIGHTLY | {"missed": "never"}, "missed must be one of latest, all, skip"),
         ("nightly", NIGHTLY | {"missed": []}, "missed must be one of"),
-        ("nightly", NIGHTLY | {"queue": "no queue"}, "'no queue' is no queue name"),
+        ("nightly", NIGHTLY | {"queue": "no queue"}, "'no queue' is not a queue name"),
         ("nightly", NIGHTLY | {"payload": float("nan")}, "NaN"),
         ("nightly", NIGHTLY | {"payload": "x" * 2_000_000}, "1,048,576"),
         ("nightly", NIGHTLY | {"key": ""}, "The key has 0 characters"),
-        ("every night", NIGHTLY, "'every night' is no queue name"),
-        (None, NIGHTLY, "None is no queue name"),
+        ("every night", NIGHTLY, "'every night' is not a queue name"),
+        (None, NIGHTLY, "None is not a queue name"),
     ],
 )
 def test_a_schedule_that_can_not_be_is_an_error_with_its_place(name: Any, options: Any, says: str) -> None:
     [message] = said_of({"good": NIGHTLY, name: options})
     assert message.id == "dbqueue.E006"
-    assert message.msg.startswith(f"DBQUEUE['SCHEDULES'][{name!r}] can't be a schedule.")
+    assert message.msg.startswith(f"DBQUEUE['SCHEDULES'][{name!r}] is not a valid schedule.")
     assert says in message.msg
     assert message.hint
     with override_settings(DBQUEUE={"SCHEDULES": {name: options}}), pytest.raises(InvalidSchedule, match="SCHEDULES"):
@@ -117,11 +117,11 @@ def test_a_consumers_cron_is_a_schedule_with_its_queues_name(registry: dict[str,
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ({"cron": "every day"}, "is no cron expression"),
+        ({"cron": "every day"}, "is not a cron expression"),
         ({"cron": "* * * * *", "timezone": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
         ({"cron": "* * * * *", "missed": "twice"}, "missed must be one of"),
-        ({"timezone": "UTC"}, "no cron that they belong to"),
-        ({"missed": "skip"}, "no cron that they belong to"),
+        ({"timezone": "UTC"}, "but no cron for them"),
+        ({"missed": "skip"}, "but no cron for them"),
     ],
 )
 def test_a_decorator_that_says_what_can_not_be_is_refused_where_it_stands(

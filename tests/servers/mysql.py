@@ -85,7 +85,7 @@ def mysql_url() -> Iterator[str]:
 def _start_by_tool() -> str:
     done = subprocess.run([_TOOL, "start"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise ServerError(f"`{_TOOL.name} start` failed with exit code {done.returncode}; its words stand above.")
+        raise ServerError(f"`{_TOOL.name} start` failed with exit code {done.returncode}; see its output above.")
     return done.stdout.strip().splitlines()[-1]
 
 

@@ -178,7 +178,7 @@ def test_a_query_whose_stream_is_released_by_force_fails_and_changes_nothing_mor
         return False
 
     query = each_batch(stream(), tmp_path, batches_into([], fail=release), processingTime="0 seconds")
-    with pytest.raises(StreamingQueryException, match="taken the stream 's' over, or it was released by hand"):
+    with pytest.raises(StreamingQueryException, match="taken over the stream 's', or somebody released it by hand"):
         query.awaitTermination()
     assert set(Message.objects.values_list("status", "read_count")) == {("n", 0)}
 

@@ -147,7 +147,7 @@ def _delete_the_manifest(lake: Lake) -> None:
         (_truncate, "has 100 bytes instead of"),
         (_flip_a_bit, r"can't be read|hold 5 rows with the checksum"),
         (_delete, "is missing"),
-        (_cut_the_manifest, "is no manifest, or a part of one"),
+        (_cut_the_manifest, "is not a manifest, or only part of one"),
         (_edit_the_manifest, "was changed after"),
         (_delete_the_manifest, r"is missing\. Restore"),
     ],

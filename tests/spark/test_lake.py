@@ -74,7 +74,7 @@ def test_a_manifest_under_another_name_is_refused(lake: Lake) -> None:
     file = lake.root / "_manifests" / manifest.name
     file.with_name("0000000000000000009.json").write_text(file.read_text())
 
-    with pytest.raises(LakeDamaged, match="belongs to the file name 0000000000000000001"):
+    with pytest.raises(LakeDamaged, match="should have the file name 0000000000000000001"):
         read_lake(lake.spark, str(lake.root))
 
 

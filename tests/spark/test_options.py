@@ -52,7 +52,7 @@ def test_an_empty_option_is_refused(value: str) -> None:
 
 def test_a_list_is_split_at_its_commas_each_name_once() -> None:
     assert options(queue="a, b,a").texts("queue") == ("a", "b")
-    with pytest.raises(InvalidPipeline, match="comma with nothing beside it: 'a,,b'"):
+    with pytest.raises(InvalidPipeline, match="empty item beside a comma: 'a,,b'"):
         options(queue="a,,b").texts("queue")
 
 
@@ -72,5 +72,5 @@ def test_a_moment_needs_its_offset() -> None:
     assert options(since="2026-03-01T12:00:00+02:00").moment("since") == expected
     assert options(since="2026-03-01T10:00:00Z").moment("since") == expected
     for value in ("2026-03-01T12:00:00", "2026-03-01", "yesterday"):
-        with pytest.raises(InvalidPipeline, match=f"'since' is '{value}'; it must be a moment with its offset"):
+        with pytest.raises(InvalidPipeline, match=f"'since' is '{value}'; it must be a date and time with an offset"):
             options(since=value).moment("since")

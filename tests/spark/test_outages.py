@@ -72,7 +72,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
             self.server.stop()
 
         def emit(self, record: logging.LogRecord) -> None:
-            if "away, trying on" in record.getMessage():
+            if "away, retrying" in record.getMessage():
                 self.tried += 1
                 if self.tried == self.TRIES:
                     self.server.start()
@@ -252,7 +252,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
             ) as job,
         ):
             try:
-                wait_until(lambda: log.read_text().count("away, trying on") >= 2, "the job to have tried on")
+                wait_until(lambda: log.read_text().count("away, retrying") >= 2, "the job to have tried on")
             finally:
                 server.start()
             assert job.communicate(timeout=60)[0] == "No stream has consumed a queue of this database.\n"
@@ -274,7 +274,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
         finally:
             server.start()
         assert done.returncode == 1
-        assert "was tried for 1 seconds" in done.stderr.splitlines()[-1]
+        assert "was retried for 1 seconds" in done.stderr.splitlines()[-1]
         assert "Traceback" not in done.stderr
 
     def test_an_account_without_a_session_left_is_waited_for(credentials: Credentials) -> None:

@@ -38,16 +38,16 @@ def test_help_names_every_job_and_every_argument(capsys: pytest.CaptureFixture[s
         ((), "the following arguments are required: job"),
         (("exprot",), "invalid choice: 'exprot'"),
         (("export",), "the following arguments are required: --lake"),
-        (("export", "--lake", "x", "--older-than", "soon"), "'soon' is no length of time: write seconds, or 15m"),
-        (("replay", "--lake", "x", "--from", "31.1.2026"), "'31.1.2026' is no day: write YYYY-MM-DD"),
+        (("export", "--lake", "x", "--older-than", "soon"), "'soon' is not a length of time: write seconds, or 15m"),
+        (("replay", "--lake", "x", "--from", "31.1.2026"), "'31.1.2026' is not a day: write YYYY-MM-DD"),
         (("replay", "--lake", "x", "--rate", "0"), "'0' is not a number of messages per second"),
         (("replay", "--lake", "x", "--limit", "-1"), "'-1' is not a whole number from 1"),
-        (("replay", "--lake", "x", "--to-queue", "no queue"), "is no queue name"),
+        (("replay", "--lake", "x", "--to-queue", "no queue"), "is not a queue name"),
         (("replay", "--lake", "x", "--from", "2026-02-01", "--to", "2026-01-01"), "is after --to"),
-        (("statistics", "--since", "yesterday"), "'yesterday' is no moment"),
+        (("statistics", "--since", "yesterday"), "'yesterday' is not a date or time"),
         (("statistics", "--conf", "spark"), "'spark' should be NAME=VALUE"),
         (("statistics", "--laek", "x"), "unrecognized arguments: --laek"),
-        (("release", "--stream", "no such"), "'no such' is no name"),
+        (("release", "--stream", "no such"), "'no such' is not a valid name"),
     ],
 )
 def test_wrong_options_are_told_in_a_sentence_and_end_with_2(
@@ -66,7 +66,7 @@ def test_without_java_one_sentence_says_what_to_install(worker_env: dict[str, st
     ended_so = shell(environment, "statistics", PATH="", TMPDIR=str(tmp_path))
 
     assert ended_so.returncode == 1
-    assert "needs Java 17 or newer, and there is no java on the PATH" in ended_so.stderr
+    assert "needs Java 17 or newer, but there is no java on the PATH" in ended_so.stderr
     assert "apt-get install default-jre-headless" in ended_so.stderr
     assert ended_so.stderr.strip().count("\n") == 0
     assert not list(tmp_path.glob("dbqueue-*"))
@@ -107,7 +107,7 @@ def test_streams_and_release_need_neither_spark_nor_java(worker_env: dict[str, s
     released = shell(worker_env, "release", "--stream", "s", PATH="", TMPDIR=str(tmp_path))
 
     assert shown.startswith("s  queue emails  not running since ")
-    assert (released.returncode, "0 messages went back" in released.stdout) == (0, True)
+    assert (released.returncode, "0 messages were released" in released.stdout) == (0, True)
     refused = shell(worker_env, "release", "--stream", "t", PATH="", TMPDIR=str(tmp_path))
     assert (refused.returncode, "There is no stream 't'" in refused.stderr) == (2, True)
     assert not list(tmp_path.iterdir())

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_without_django_wrong_arguments_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert without_django.main(["streams"]) == 2
-    assert "--credentials-file FILE, or --credentials-env VARIABLE" in capsys.readouterr().err
+    assert "--credentials-file FILE or --credentials-env VARIABLE" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         without_django.main(["exprot"])
     assert without_django.main(["streams", "--credentials-file", "/nowhere/at/all"]) == 2

@@ -205,7 +205,7 @@ def test_a_wrong_option_and_wrong_credentials_are_told_to_the_user(
 ) -> None:
     with pytest.raises(Exception, match=r"no option 'quue' here\. Did you mean 'queue'"):
         spark.read.format("dbqueue").options(credentials_file=credentials_file, quue="q").load().collect()
-    with pytest.raises(Exception, match="Say where the database's credentials are"):
+    with pytest.raises(Exception, match="The database's credentials are missing"):
         spark.read.format("dbqueue").load().collect()
     elsewhere = tmp_path / "elsewhere.json"
     vendor = connection.vendor

@@ -81,12 +81,12 @@ WRONG = {
     "a standing that history doesn't have": ({"source": "history", "status": "n"}, "it can be dead, done, dropped"),
     "a queue that can't be": ({"queue": "a b"}, "'queue' names 'a b'"),
     "a number of partitions": ({"numPartitions": "0"}, "'numPartitions' is '0'"),
-    "a moment without its offset": ({"since": "2026-03-01"}, "'since' is '2026-03-01'; it must be a moment with"),
+    "a moment without an offset": ({"since": "2026-03-01"}, "'since' is '2026-03-01'; it must be a date and time with"),
     "an end before its beginning": (
         {"since": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"},
         "'since' .* is not before 'until'",
     ),
-    "a password": ({"password": "secret"}, "The option 'password' would travel in plans and logs"),
+    "a password": ({"password": "secret"}, "The option 'password' would appear in plans and logs"),
 }
 
 
@@ -101,7 +101,7 @@ def test_a_wrong_option_is_named_before_anything_is_read(credentials_file: str, 
 SCHEMAS = {
     "id bigint, quue string": "messages have no column 'quue'. Did you mean 'queue'",
     "message_id bigint": "messages have no column 'message_id'",
-    "id int": "column 'id' of the messages is bigint, not int: say 'id bigint' in the schema",
+    "id int": "column 'id' of the messages is bigint, not int: write 'id bigint' in the schema",
     "created_at string": "column 'created_at' of the messages is timestamp, not string",
     "key string not null": "column 'key' of the messages can be NULL",
 }
@@ -119,5 +119,5 @@ def test_a_schema_that_asks_for_what_there_is_not_is_refused(credentials_file: s
 
 
 def test_a_schema_without_columns_is_refused(credentials_file: str) -> None:
-    with pytest.raises(InvalidPipeline, match=r"The schema names no column\. There are id bigint, queue string"):
+    with pytest.raises(InvalidPipeline, match=r"The schema names no column\. The columns are id bigint, queue string"):
         reader_of({"credentials_file": credentials_file}, StructType([]))

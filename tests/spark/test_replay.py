@@ -213,7 +213,7 @@ def test_a_selection_takes_what_it_says(
 def test_a_condition_that_is_none_is_refused_by_its_own_words(
     spark: SparkSession, credentials_file: str, lake: str, where: str
 ) -> None:
-    with pytest.raises(InvalidPipeline, match=r"--where .*no condition about the lake's columns"):
+    with pytest.raises(InvalidPipeline, match=r"--where .*not a condition on the lake's columns"):
         replayed(spark, credentials_file, lake, where=where)
     assert not Message.objects.exists()
 

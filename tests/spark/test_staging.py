@@ -111,7 +111,7 @@ def test_a_stage_that_lacks_rows_is_not_published() -> None:
     run = number()
     attempt = stage(["a", "b"], run=run)
     StagedMessage.objects.order_by("pk")[:1].get().delete()
-    with pytest.raises(DBQueueError, match="staged 2 messages and 1 are there"):
+    with pytest.raises(DBQueueError, match="staged 2 messages, but 1 are there"):
         publish(attempt, run=run)
     assert not Message.objects.exists()
     assert not PublishedJob.objects.exists()

@@ -120,10 +120,10 @@ def test_intervals_are_lengths_of_time_and_headers_may_be_json(spark: SparkSessi
         ("1 as payload, '1' as json", "'payload' and 'json'"),
         ("'x' as body", "go together"),
         ("1 as payload, 5 as key", "'key' must be a string"),
-        ("1 as payload, timestamp_ntz '2026-01-01 00:00:00' as at", "no moment"),
-        ("map(1, 2) as payload", "keys are strings"),
+        ("1 as payload, timestamp_ntz '2026-01-01 00:00:00' as at", "which has none"),
+        ("map(1, 2) as payload", "keys in JSON are strings"),
         ("named_struct('a', cast('x' as binary)) as payload", "'payload.a' is binary"),
-        ("interval 1 month as payload", "JSON can't say"),
+        ("interval 1 month as payload", "JSON can't represent"),
     ],
 )
 def test_a_frame_that_can_not_be_messages_is_refused_before_any_task_runs(
@@ -139,11 +139,11 @@ def test_a_frame_that_can_not_be_messages_is_refused_before_any_task_runs(
     ("options", "words"),
     [
         ({"job-id": "x"}, "did you mean 'job_id'|Did you mean 'job_id'"),
-        ({"queue": "not a queue"}, "no queue name"),
+        ({"queue": "not a queue"}, "not a queue name"),
         ({"job_id": "ä"}, "'job_id'"),
         ({"direct": "true", "job_id": "x"}, "leave out one"),
         ({"priority": "101"}, "'priority'"),
-        ({"password": "secret"}, "would travel in plans"),
+        ({"password": "secret"}, "would appear in plans"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(
@@ -173,7 +173,7 @@ def test_overwriting_a_queue_is_refused(spark: SparkSession, credentials_file: s
         ("'x' as payload, if(id = 1700, 101, 1) as priority", "priority"),
         ("'x' as payload, if(id = 1700, 0d, null) as lease", "lease must be a number of seconds above 0"),
         ("'x' as payload, if(id = 1700, 1d, null) as delay, if(id = 1700, now(), null) as at", "not both"),
-        ("'x' as payload, if(id = 1700, 'no queue', 'q') as queue", "no queue name"),
+        ("'x' as payload, if(id = 1700, 'no queue', 'q') as queue", "not a queue name"),
         ("string(if(id = 1700, X'22FF22', X'2222')) as json", "column 'json' can't be read .*0xff"),
         ("'x' as payload, string(if(id = 1700, X'FF', X'41')) as key", "column 'key' can't be read .*0xff"),
         (

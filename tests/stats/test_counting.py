@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.insight import counting
+from django_dbqueue.insight import counter
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute, QueueStatistic, StatisticProgress
@@ -195,7 +195,7 @@ def test_after_a_pause_of_days_everything_is_made_up_for() -> None:
 def test_minutes_of_more_than_a_day_ago_are_removed_and_their_hours_stay(
     seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "SECONDS", seconds)
+    monkeypatch.setattr(counter, "SECONDS", seconds)
     begin()
     done()
     let_pass(HOUR)
@@ -211,7 +211,7 @@ def test_minutes_of_more_than_a_day_ago_are_removed_and_their_hours_stay(
 
 @pytest.mark.parametrize("rows", [1, 3, 7])
 def test_steps_of_few_rows_come_to_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "ROWS", rows)
+    monkeypatch.setattr(counter, "ROWS", rows)
     monkeypatch.setattr("django_dbqueue.insight.ended.PAGE", 2)
     begin()
     moment = early_in_the_hour()
@@ -227,7 +227,7 @@ def test_steps_of_few_rows_come_to_the_same(rows: int, monkeypatch: pytest.Monke
 
 
 def test_a_turn_ends_when_its_time_is_over_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "SECONDS", 0)
+    monkeypatch.setattr(counter, "SECONDS", 0)
     begin()
     moment = early_in_the_hour()
     for number in range(4):

@@ -1,4 +1,4 @@
-"""What becomes of claims that nobody keeps alive: held, or given back; by hand, or by whoever does the rescue."""
+"""What becomes of claims that nobody keeps alive: held, or released; by hand, or by whoever does the rescue."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_claim_to_be_requeued_goes_back_charged_and_as_a_crash(query: Callable
     finally:
         message_rescued.disconnect(hear_rescued)
         message_died.disconnect(hear_died)
-    assert rescued == [([spent.pk, *(each.pk for each in others)], "the lease of claim 1 of stream s is over")]
+    assert rescued == [([spent.pk, *(each.pk for each in others)], "the lease of claim 1 of stream s has expired")]
     assert died == [spent.pk]
     spent.refresh_from_db()
     assert spent.is_dead
@@ -213,5 +213,5 @@ def test_logs_say_what_was_given_back(query: Callable[..., Query], caplog: pytes
     query(spec=GIVING_BACK).next()
     let_leases_end()
     with caplog.at_level(logging.WARNING, "django_dbqueue"):
-        requeue_expired(Message, DjangoSession("default"))
-    assert "1 messages of tests rescued (the lease of claim 1 of stream s is over)" in caplog.text
+        requeue_expired(Message, "default")
+    assert "1 messages of tests rescued (the lease of claim 1 of stream s has expired)" in caplog.text

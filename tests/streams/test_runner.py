@@ -114,15 +114,15 @@ def test_all_that_is_available_is_not_claimed_at_once(reader: ClaimStreamReader)
     [
         ({"queue": None}, "'queue' is missing"),
         ({"stream": None}, "'stream' is missing"),
-        ({"stream": "two words"}, "'two words' is no name of a stream"),
-        ({"queue": "två"}, "'två' is no queue name"),
+        ({"stream": "two words"}, "'two words' is not a valid stream name"),
+        ({"queue": "två"}, "'två' is not a queue name"),
         ({"lease": "2"}, "'lease' is '2'; it must be a whole number from 3"),
         ({"maxRowsPerBatch": "0"}, "'maxRowsPerBatch' is '0'"),
         ({"max_reads": "-1"}, "'max_reads' is '-1'"),
         ({"on_expired": "drop"}, "'on_expired' is 'drop'; it can be hold, requeue"),
         ({"on_expried": "hold"}, "Did you mean 'on_expired'"),
         ({"status": "done"}, "There is no option 'status' here"),
-        ({"password": "x"}, "'password' would travel"),
+        ({"password": "x"}, "'password' would appear"),
     ],
 )
 def test_an_option_that_can_not_be_is_refused_by_name(options: dict[str, str], said: dict[str, Any], what: str) -> None:

@@ -167,5 +167,5 @@ def test_what_can_match_nothing_is_refused(verb: Any, wrong: Any, text: str) -> 
 
 
 def test_a_name_that_no_queue_can_have_is_refused() -> None:
-    with pytest.raises(InvalidMessage, match="is no queue name"):
+    with pytest.raises(InvalidMessage, match="is not a queue name"):
         refute_enqueued("no name")

@@ -82,7 +82,7 @@ def test_a_failure_is_raised_when_its_message_is_settled_and_says_whose_it_is(co
     with pytest.raises(Trouble, match="as told") as caught:
         run_consumers(QUEUE)
     assert caught.value.__notes__ == [
-        f"It ended the consumer of queue 'tests' at message {message.pk}, read 1 of 4; the message is waiting."
+        f"It stopped the consumer of queue 'tests' at message {message.pk}, read 1 of 4; the message is waiting."
     ]
     message.refresh_from_db()
     assert (message.status, message.read_count) == ("n", 1)
@@ -244,14 +244,17 @@ def test_a_queue_without_a_consumer_is_refused_with_a_guess(consumes: Consumes) 
         run_consumers("email")
     with pytest.raises(ImproperlyConfigured, match=r"for queue 'x': is its module queue_consumers in an installed app"):
         run_consumers(["emails", "x"])
-    with pytest.raises(InvalidMessage, match="is no queue name"):
+    with pytest.raises(InvalidMessage, match="is not a queue name"):
         run_consumers("no name")
 
 
 def test_inside_atomic_it_is_refused_for_no_worker_sees_what_is_not_committed(consumes: Consumes) -> None:
     consumes(succeed)
     MessageFactory()
-    with transaction.atomic(), pytest.raises(TransactionNotAllowed, match=r"run_consumers\(\) is a transaction of its"):
+    with (
+        transaction.atomic(),
+        pytest.raises(TransactionNotAllowed, match=r"run_consumers\(\) runs in a transaction of its"),
+    ):
         run_consumers(QUEUE)
     assert Message.objects.ready(QUEUE).count() == 1
 

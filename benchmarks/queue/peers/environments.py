@@ -43,7 +43,7 @@ def _of_python(peer: str, pins: Path) -> Environment:
     def install(place: Path) -> None:
         _run(peer, [sys.executable, "-m", "venv", str(place)], "On Debian: apt-get install python3-venv")
         pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        _run(peer, [*pip, "--requirement", str(pins)], "Is the package index within reach?")
+        _run(peer, [*pip, "--requirement", str(pins)], "Can the package index be reached?")
 
     place = _installed(peer, pins, sys.version, install)
     return Environment((str(place / "bin/python"), "-m", "benchmarks.queue.peers.child", peer), {})
@@ -56,7 +56,7 @@ def _of_node(peer: str, pins: Path) -> Environment:
         place.mkdir()
         shutil.copy(pins, place / "package.json")
         quietly = ["--no-audit", "--no-fund", "--loglevel=error", f"--prefix={place}"]
-        _run(peer, [npm, "install", *quietly], "Is the package registry within reach?")
+        _run(peer, [npm, "install", *quietly], "Can the package registry be reached?")
 
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     place = _installed(peer, pins, version, install)

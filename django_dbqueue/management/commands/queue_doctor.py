@@ -27,21 +27,21 @@ class Command(TerminalCommand):
     Exit codes: 0 nothing is wrong; 1 something is, at the level of --fail-level or above; 2 wrong options.
     """
 
-    help = "Look at server, settings, tables and workers, and say what is wrong, whether it matters and what to do."
+    help = "Check server, settings, tables and workers, and report what is wrong, how much it matters and what to do."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print one JSON object a line, a finding each")
+        parser.add_argument("--json", action="store_true", help="print one JSON object per line, one for each finding")
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument(
             "--fail-level",
             choices=[NOTE, WARNING, PROBLEM],
             default=WARNING,
-            help="what makes it end with exit code 1 (default: warning)",
+            help="lowest level of a finding that makes the exit code 1 (default: warning)",
         )
         parser.add_argument(
             "--set-back-schedules",
             action="store_true",
-            help="let schedules that stand ahead of the server's clock, since it was wrong once, go on from now",
+            help="let schedules continue from now if a wrong server clock has put them ahead",
         )
 
     def handle(self, *_args: Any, **said: Any) -> None:

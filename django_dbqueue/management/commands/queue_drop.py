@@ -12,7 +12,7 @@ from django_dbqueue.management.sweep_command import SweepCommand
 class Command(SweepCommand):
     """Drop messages: marked done, by whom and why; a holder loses its claim. It can't be undone."""
 
-    help = "Mark messages done without processing them, by their ids or all of a queue. This can't be undone."
+    help = "Mark messages as done without processing them, by id or all of a queue. This can't be undone."
     verb = "drop"
 
     def question(self, count: str, where: str) -> str:

@@ -16,16 +16,14 @@ from django_dbqueue.models import Queue
 class Command(PausingCommand):
     """Pause queues: nothing is claimed from them until they are resumed; what runs may finish."""
 
-    help = "Let nobody claim from a queue until it is resumed; what runs may finish."
+    help = "Pause queues: nothing is claimed from them until they are resumed. Running messages may finish."
     verb = "pause"
     pauses = True
 
     def add_options(self, parser: ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--reason", required=True, help="why, for those who wonder")
-        parser.add_argument(
-            "--create", action="store_true", help="also a queue that nobody has heard of: its messages may come later"
-        )
+        parser.add_argument("--reason", required=True, help="the reason, which other operators can see")
+        parser.add_argument("--create", action="store_true", help="also pause queues that don't exist yet")
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
         if not said["reason"].strip() or len(said["reason"]) > LONGEST_REASON:

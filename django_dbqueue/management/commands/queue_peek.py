@@ -37,7 +37,7 @@ def _state(text: str) -> str:
     if text not in PEEKS:
         near = get_close_matches(text.lower(), PEEKS, n=1)
         hint = f" did you mean {near[0]!r}?" if near else ""
-        raise ArgumentTypeError(f"there is no state {text!r};{hint} there are {', '.join(PEEKS)}")
+        raise ArgumentTypeError(f"there is no state {text!r};{hint} the states are {', '.join(PEEKS)}")
     return text
 
 
@@ -48,17 +48,23 @@ class Command(ConsoleCommand):
     nothing to show.
     """
 
-    help = "Look at the next messages of a queue without claiming them."
+    help = "Show the next messages of a queue without claiming them."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("queue", help="the queue's name")
-        parser.add_argument("--key", help="only messages with this key; without --state the live one, as it stands")
         parser.add_argument(
-            "--limit", type=whole(1, MAX_LIMIT), default=10, help="messages that are shown at most (default: 10)"
+            "--key", help="only messages with this key; without --state, the live one, whatever its state"
+        )
+        parser.add_argument(
+            "--limit", type=whole(1, MAX_LIMIT), default=10, help="show at most this many messages (default: 10)"
         )
         parser.add_argument("--state", type=_state, help=f"one of {', '.join(PEEKS)} (default: ready)")
-        parser.add_argument("--payload", action="store_true", help="show payloads and headers, which may be secret")
-        parser.add_argument("--why", action="store_true", help="say why each is where it is, and what can be done")
+        parser.add_argument(
+            "--payload", action="store_true", help="show payloads and headers, which may contain secrets"
+        )
+        parser.add_argument(
+            "--why", action="store_true", help="explain why each message is in its state, and what can be done"
+        )
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
         messages = self._find(alias, check_queue(said["queue"]), said)

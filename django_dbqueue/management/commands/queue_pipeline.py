@@ -39,7 +39,7 @@ class Command(TerminalCommand):
     point can be run again.
     """
 
-    help = "Run a job of the data pipeline: export, statistics, replay, ingest; and look after streams and readers."
+    help = "Run a job of the data pipeline: export, statistics, replay, ingest; and manage streams and readers."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_jobs(parser, _add_database)

@@ -44,18 +44,24 @@ class Command(ConsoleCommand):
     between two steps. What is reported as moved is moved.
     """
 
-    help = "Move done messages of a queue, and with --dead its dead ones, that are old enough into the history."
+    help = "Move old done messages of a queue into the history; with --dead, its old dead letters as well."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("queue", help="the queue's name")
         parser.add_argument(
-            "--older-than", type=age, required=True, metavar="AGE", help="ended that long ago: 90s, 15m, 12h, 7d, 2w"
+            "--older-than",
+            type=age,
+            required=True,
+            metavar="AGE",
+            help="ended at least this long ago: 90s, 15m, 12h, 7d, 2w",
         )
-        parser.add_argument("--dead", action="store_true", help="dead messages too, which can't be requeued after that")
-        parser.add_argument("--limit", type=whole(1, 10**9), help="so many at most")
+        parser.add_argument(
+            "--dead", action="store_true", help="dead letters as well; they can't be requeued afterwards"
+        )
+        parser.add_argument("--limit", type=whole(1, 10**9), help="move at most this many")
         add_by(parser)
         parser.add_argument("--dry-run", action="store_true", help="count what would be moved, and change nothing")
-        parser.add_argument("--yes", action="store_true", help="don't ask")
+        parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
         queue, by = check_queue(said["queue"]), operator(said["by"])
@@ -63,7 +69,7 @@ class Command(ConsoleCommand):
             self._count(alias, queue, said)
             return
         what = _("done and dead") if said["dead"] else _("done")
-        question = _("Move %(what)s messages of queue %(queue)s that ended %(age)s s ago or earlier into the history?")
+        question = _("Move %(what)s messages of queue %(queue)s that ended at least %(age)s s ago into the history?")
         words = {"what": what, "queue": queue, "age": f"{said['older_than']:g}"}
         self.confirm(question % words, yes=said["yes"])
         moved = dict.fromkeys(STATES[said["dead"]], 0)
@@ -125,7 +131,7 @@ class Command(ConsoleCommand):
                 _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
             ) from error
         if interrupted:
-            self.stderr.write(_("Stopped between two steps; the others stand as they stood."))
+            self.stderr.write(_("Stopped between two steps; the remaining messages were not changed."))
             sys.exit(EXIT_INTERRUPTED)
         if not total:
             self._nothing(alias, queue)

@@ -12,7 +12,7 @@ from django_dbqueue.management.sweep_command import SweepCommand
 class Command(SweepCommand):
     """Requeue messages: due at once, their counts at zero, their keys taken back; a holder loses its claim."""
 
-    help = "Make dead, stuck or running messages as if new, by their ids or all of a queue."
+    help = "Requeue dead, stuck or running messages as if they were new, by id or all of a queue."
     verb = "requeue"
 
     def question(self, count: str, where: str) -> str:

@@ -37,7 +37,7 @@ LOOKS_FOR_SPOTS: Final = 60.0
 
 def _interval(text: str) -> float:
     if seconds(text) < SHORTEST_INTERVAL:
-        raise ArgumentTypeError(_("an interval below 0.1 seconds would keep the database busy with nothing else"))
+        raise ArgumentTypeError(_("an interval below 0.1 seconds would keep the database busy all the time"))
     return float(text)
 
 
@@ -49,19 +49,19 @@ class Command(TerminalCommand):
     single run was interrupted; 141 the output has no reader any more. While watching, it waits for an outage to end.
     """
 
-    help = "Give back what dead workers hold: leases that are over, and workers whose session is gone."
+    help = "Rescue the messages of dead workers: those whose lease has expired, or whose worker's session is gone."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--watch", action="store_true", help="go on until SIGTERM or SIGINT")
+        parser.add_argument("--watch", action="store_true", help="keep running until SIGTERM or SIGINT")
         parser.add_argument(
-            "--interval", type=_interval, help=f"seconds between looks of --watch (default: {INTERVAL:g})"
+            "--interval", type=_interval, help=f"seconds between checks with --watch (default: {INTERVAL:g})"
         )
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
-        parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+        parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
     def handle(self, *_args: Any, **said: Any) -> None:
         if said["interval"] is not None and not said["watch"]:
-            raise CommandError(_("--interval goes with --watch; a single run has no next look."), returncode=2)
+            raise CommandError(_("--interval needs --watch: a single run checks only once."), returncode=2)
         self._json, self._rescued = said["json"], 0
         self._spots: list[str] = []
         self._alias = chosen_alias(said["database"])
@@ -135,7 +135,7 @@ class Command(TerminalCommand):
                     spots_at = now + LOOKS_FOR_SPOTS
             except Error as error:
                 if not is_down:
-                    text = _("Database trouble, trying on: %(error)s") % {"error": one_line(error)}
+                    text = _("Database trouble, retrying: %(error)s") % {"error": one_line(error)}
                     self._print("database trouble", text)
                 is_down = True
                 discard(self._alias)
@@ -149,7 +149,7 @@ class Command(TerminalCommand):
         spots = blind_spots(DjangoSession(self._alias))
         for spot in spots:
             if spot not in self._spots:
-                self._print("blind", _("Blind: %(spot)s") % {"spot": spot})
+                self._print("blind", _("Blind spot: %(spot)s") % {"spot": spot})
         self._spots = spots
 
     def _print_rescued(self, *, queue: str, message_ids: list[int], evidence: str, **_kwargs: Any) -> None:
@@ -167,7 +167,7 @@ class Command(TerminalCommand):
         self._print("rescued", text, queue=queue, message_ids=message_ids, evidence=evidence)
 
     def _print_died(self, *, queue: str, message_id: int, error: str, **_kwargs: Any) -> None:
-        text = _("Message %(id)s of %(queue)s is dead, its reads are spent: %(error)s") % {
+        text = _("Message %(id)s of %(queue)s is dead, because it has no reads left: %(error)s") % {
             "id": message_id,
             "queue": queue,
             "error": error,

@@ -9,7 +9,7 @@ from django_dbqueue.models import Queue
 class Command(PausingCommand):
     """Resume queues: the workers that serve them claim again."""
 
-    help = "Open a paused queue again."
+    help = "Open paused queues again."
     verb = "resume"
     pauses = False
 

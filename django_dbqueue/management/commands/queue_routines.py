@@ -36,16 +36,16 @@ class Command(TerminalCommand):
             raise CommandError(str(error)) from error
         except Error as error:
             raise CommandError(
-                _("The database %(alias)r can't be asked: %(error)s") % {"alias": alias, "error": error}
+                _("The database %(alias)r can't be queried: %(error)s") % {"alias": alias, "error": error}
             ) from error
 
     def _install(self, alias: str) -> None:
         made, unchanged, dropped = installation.install(DjangoSession(alias))
         for routine in made:
-            self.stdout.write(_("made %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
+            self.stdout.write(_("created %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
         self._tell_of(dropped)
         counts = {"made": len(made), "unchanged": len(unchanged)}
-        self.stdout.write(_("%(made)d made, %(unchanged)d unchanged") % counts)
+        self.stdout.write(_("%(made)d created, %(unchanged)d unchanged") % counts)
         if connections[alias].vendor == "postgresql":
             for found in check_schema(connections[alias]):
                 self.stderr.write(f"{found.msg}\n{found.hint}")

@@ -28,7 +28,7 @@ ON_CONFLICT: Final = ("ignore", "update", "error")
 def _header(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not name or not sign:
-        raise ArgumentTypeError(_("%(text)r is no header: write NAME=VALUE") % {"text": text})
+        raise ArgumentTypeError(_("%(text)r is not a header: write NAME=VALUE") % {"text": text})
     return name, value
 
 
@@ -36,11 +36,12 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ArgumentTypeError(_("%(text)r is no moment: write 2026-01-31T12:00:00Z") % {"text": text}) from None
+        raise ArgumentTypeError(
+            _("%(text)r is not a date and time: write 2026-01-31T12:00:00Z") % {"text": text}
+        ) from None
     if moment.tzinfo is None:
         raise ArgumentTypeError(
-            _("%(text)r says no time zone: end it with Z or an offset, as in 2026-01-31T12:00:00+01:00")
-            % {"text": text}
+            _("%(text)r has no time zone: end it with Z or an offset, as in 2026-01-31T12:00:00+01:00") % {"text": text}
         )
     return moment
 
@@ -57,11 +58,11 @@ class Command(ConsoleCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("queue", help="the queue's name")
-        parser.add_argument("payload", nargs="?", help="the payload (default, or for -: standard input to its end)")
+        parser.add_argument("payload", nargs="?", help="the payload (default, or with -: all of standard input)")
         kind = parser.add_mutually_exclusive_group()
         for name, meaning in (
             ("--json-payload", "the payload is JSON (default)"),
-            ("--text", "the payload is text, as it stands"),
+            ("--text", "the payload is plain text"),
             ("--base64", "the payload is bytes, written in base64"),
         ):
             value = name.strip("-").partition("-")[0]
@@ -71,8 +72,10 @@ class Command(ConsoleCommand):
         due.add_argument("--delay", type=seconds, help="seconds until it is due")
         due.add_argument("--at", type=_moment, help="when it is due, in ISO 8601 with a time zone")
         parser.add_argument("--priority", type=whole(-100, 100), help="from -100 to 100, the highest first")
-        parser.add_argument("--max-reads", type=whole(0, MAX_READS_LIMIT), help="deliveries at most; 0 is no limit")
-        parser.add_argument("--lease", type=lease, help="seconds that a claim of it lasts")
+        parser.add_argument(
+            "--max-reads", type=whole(0, MAX_READS_LIMIT), help="maximum number of deliveries; 0 means no limit"
+        )
+        parser.add_argument("--lease", type=lease, help="length of its lease in seconds")
         parser.add_argument(
             "--header",
             type=_header,
@@ -85,7 +88,10 @@ class Command(ConsoleCommand):
             "--on-conflict",
             choices=ON_CONFLICT,
             default="ignore",
-            help="where a live message has the key: leave it, give it this content, or fail (default: ignore)",
+            help=(
+                "what to do if a live message has the key: leave that message alone, give it this content, or fail "
+                "(default: ignore)"
+            ),
         )
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
@@ -112,14 +118,19 @@ class Command(ConsoleCommand):
         document = {"id": message.pk, "queue": message.queue, "key": message.key, "outcome": message.outcome}
         self.say(document | {"due_at": iso(message.due_at)}, as_json=said["json"], text=str(message.pk))
         if message.outcome == "ignored" and not said["json"]:
-            self.stderr.write(_("Not sent: this live message has the key; --on-conflict update or error goes on."))
+            self.stderr.write(
+                _(
+                    "Not sent: this live message already has the key. To change that message or to fail, use "
+                    "--on-conflict update or error."
+                )
+            )
 
 
 def _headers(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     headers: dict[str, Any] = {}
     for name, value in pairs:
         if name in headers:
-            raise InvalidMessage(_("The header %(name)r is said twice.") % {"name": name})
+            raise InvalidMessage(_("The header %(name)r is given twice.") % {"name": name})
         headers[name] = value
     return headers
 
@@ -133,12 +144,12 @@ def _payload(kind: str, said: str | None) -> Any:
             return decode_json(text)
         except UndecodableMessage as error:
             raise InvalidMessage(
-                _("The payload is no JSON (%(error)s) For text as it stands say --text.") % {"error": error}
+                _("The payload is not JSON (%(error)s) For plain text, use --text.") % {"error": error}
             ) from error
     try:
         return base64.b64decode("".join(text.split()).encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise InvalidMessage(_("The payload is no base64: %(error)s.") % {"error": error}) from error
+        raise InvalidMessage(_("The payload is not base64: %(error)s.") % {"error": error}) from error
 
 
 def _read() -> str:
@@ -149,13 +160,11 @@ def _read() -> str:
     data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
         raise InvalidMessage(
-            _("Standard input has more than %(most)s bytes, and no payload may be that large.")
-            % {"most": grouped(most)}
+            _("Standard input has more than %(most)s bytes, the maximum for a payload.") % {"most": grouped(most)}
         )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InvalidMessage(
-            _("Standard input is not UTF-8 (%(error)s): pipe bytes in through base64, and say --base64.")
-            % {"error": error}
+            _("Standard input is not UTF-8 (%(error)s): encode bytes as base64, and use --base64.") % {"error": error}
         ) from error

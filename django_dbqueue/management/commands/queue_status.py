@@ -58,19 +58,19 @@ class Command(ConsoleCommand):
     and waits for a database that is away.
     """
 
-    help = "Show every queue: how deep it is, since when its oldest message waits, whether it is open, who serves it."
+    help = "Show each queue: its depth, the age of its oldest ready message, whether it is paused, and its workers."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("queues", nargs="*", metavar="queue", help="the queues' names (default: all)")
-        parser.add_argument("--watch", action="store_true", help="look again and again, until SIGINT or SIGTERM")
+        parser.add_argument("--watch", action="store_true", help="refresh until SIGINT or SIGTERM")
         parser.add_argument(
-            "--interval", type=seconds, help=f"seconds between looks of --watch (default: {INTERVAL:g})"
+            "--interval", type=seconds, help=f"seconds between refreshes with --watch (default: {INTERVAL:g})"
         )
-        parser.add_argument("--check", action="store_true", help="end with 1 if something is wrong, and say what")
-        parser.add_argument("--ignore", help=f"what --check is not to mind, of {','.join(TROUBLES)}")
-        parser.add_argument("--max-age", type=seconds, help="seconds that a ready message may wait (default: any time)")
+        parser.add_argument("--check", action="store_true", help="exit with 1 if something is wrong, and report what")
+        parser.add_argument("--ignore", help=f"problems that --check ignores, of {','.join(TROUBLES)}")
+        parser.add_argument("--max-age", type=seconds, help="seconds that a ready message may wait (default: no limit)")
         parser.add_argument(
-            "--cap", type=whole(1, MAX_CAP), default=CAP, help=f"what counts go to at most (default: {CAP:,})"
+            "--cap", type=whole(1, MAX_CAP), default=CAP, help=f"stop counting at this number (default: {CAP:,})"
         )
 
     def act(self, alias: str, said: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ class Command(ConsoleCommand):
                     look = self._look(alias, said)
                 except Error as error:
                     discard(alias)
-                    lines = [_("Database trouble, trying on: %(error)s") % {"error": one_line(error)}]
+                    lines = [_("Database trouble, retrying: %(error)s") % {"error": one_line(error)}]
                     document = {"database": alias, "error": one_line(error)}
                 else:
                     lines = [_at(look.seen.at), *_lines(look)]
@@ -133,19 +133,21 @@ class Command(ConsoleCommand):
 
 def _ignored(said: dict[str, Any]) -> frozenset[str]:
     if said["watch"] and said["check"]:
-        raise CommandError(_("--check ends with what one look finds: leave out --watch."), returncode=EXIT_USAGE)
+        raise CommandError(_("--check reports once and exits: leave out --watch."), returncode=EXIT_USAGE)
     if said["interval"] is not None and not said["watch"]:
-        raise CommandError(_("--interval goes with --watch; a single look has no next one."), returncode=EXIT_USAGE)
+        raise CommandError(
+            _("--interval needs --watch: without it, the queues are shown only once."), returncode=EXIT_USAGE
+        )
     if said["interval"] is not None and said["interval"] < SHORTEST_INTERVAL:
         raise CommandError(
-            _("an interval below 0.1 seconds would keep the database busy with nothing else"), returncode=EXIT_USAGE
+            _("an interval below 0.1 seconds would keep the database busy all the time"), returncode=EXIT_USAGE
         )
     if said["ignore"] is not None and not said["check"]:
-        raise CommandError(_("--ignore goes with --check."), returncode=EXIT_USAGE)
+        raise CommandError(_("--ignore needs --check."), returncode=EXIT_USAGE)
     names = frozenset(name.strip() for name in (said["ignore"] or "").split(",") if name.strip())
     for name in sorted(names - set(TROUBLES)):
         raise CommandError(
-            _("--ignore knows %(known)s, not %(name)r.") % {"known": ", ".join(TROUBLES), "name": name},
+            _("--ignore accepts %(known)s, not %(name)r.") % {"known": ", ".join(TROUBLES), "name": name},
             returncode=EXIT_USAGE,
         )
     return names
@@ -197,7 +199,7 @@ def _at(now: datetime) -> str:
 
 def _lines(look: Look) -> list[str]:
     if not look.seen.queues:
-        return [_("There is no queue yet: no message, no worker and no row.")]
+        return [_("There are no queues yet: no messages, no workers and no queue rows.")]
     head = [_("QUEUE"), _("READY"), _("DELAYED"), _("RUNNING"), _("STUCK"), _("DEAD")]
     head += [_("OLDEST READY"), _("WORKERS"), _("CLAIMS")]
     rows = [_row(each, look.seen.at) for each in look.seen.queues]

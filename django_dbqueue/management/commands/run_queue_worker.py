@@ -42,31 +42,31 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--queues", help="names, by commas (default: every queue that has a consumer)")
+        parser.add_argument("--queues", help="names, separated by commas (default: every queue that has a consumer)")
         parser.add_argument("--processes", type=whole(1, 512), default=1, help="child processes (default: 1)")
         parser.add_argument("--threads", type=whole(1, 512), default=1, help="threads in each child (default: 1)")
         parser.add_argument(
             "--batch",
             type=whole(1, 900),
             default=400,
-            help="messages that a child holds at most (default: 400)",
+            help="a child holds at most this many messages (default: 400)",
         )
         parser.add_argument(
             "--batch-bytes",
             type=whole(0, 2**40),
             default=BATCH_BYTES,
-            help="bytes of payloads that a child fetches ahead at most; larger ones are read when their handler begins "
-            "(default: 32 MiB)",
+            help="a child fetches at most this many bytes of payloads ahead; larger ones are read when their handler "
+            "starts (default: 32 MiB)",
         )
-        parser.add_argument("--lease", type=lease, help="seconds; goes before what consumers and settings say")
+        parser.add_argument("--lease", type=lease, help="seconds; overrides consumers and settings")
         parser.add_argument(
             "--grace",
             type=seconds,
             default=25.0,
-            help="seconds that running handlers get at a stop (default: 25)",
+            help="seconds that running handlers get to finish when the worker stops (default: 25)",
         )
-        parser.add_argument("--drain", action="store_true", help="end when nothing is due any more")
-        parser.add_argument("--max-messages", type=whole(1, 10**11), help="end after so many deliveries")
+        parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
+        parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument(
             "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
@@ -111,7 +111,7 @@ class Command(BaseCommand):
         errors = checks.blocking_errors(alias)
         if errors:
             raise CommandError(
-                "The worker can't keep its promises here:\n" + "\n".join(f"  {error}" for error in errors)
+                "The worker can't keep its guarantees here:\n" + "\n".join(f"  {error}" for error in errors)
             )
         try:
             Message.objects.using(alias).order_by("pk").values_list("pk").first()
@@ -123,8 +123,9 @@ class Command(BaseCommand):
         operations = operations_consumer()
         if operations.queue in registered:
             raise CommandError(
-                f"{registered[operations.queue].name} consumes the queue {operations.queue}, through which bulk "
-                "operations go: give it another queue, or name another one in DBQUEUE['OPERATIONS_QUEUE']."
+                f"{registered[operations.queue].name} consumes the queue {operations.queue}, which is reserved for "
+                "bulk operations: give the consumer another queue, or name another one in "
+                "DBQUEUE['OPERATIONS_QUEUE']."
             )
         if not registered:
             raise CommandError(
@@ -145,7 +146,7 @@ class Command(BaseCommand):
             else:
                 close = get_close_matches(name, registered, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
-                logger.warning("no consumer is registered for queue %s: its messages stay%s", name, hint)
+                logger.warning("no consumer is registered for queue %s: its messages stay there%s", name, hint)
         if not chosen:
             raise CommandError(
                 f"None of the queues {names!r} has a consumer. Registered: {', '.join(sorted(registered))}."
@@ -161,7 +162,7 @@ class Command(BaseCommand):
     def _sum_up(self, totals: dict[str, int], seconds: float) -> None:
         done = totals["done"]
         logger.info(
-            "worker ended: %s done, %s failed and retried, %s dead, %s given back, in %.1f s (%.0f done per second)",
+            "worker ended: %s done, %s failed and retried, %s dead, %s released, in %.1f s (%.0f done per second)",
             done, totals["failed"], totals["died"], totals["given_back"], seconds, done / max(seconds, 0.001),
             extra={"event": "ended", "fields": {**totals, "seconds": round(seconds, 3)}},
         )  # fmt: skip

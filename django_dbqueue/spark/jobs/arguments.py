@@ -35,7 +35,7 @@ def duration(text: str) -> float:
     """Read seconds, or a number with a unit: 90, 90s, 15m, 12h, 7d, 2w."""
     match = _DURATION.match(text)
     if match is None:
-        raise ArgumentTypeError(f"{text!r} is no length of time: write seconds, or 15m, 12h, 7d, 2w")
+        raise ArgumentTypeError(f"{text!r} is not a length of time: write seconds, or 15m, 12h, 7d, 2w")
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
@@ -73,7 +73,7 @@ def job_name(text: str) -> str:
     """Read the name under which an interrupted run is repeated."""
     if _NAME.match(text) is None:
         raise ArgumentTypeError(
-            f"{text!r} is no name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit"
+            f"{text!r} is not a valid name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit"
         )
     return text
 
@@ -83,7 +83,7 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no day: write YYYY-MM-DD") from None
+        raise ArgumentTypeError(f"{text!r} is not a day: write YYYY-MM-DD") from None
 
 
 def moment(text: str) -> datetime:
@@ -91,7 +91,7 @@ def moment(text: str) -> datetime:
     try:
         said = datetime.fromisoformat(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no moment: write 2026-01-31 or 2026-01-31T15:00 (UTC)") from None
+        raise ArgumentTypeError(f"{text!r} is not a date or time: write 2026-01-31 or 2026-01-31T15:00 (UTC)") from None
     return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
 
 
@@ -136,7 +136,7 @@ class JobConfig:
     credentials_file: str | None = None
     credentials_env: str | None = None
     outage: float = argument(
-        "a database that is away is waited for so long: seconds, or 90s, 15m (default: 60s; 0: not at all)",
+        "how long to wait for a database that does not answer: seconds, or 90s, 15m (default: 60s; 0: not at all)",
         read=duration,
         default=float(SECONDS),
         metavar="TIME",

@@ -29,17 +29,17 @@ from django_dbqueue.spark.jobs.arguments import (
 class ExportConfig(JobConfig):
     """Archive rows into a lake of Parquet files; purged here once their manifest was verified."""
 
-    lake: str = argument("root of the lake: a directory, or a URL that Hadoop's file systems know", metavar="ROOT")
+    lake: str = argument("root of the lake: a directory, or a URL that Hadoop's file systems support", metavar="ROOT")
     older_than: float = argument(
-        "rows that were archived that long ago or earlier: seconds, or 15m, 12h, 7d (default: 1h)",
+        "rows that were archived at least this long ago: seconds, or 15m, 12h, 7d (default: 1h)",
         read=duration,
         default=3_600.0,
         metavar="TIME",
     )
     batch_rows: int = argument(
-        "rows of one batch, at most (default: 500,000)", read=whole(1, 100_000_000), default=500_000, metavar="N"
+        "maximum number of rows in a batch (default: 500,000)", read=whole(1, 100_000_000), default=500_000, metavar="N"
     )
-    max_batches: int | None = argument("end after so many batches", read=whole(1, 10**9), default=None, metavar="N")
+    max_batches: int | None = argument("stop after this many batches", read=whole(1, 10**9), default=None, metavar="N")
     keep: bool = argument("purge nothing from the archive", flag=True)
 
 
@@ -47,18 +47,18 @@ class ExportConfig(JobConfig):
 class IngestConfig(JobConfig):
     """Any source that Spark reads into a queue, by a mapping of columns."""
 
-    source: str | None = argument("path or URL of what is read (not for kafka)", default=None, metavar="PATH")
-    format: str = argument("csv, json, parquet, or another that Spark knows (default: csv)", default="csv")
+    source: str | None = argument("path or URL of the source (not for kafka)", default=None, metavar="PATH")
+    format: str = argument("csv, json, parquet, or another that Spark supports (default: csv)", default="csv")
     schema: str | None = argument(
-        "the source's columns and their types, such as 'id bigint, name string' (default: what Spark finds)",
+        "the source's columns and their types, such as 'id bigint, name string' (default: what Spark infers)",
         default=None,
         metavar="DDL",
     )
     option: tuple[tuple[str, str], ...] = argument(
         "an option of the source, such as header=true; may be repeated", read=pair, repeated=True, metavar="NAME=VALUE"
     )
-    queue: str = argument("the queue they go to", read=queue_name)
-    job_id: str = argument("name of this ingest; the same name again adds nothing a second time", read=job_name)
+    queue: str = argument("queue to enqueue to", read=queue_name)
+    job_id: str = argument("name of this ingest; repeating a name adds nothing", read=job_name)
     column: tuple[tuple[str, str], ...] = argument(
         "a column of the message as a SQL expression over the source's columns: payload, json, key, delay, at, "
         "priority, max_reads, lease, headers; may be repeated (default: the payload is the whole row)",
@@ -66,12 +66,12 @@ class IngestConfig(JobConfig):
         repeated=True,
         metavar="NAME=EXPRESSION",
     )
-    where: str | None = argument("only where this SQL condition about the source's columns holds", default=None)
+    where: str | None = argument("only rows that meet this SQL condition on the source's columns", default=None)
     priority: int | None = argument(
-        "of messages that say none (default: 0, or what DBQUEUE says)", read=int, default=None, metavar="N"
+        "priority of messages without their own (default: 0, or as set in DBQUEUE)", read=int, default=None, metavar="N"
     )
     max_payload_bytes: int | None = argument(
-        "larger payloads are refused (default: 1,048,576, or what DBQUEUE says)",
+        "maximum size of a payload (default: 1,048,576, or as set in DBQUEUE)",
         read=whole(1, 2**31 - 1),
         default=None,
         metavar="N",
@@ -83,12 +83,12 @@ class StatisticsConfig(JobConfig):
     """Roll-ups per queue and hour, from the lakes, the archive and the live table together."""
 
     lake: tuple[str, ...] = argument(
-        "root of a lake that export has written to; once for each lake that rows were purged into",
+        "root of a lake that export has written to; give it once for each lake whose rows were purged from the archive",
         metavar="ROOT",
         repeated=True,
     )
     since: datetime | None = argument(
-        "recompute from this hour on (default: two hours before the last one that was computed)",
+        "recompute from this hour on (default: two hours before the last computed one)",
         read=moment,
         default=None,
         metavar="MOMENT",
@@ -101,8 +101,7 @@ class ReplayConfig(JobConfig):
 
     lake: str = argument("root of the lake that export has written to", metavar="ROOT")
     job_id: str | None = argument(
-        "name of this replay; the same name again adds nothing a second time (default: made of the selection, and "
-        "printed)",
+        "name of this replay; repeating a name adds nothing (default: derived from the selection, and printed)",
         read=job_name,
         default=None,
         metavar="NAME",
@@ -114,32 +113,32 @@ class ReplayConfig(JobConfig):
     to: date | None = argument(
         "only messages that ended on this day (UTC) or earlier", read=day, default=None, metavar="DAY"
     )
-    key: str | None = argument("only keys of this pattern: * is any text, ? one character", default=None)
+    key: str | None = argument("only keys that match this pattern: * is any text, ? one character", default=None)
     only: str | None = argument(
-        "dead: only dead letters; failed: all with a failed delivery, the dead among them",
+        "dead: only dead letters; failed: all with a failed delivery, including the dead",
         choices=("dead", "failed"),
         default=None,
     )
-    where: str | None = argument("only where this SQL condition about the lake's columns holds", default=None)
+    where: str | None = argument("only rows that meet this SQL condition on the lake's columns", default=None)
     limit: int | None = argument(
-        "the first so many of them, by archive id", read=whole(1, 10**12), default=None, metavar="N"
+        "only this many, in the order of their archive ids", read=whole(1, 10**12), default=None, metavar="N"
     )
     rate: float | None = argument(
-        "spread what is due over time: so many messages per second", read=rate, default=None, metavar="N"
+        "spread the due times: this many messages per second", read=rate, default=None, metavar="N"
     )
     to_queue: str | None = argument(
-        "the queue they go to (default: each to its own)", read=queue_name, default=None, metavar="QUEUE"
+        "queue to enqueue to (default: each to its own)", read=queue_name, default=None, metavar="QUEUE"
     )
     keys: str = argument(
-        "keep: with their keys, and ignored where one is live; drop: without keys",
+        "keep: enqueue with keys, and ignore messages whose key is live; drop: enqueue without keys",
         choices=("keep", "drop"),
         default="keep",
     )
-    dry_run: bool = argument("count per queue and day, and enqueue nothing", flag=True)
+    dry_run: bool = argument("count messages per queue and day, and enqueue nothing", flag=True)
 
     def __post_init__(self) -> None:
         if self.from_ is not None and self.to is not None and self.from_ > self.to:
-            raise InvalidPipeline(f"--from {self.from_} is after --to {self.to}: no day is between them.")
+            raise InvalidPipeline(f"--from {self.from_} is after --to {self.to}: no day is in that range.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +150,8 @@ class StreamsConfig(JobConfig):
 class ReleaseConfig(JobConfig):
     """A stream's claims back into the queue, by hand."""
 
-    stream: str = argument("the stream whose claims are freed", read=job_name, metavar="NAME")
-    force: bool = argument("also while a query runs it, which fails then", flag=True)
+    stream: str = argument("the stream whose claims are released", read=job_name, metavar="NAME")
+    force: bool = argument("also if a query is running it; that query then fails", flag=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +164,15 @@ class ForgetConfig(JobConfig):
     """A reader of the history, or a stream, that will not come back."""
 
     reader: str | None = argument(
-        "the reader of the history that export waits for no more", default=None, metavar="NAME"
+        "the reader of the history that export should no longer wait for", default=None, metavar="NAME"
     )
     stream: str | None = argument(
-        "the stream, which must hold nothing (see release)", read=job_name, default=None, metavar="NAME"
+        "the stream; it must hold no messages (see release)", read=job_name, default=None, metavar="NAME"
     )
 
     def __post_init__(self) -> None:
         if (self.reader is None) == (self.stream is None):
-            raise InvalidPipeline("Say what to forget: --reader NAME, or --stream NAME.")
+            raise InvalidPipeline("Name what to forget, with --reader NAME or --stream NAME.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +195,14 @@ JOBS: Final = {
     for job in (
         Job("export", "export", ExportConfig, "Write the archive into a lake of Parquet files, and purge it."),
         Job("statistics", "statistics", StatisticsConfig, "Compute the roll-ups per queue and hour."),
-        Job("replay", "replay", ReplayConfig, "Enqueue messages of the lake again, each exactly once."),
-        Job("ingest", "ingest", IngestConfig, "Enqueue what Spark can read: CSV, JSON, Parquet and more."),
-        Job("release", "release", ReleaseConfig, "Free the claims of a consuming stream.", needs_spark=False),
+        Job("replay", "replay", ReplayConfig, "Enqueue messages from the lake again, each exactly once."),
+        Job(
+            "ingest",
+            "ingest",
+            IngestConfig,
+            "Enqueue data from any source that Spark can read: CSV, JSON, Parquet and more.",
+        ),
+        Job("release", "release", ReleaseConfig, "Release the claims of a consuming stream.", needs_spark=False),
         Job("streams", "streams", StreamsConfig, "List the consuming streams.", needs_spark=False),
         Job("readers", "readers", ReadersConfig, "List the readers of the history.", needs_spark=False),
         Job("forget", "forget", ForgetConfig, "Forget a reader of the history, or a stream.", needs_spark=False),

@@ -62,8 +62,9 @@ class ExportResult:
 
     def __str__(self) -> str:
         held = "".join(
-            f"\nThe reader {each.name!r} keeps what is behind the archive's id {each.position:,} from being purged. "
-            f"If it will not come back: queue_pipeline forget --reader {each.name}"
+            "\n"
+            f"The reader {each.name!r} keeps rows after archive id {each.position:,} from being purged. If it will "
+            f"not come back: queue_pipeline forget --reader {each.name}"
             for each in self.held_by
         )
         return (
@@ -162,14 +163,15 @@ class Export:
             self.save(frame, batch)
         except Exception as error:
             raise ExportStopped(
-                f"The {batch} could not be written to {self.files.root}: {first_line(error)}. Nothing of it was "
-                "purged; the next run writes it anew."
+                f"The {batch} could not be written to {self.files.root}: {first_line(error)}. None of it was purged; "
+                "the next run writes it again."
             ) from error
         observed = seen.get
         if observed["rows"] != batch.rows:
             raise ExportStopped(
-                f"The {batch} had {batch.rows:,} rows when it was planned, and {observed['rows']:,} when it was read: "
-                "somebody else deletes from the archive. Nothing of it was purged; the next run plans it anew."
+                f"The {batch} had {batch.rows:,} rows when it was planned, and {observed['rows']:,} when it was "
+                "read: something else deletes rows from the archive. None of it was purged; the next run plans it "
+                "again."
             )
         written = written_files(self.files, batch.number)
         manifest = Manifest(
@@ -209,16 +211,16 @@ class Export:
             published = self.files.publish(f"{FOLDER}/{manifest.name}", manifest.to_json())
         except Exception as error:
             raise ExportStopped(
-                f"The manifest of the {batch} could not be written to {self.files.root}: {first_line(error)}. Nothing "
-                "of it was purged; the next run goes on here."
+                f"The manifest of the {batch} could not be written to {self.files.root}: {first_line(error)}. None "
+                "of it was purged; the next run continues from here."
             ) from error
         if not published:
             raise ExportStopped(
-                f"The {batch} was published by another export meanwhile, which had lost its lock. Nothing of it was "
+                f"The {batch} was published by another export meanwhile, which had lost its lock. None of it was "
                 "purged; run the export again."
             )
         if read_manifest(self.files, manifest.name) != manifest:
-            raise LakeDamaged(f"The manifest {manifest.name} is not what was written: is the disk sound?")
+            raise LakeDamaged(f"The manifest {manifest.name} differs from what was written: check the disk.")
         self.register.verified(batch)
         self.clear(batch)
 
@@ -243,12 +245,12 @@ class Export:
         """Raise LakeDamaged unless the manifest covers all rows that would be purged."""
         said = (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows)
         if said != (batch.number, batch.first_id, batch.last_id, batch.rows):
-            raise LakeDamaged(f"The manifest {manifest.name} is not the one of the {batch}. Nothing of it was purged.")
+            raise LakeDamaged(f"The manifest {manifest.name} is not the one of the {batch}. None of it was purged.")
         remaining = self.register.remaining(batch)
         if remaining > manifest.rows:
             raise ExportStopped(
-                f"The archive has {remaining:,} rows of the {batch}, its manifest {manifest.rows:,}: somebody has "
-                "inserted rows with ids of their own. Nothing of it was purged."
+                f"The archive has {remaining:,} rows of the {batch}, but its manifest has {manifest.rows:,}: "
+                "somebody inserted rows with explicit ids. None of it was purged."
             )
 
     def held_by(self, position: int) -> tuple[history_readers.Reader, ...]:

@@ -18,7 +18,7 @@ class ForgetResult:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.what} is forgotten. Its checkpoint is of no use any more."
+        return f"{self.what} is forgotten. Its checkpoint can't be used any more."
 
 
 def run(_spark: None, config: ForgetConfig) -> ForgetResult:

@@ -27,7 +27,9 @@ def run(spark: SparkSession, config: IngestConfig, *, progress: Progress = quiet
         messages = _mapped(_read(spark, config), config)
     except (PySparkException, Py4JJavaError) as error:
         reason = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
-        raise InvalidPipeline(f"The source can't be read as it was said: {reason} Nothing was enqueued.") from error
+        raise InvalidPipeline(
+            f"The source can't be read with these arguments: {reason} Nothing was enqueued."
+        ) from error
     progress("messages", 0, None)
     published = enqueue_dataframe(
         messages,

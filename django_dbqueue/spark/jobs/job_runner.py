@@ -109,18 +109,18 @@ def refuse_without_spark() -> None:
     for package in ("pyspark", "pyarrow"):
         if importlib.util.find_spec(package) is None:
             raise SparkNotInstalled(
-                f"This job runs on Spark, and the package {package} is not installed: pip install "
+                f"This job runs on Spark, but the package {package} is not installed: pip install "
                 "'django-dbqueue[spark]'."
             )
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
         return
     home = os.environ.get("JAVA_HOME")
     if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
-        raise SparkNotInstalled(f"JAVA_HOME is {home!r}, where there is no bin/java: correct it, or unset it.")
+        raise SparkNotInstalled(f"JAVA_HOME is {home!r}, but it contains no bin/java: correct it, or unset it.")
     if not home and shutil.which("java") is None:
         raise SparkNotInstalled(
-            "This job runs on Spark, which needs Java 17 or newer, and there is no java on the PATH and no JAVA_HOME. "
-            "On Debian or Ubuntu: apt-get install default-jre-headless."
+            "This job runs on Spark, which needs Java 17 or newer, but there is no java on the PATH and JAVA_HOME is "
+            "not set. On Debian or Ubuntu: apt-get install default-jre-headless."
         )
 
 
@@ -190,9 +190,9 @@ def in_one_sentence(error: Exception) -> tuple[str, int] | None:
         return sentence.strip(), EXIT_WRONG if name == InvalidPipeline.__name__ else EXIT_FAILED
     module = type(error).__module__.partition(".")[0]
     if module in {"MySQLdb", "psycopg", "sqlite3"}:
-        return f"The database refused: {error}".strip(), EXIT_FAILED
+        return f"The database reported an error: {error}".strip(), EXIT_FAILED
     if module in {"pyspark", "py4j"}:
-        return f"Spark ended the job: {str(error).strip().splitlines()[0]}", EXIT_FAILED
+        return f"Spark aborted the job: {str(error).strip().splitlines()[0]}", EXIT_FAILED
     return None
 
 
@@ -201,6 +201,7 @@ def said_credentials(said: Mapping[str, Any]) -> dict[str, str]:
     given = {name: said[name] for name in ("credentials_file", "credentials_env") if said[name] is not None}
     if len(given) != 1:
         raise InvalidPipeline(
-            "Say where the database's credentials are, once: --credentials-file FILE, or --credentials-env VARIABLE."
+            "Name the place of the database's credentials, with either --credentials-file FILE or "
+            "--credentials-env VARIABLE."
         )
     return given

@@ -17,7 +17,7 @@ class ReleaseResult:
     messages: int
 
     def __str__(self) -> str:
-        return f"The stream {self.stream!r} holds nothing any more: {self.messages:,} messages went back, uncharged."
+        return f"The stream {self.stream!r} holds no messages now: {self.messages:,} messages were released, uncharged."
 
 
 def run(_spark: None, config: ReleaseConfig) -> ReleaseResult:

@@ -51,12 +51,12 @@ class ReplayResult:
         if self.published is not None and self.published.again:
             return (
                 f"The replay {self.job_id!r} was published before: nothing was added (then: "
-                f"{self.published.created:,} messages). To send them once more, name it otherwise by --job-id."
+                f"{self.published.created:,} messages). To send them once more, give another name with --job-id."
             )
         if self.published is not None:
             return (
                 f"The replay {self.job_id!r} is published: {self.published.created:,} messages enqueued, "
-                f"{self.published.ignored:,} left out because their keys are taken."
+                f"{self.published.ignored:,} ignored because their keys are taken."
             )
         width = max((len(queue) for queue, _, _ in self.counts), default=0)
         lines = [f"{queue:<{width}}  {day}  {count:>12,}" for queue, day, count in self.counts]
@@ -135,7 +135,7 @@ def _where(frame: DataFrame, condition: str) -> DataFrame:
         reason = str(error).strip().splitlines()[0]
         columns = ", ".join(frame.columns)
         raise InvalidPipeline(
-            f"--where {condition!r} is no condition about the lake's columns ({columns}): {reason}"
+            f"--where {condition!r} is not a condition on the lake's columns ({columns}): {reason}"
         ) from error
 
 

@@ -110,7 +110,7 @@ def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: It
     if missing := sorted(purged - told):
         raise InvalidPipeline(
             f"Messages of these hours were exported into {' and '.join(map(repr, missing))} and purged from the "
-            "archive, so that they would not be counted: name each such lake's root by --lake, or begin later by "
+            "archive, so they would not be counted: name the root of each such lake with --lake, or start later with "
             "--since."
         )
 

@@ -27,7 +27,7 @@ def run(_spark: None, config: StreamsConfig) -> StreamsResult:
 
 def _line(each: Standing) -> str:
     runs = f"run by {each.runner}" if each.is_running else f"not running since {to_utc(each.beat_at):%Y-%m-%d %H:%M:%S}"
-    overdue = f", {each.overdue:,} with their lease over" if each.overdue else ""
+    overdue = f", {each.overdue:,} with an expired lease" if each.overdue else ""
     return (
         f"{each.name}  queue {each.queue}  {runs}  holds {each.messages:,} messages in {each.claims:,} claims{overdue}"
         f"  on_expired={each.on_expired}"

@@ -37,9 +37,9 @@ SHOWN = 24
 
 class Command(BaseCommand):
     help = (
-        "The flights on Spark. ingest: each departure of the file becomes a message, twice under one name, of which"
-        " the second adds nothing. history: what has ended goes into the archive and from there into a lake; its"
-        " statistics are computed and shown; and the dead letters are replayed."
+        "The flights on Spark. ingest: enqueues a message for each departure in the file, twice under the same name, "
+        "so the second run adds nothing. history: moves ended messages into the archive and from there into a lake, "
+        "computes and shows their statistics, and replays the dead letters."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,7 +49,7 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, step: str, lake: str | None, file: str | None, full: bool, **__: Any) -> None:
         if step == "history" and lake is None:
-            raise CommandError("history needs --lake, the directory that it exports into.")
+            raise CommandError("history needs --lake, the directory to export to.")
         try:
             refuse_without_spark()
             path = choose_file(file=file, full=full)
@@ -78,7 +78,7 @@ class Command(BaseCommand):
 
     def _history(self, lake: str) -> None:
         moved = Message.objects.filter(queue__in=(DEPARTURES_QUEUE, ALERTS_QUEUE)).purge()
-        self.stdout.write(f"{moved:,} messages that ended went into the archive.")
+        self.stdout.write(f"{moved:,} ended messages were moved into the archive.")
         self._job("export", "--lake", lake, "--older-than", "0")
         self._job("statistics", "--lake", lake)
         cells = list(QueueStatistic.objects.order_by("-hour", "queue")[:SHOWN])[::-1]

@@ -17,8 +17,8 @@ from .ingest_flights import add_file_arguments
 
 class Command(BaseCommand):
     help = (
-        "Prints what became of the departures, and compares the totals with those added up straight from the"
-        " file; fails, naming each difference, unless they are equal."
+        "Prints what happened to the departures, and compares the totals with those computed directly from the file. "
+        "Fails if they differ, and lists each difference."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,14 +38,14 @@ class Command(BaseCommand):
         found = accounts.from_database(cancelled=dead)
         differences = found.differences(expected)
         if differences:
-            raise CommandError("The totals are not those of the CSV file:\n  " + "\n  ".join(differences))
+            raise CommandError("The totals differ from those of the CSV file:\n  " + "\n  ".join(differences))
         self.stdout.write("")
         self.stdout.write(
             self.style.SUCCESS(
-                "The totals equal those computed straight from the CSV file:"
-                f" {expected.departures:,} departures, {expected.late_minutes:,} minutes late,"
-                f" {len(expected.airports)} airports, {len(expected.carriers)} carriers,"
-                f" {expected.notices:,} delay notices, {expected.cancelled:,} cancelled."
+                f"The totals equal those computed directly from the CSV file: {expected.departures:,} departures, "
+                f"{expected.late_minutes:,} minutes late, {len(expected.airports)} airports, "
+                f"{len(expected.carriers)} carriers, {expected.notices:,} delay notices, {expected.cancelled:,} "
+                "cancelled."
             )
         )
 

@@ -13,8 +13,9 @@ from example_project.flights.ingest import ingest
 
 class Command(BaseCommand):
     help = (
-        "Enqueues departures of the three New York airports in 2013, one message each: the 4,544 that are"
-        " shipped, or those of --file, or all 336,776 (--full). What already waits in the queue is ignored."
+        "Enqueues departures of the three New York airports in 2013, one message each: the 4,544 shipped with the "
+        "project, those of --file, or all 336,776 (--full). Departures that are already waiting in the queue are "
+        "ignored."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -14,9 +14,9 @@ from example_project.flights.models import AirportDelay, CarrierDelay, DelayNoti
 
 class Command(BaseCommand):
     help = (
-        "Clears what earlier ingests left: the messages of the queues departures and delay-alerts move into"
-        " the history, and the totals and notices are deleted. Touches nothing while a message is being"
-        " processed, or if no ingest is on record."
+        "Removes what earlier ingests left behind: the messages of the queues departures and delay-alerts move into "
+        "the history, and the totals and notices are deleted. Changes nothing while a message is being processed, or "
+        "if no ingest was recorded."
     )
 
     def handle(self, *_: Any, **__: Any) -> None:
@@ -24,8 +24,8 @@ class Command(BaseCommand):
         if not Ingest.objects.exists():
             if messages.exists():
                 raise CommandError(
-                    f"There are messages in {DEPARTURES_QUEUE} or {ALERTS_QUEUE}, and none of them came from"
-                    " ingest_flights. They are left alone: use another database."
+                    f"There are messages in {DEPARTURES_QUEUE} or {ALERTS_QUEUE}, and none of them came from "
+                    "ingest_flights. They were left alone: use another database."
                 )
             return
         for queue in (DEPARTURES_QUEUE, ALERTS_QUEUE):
@@ -39,6 +39,6 @@ class Command(BaseCommand):
             for model in (DelayNotice, AirportDelay, CarrierDelay, Ingest):
                 model.objects.all().delete()
         self.stdout.write(
-            f"Cleared what an earlier run left here: {moved:,} messages went into the history,"
-            " and the totals were deleted."
+            f"Removed what an earlier run left behind: {moved:,} messages went into the history, and the totals were "
+            "deleted."
         )

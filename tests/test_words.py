@@ -1,0 +1,111 @@
+"""No text has a phrase that we no longer write: CONTRIBUTING's "Words we use" says what we write instead."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.translations import PACKAGE, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.once
+ROOT = PACKAGE.parent
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+RETIRED = {
+    "given back": r"\bgiven back\b",
+    "trying on": r"\btrying on:",
+    "lease is over": r"\bleases? (?:is|are|was|were) over\b",
+    "is over since": r"\bover since\b",
+    "due since": r"\bdue since\b",
+    "is no ... name": r"\bis no (?:\w+ )?name\b",
+    "is no JSON": r"\bis no (?:JSON|base64|moment|day|header)\b",
+    "is said": r"\b(?:is|was|are|were) said\b",
+    "fallen silent": r"\bfallen silent\b",
+    "not beaten": r"\bnot beaten\b",
+    "for one": r"\bemoji, for one\b",
+    "pooler stands": r"\bpooler stands\b",
+    "begins anew": r"\bbegins? anew\b",
+    "shall": r"\bshall\b",
+}
+ALLOWED = {"when its lease is over"}
+"""Whole texts that stay: this is the name of a field, which only a migration could change."""
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Every literal of the package's code that is no docstring, and every translatable text, with its place."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if "migrations" in file.parts:
+            continue
+        tree = ast.parse(file.read_text())
+        docstrings = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value
+    yield from ((place, text.singular) for text, place in said().items() if place.endswith(".html"))
+
+
+def _found(places: Iterator[tuple[str, str]]) -> list[str]:
+    return [
+        f"{place}: {name!r} in {text.strip()!r}"
+        for place, text in places
+        for name, pattern in RETIRED.items()
+        if text not in ALLOWED and re.search(pattern, text)
+    ]
+
+
+def _pages() -> Iterator[tuple[str, str]]:
+    """Every page but the records of decisions, which aren't rewritten, and this table itself; joined over line ends."""
+    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
+        if "decisions" in page.parts:
+            continue
+        text = page.read_text()
+        if page == CONTRIBUTING:
+            text = re.sub(r"\n## Words we use\n.*?(?=\n## )", "", text, flags=re.DOTALL)
+        for paragraph in re.split(r"\n\s*\n|\n(?=[|*-])", text):
+            yield str(page.relative_to(ROOT)), " ".join(paragraph.split())
+
+
+def test_no_text_of_the_package_has_a_retired_phrase() -> None:
+    assert _found(_texts()) == []
+
+
+def test_no_page_has_a_retired_phrase() -> None:
+    assert _found(_pages()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("worker ended: 3 done, 0 given back", True),
+        ("its lease is over", True),
+        ("the lease was over", True),
+        ("database trouble, trying on: gone", True),
+        ("'a b' is no queue name", True),
+        ("The header 'a' is said twice.", True),
+        ("worker ended: 3 done, 0 released", False),
+        ("the benchmark is over", False),
+        ("it gives the worker back-off", False),
+        ("'a b' is not a queue name", False),
+        ("trying once more", False),
+    ],
+)
+def test_the_phrases_are_found_and_nothing_else(text: str, is_found: bool) -> None:
+    assert bool(_found(iter([("", text)]))) is is_found
+
+
+def test_the_table_says_what_to_write_instead() -> None:
+    [table] = re.findall(r"\n## Words we use\n(.*?)\n## ", CONTRIBUTING.read_text(), flags=re.DOTALL)
+    rows = [
+        line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ") and "instead of" not in line
+    ]
+    assert len(rows) >= 20
+    assert all(left.strip() and right.strip() for left, right in rows)
