@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from django.db import models, router
+from django.db import connections, models, router
 
 from django_dbqueue import conf
+from django_dbqueue.databases import dialect_of
 
 
 def db_alias(model: type[models.Model]) -> str:
     """Return the alias to read and write: ``DBQUEUE["DATABASE"]`` if it is set, else the router's choice for writes.
 
-    Reads go there too: a replica would show messages as they were.
+    Reads go there too: a replica would show messages as they were. UnsupportedDatabase if the queue can't live there.
     """
     alias: str = conf.get("DATABASE") or router.db_for_write(model)
+    dialect_of(connections[alias])
     return alias

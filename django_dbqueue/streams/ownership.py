@@ -191,6 +191,6 @@ def _who(session: Session, spec: StreamSpec) -> str:
         session.dialect.streams.read(spec.name, 0, lock=False)
     )[0]
     return (
-        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {session}, since {begun}, "
+        f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {conn_id}, since {begun}, "
         f"last beat {beat_at} UTC). Only one query at a time can run a stream: stop that one, or use another name."
     )

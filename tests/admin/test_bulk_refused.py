@@ -9,6 +9,7 @@ from django.contrib.auth.models import Permission, User
 from django.core import signing
 from django.test import Client
 
+from django_dbqueue.admin import bulk_orders
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, said, untouched
 from tests.admin.conftest import url

@@ -179,7 +179,7 @@ def test_what_is_done_to_all_is_stored_in_english_too(browser: Client, settings:
     assert row(alone)["error"] == "Dropped by ann: old"
     logged = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
     assert list(logged) == [
-        "Ordered: Drop, Dead letters of queue q. a bad deploy",
+        "Started: Drop, Dead letters of queue q. a bad deploy",
         "Ended (done): 2 moved, 0 left alone.",
     ]
 

@@ -233,8 +233,8 @@ def test_a_turn_ends_when_its_time_is_over_and_the_next_one_goes_on(monkeypatch:
     for number in range(4):
         ended_at(done(), moment + number * MINUTE)
     StatisticProgress.objects.update(settled_to=moment.replace(minute=0, second=0))
-    counter, turns = Counter(DjangoSession("default")), 1
-    while counter.turn():
+    counting, turns = Counter(DjangoSession("default")), 1
+    while counting.turn():
         turns += 1
     assert turns > 4
     assert minutes(QUEUE)["messages"] == 4

@@ -213,5 +213,5 @@ def test_logs_say_what_was_given_back(query: Callable[..., Query], caplog: pytes
     query(spec=GIVING_BACK).next()
     let_leases_end()
     with caplog.at_level(logging.WARNING, "django_dbqueue"):
-        requeue_expired(Message, "default")
+        requeue_expired(Message, DjangoSession("default"))
     assert "1 messages of tests rescued (the lease of claim 1 of stream s has expired)" in caplog.text
