@@ -1,0 +1,40 @@
+"""The tracer counts what a message goes through."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.once
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def trace(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.trace", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_table_counts_calls_files_and_changes_of_each_verb() -> None:
+    ended = trace()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    counts = {verb: tuple(map(int, rest)) for verb, *rest in map(str.split, ended.stdout.splitlines()[1:])}
+    assert list(counts) == ["enqueue", "claim", "release", "nack", "ack", "archive"]
+    for calls, files, changes in counts.values():
+        assert 5 < files <= changes < calls
+    assert counts["claim"] > counts["ack"]
+
+
+def test_the_steps_of_a_verb_name_file_and_function() -> None:
+    steps = [tuple(line.split()) for line in trace("claim").stdout.splitlines()[1:]]
+    assert steps[0] == ("models/message_verbs.py", "Verbs.claim")
+    assert ("lifecycle/claim.py", "Claimer._take") in steps
+    assert ("databases/claims_sql.py", "ClaimsSQL.take") in steps
+
+
+def test_an_unknown_verb_is_refused_with_those_that_are_known() -> None:
+    ended = trace("acknowledge")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "There is no 'acknowledge': choose from enqueue, claim, release, nack, ack, archive." in ended.stderr
