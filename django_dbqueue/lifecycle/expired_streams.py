@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from django_dbqueue import signals
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType
-from django_dbqueue.streams.release import LEASE_OVER, Given, free_expired
+from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ from django_dbqueue.codecs import decode
 from django_dbqueue.lifecycle.error_texts import MAX_ERROR_BYTES, error_text
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
-from django_dbqueue.streams import release
+from django_dbqueue.streams import stream_release
 from django_dbqueue.streams.delivery import FAILED
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
         ("WorkerGone: session gone: worker a:17 has missed three beats, and …", Kind("WorkerGone", "")),
         (LEASE_OVER, Kind("LeaseOver", "")),
         (
-            release.LEASE_OVER.format(number=7, stream="lake"),
+            stream_release.LEASE_OVER.format(number=7, stream="lake"),
             Kind("LeaseOver", "stream lake"),
         ),
         (

@@ -14,7 +14,7 @@ from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
-from django_dbqueue.streams.release import release_stream
+from django_dbqueue.streams.stream_release import release_stream
 from tests.process.conftest import wait_until
 from tests.spark.drivers.unlucky import KilledOnce, WithoutHeartbeat
 

@@ -11,7 +11,7 @@ from django.db import connections
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, StreamClaim
-from django_dbqueue.streams.release import release_stream
+from django_dbqueue.streams.stream_release import release_stream
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:

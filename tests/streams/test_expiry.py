@@ -15,9 +15,9 @@ from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.signals import message_died, message_rescued
-from django_dbqueue.streams import release, stream_list
+from django_dbqueue.streams import stream_list, stream_release
 from django_dbqueue.streams.ownership import REQUEUE, StreamSpec, is_running
-from django_dbqueue.streams.release import forget_stream, release_stream
+from django_dbqueue.streams.stream_release import forget_stream, release_stream
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, MessageFactory, claimed
 from tests.process.conftest import wait_until
@@ -120,7 +120,7 @@ def test_a_beat_keeps_the_claims_of_a_stream_from_being_given_back(query: Callab
 def test_what_a_killed_one_began_to_give_back_the_next_one_finishes(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release, "PART", 2)
+    monkeypatch.setattr(stream_release, "PART", 2)
     MessageFactory.create_batch(5)
     one = query(spec=GIVING_BACK)
     one.next()

@@ -8,7 +8,7 @@ from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.history_readers import forget, readers
 from django_dbqueue.spark.jobs.config import ForgetConfig
-from django_dbqueue.streams.release import forget_stream
+from django_dbqueue.streams.stream_release import forget_stream
 
 
 @dataclass(frozen=True, slots=True)

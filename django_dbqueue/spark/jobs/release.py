@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.jobs.config import ReleaseConfig
-from django_dbqueue.streams.release import release_stream
+from django_dbqueue.streams.stream_release import release_stream
 
 
 @dataclass(frozen=True, slots=True)
