@@ -13,10 +13,12 @@ from typing import Any, Final, TypeVar
 from django.db import DatabaseError, InterfaceError
 
 from django_dbqueue.databases.transient_errors import (
+    MYSQL_DUPLICATE,
     MYSQL_PASSING,
     MYSQL_VICTIM,
     SECONDS,
     SQLITE_PASSING,
+    SQLSTATE_DUPLICATE,
     SQLSTATE_PASSING,
     SQLSTATE_VICTIM,
     again,
@@ -45,6 +47,11 @@ def is_passing(error: BaseException) -> bool:
 def is_victim(error: BaseException) -> bool:
     """Return whether the server rolled the transaction back for another's sake: a deadlock, a failed serialisation."""
     return isinstance(error, DatabaseError) and bool(_is_one_of(error, MYSQL_VICTIM, SQLSTATE_VICTIM))
+
+
+def is_duplicate(error: BaseException) -> bool:
+    """Return whether the server refused a row because its key is taken."""
+    return isinstance(error, DatabaseError) and bool(_is_one_of(error, MYSQL_DUPLICATE, SQLSTATE_DUPLICATE))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -22,6 +22,8 @@ MYSQL_PASSING: Final = MYSQL_VICTIM | {1205, 3572}
 SQLSTATE_PASSING: Final = SQLSTATE_VICTIM | {"55P03"}
 """Also an unavailable lock (``lock_timeout``). Not a cancelled statement (57014)."""
 SQLITE_PASSING: Final = ("database is locked", "database table is locked")
+MYSQL_DUPLICATE: Final = frozenset({1062})
+SQLSTATE_DUPLICATE: Final = frozenset({"23505"})
 MYSQL_LOST: Final = frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
 """Shutdown, killed (MariaDB), can't connect, gone, lost, ended as idle: did a commit arrive?"""
 MYSQL_FULL: Final = frozenset({1040, 1203, 1226})

@@ -20,6 +20,7 @@ from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.hydration import hydrate, hydrate_new
+from django_dbqueue.retry import is_duplicate
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
@@ -93,12 +94,6 @@ def _insert(session: DjangoSession, item: Sealed) -> int | None:
         if not is_duplicate(error):
             raise
         return None
-
-
-def is_duplicate(error: IntegrityError) -> bool:
-    """Return whether MySQL refused a row because its key is taken."""
-    cause = error.__cause__
-    return cause is not None and bool(cause.args) and cause.args[0] == 1062
 
 
 def _created(model: MessageType, session: DjangoSession, message_id: int, item: Sealed) -> Any:

@@ -22,11 +22,11 @@ from django_dbqueue.lifecycle.enqueue import (
     OnConflict,
     check_on_conflict,
     due_moment,
-    is_duplicate,
     notify,
     overwrite,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
+from django_dbqueue.retry import is_duplicate
 
 
 @dataclass(frozen=True, slots=True)
