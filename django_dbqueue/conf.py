@@ -84,28 +84,26 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
 
 def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
-    specific, general, built_in = _places(getattr(settings, NAME, {}), queue)
-    said = {**built_in, **general, **specific, **(consumer_options or {})}
-    return QueueOptions(**{name: said[name] for name in PER_QUEUE})
+    said = getattr(settings, NAME, {})
+    specific, general = said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {})
+    chosen = {**PER_QUEUE, **general, **specific, **(consumer_options or {})}
+    return QueueOptions(**{name: chosen[name] for name in PER_QUEUE})
 
 
 def for_senders(queue: str) -> tuple[int, int]:
     """Return a queue's default priority, and MAX_PAYLOAD_BYTES: what every enqueue needs."""
     said = getattr(settings, NAME, {})  # read once, because it costs more than all the rest
-    priority: int = _first("priority", _places(said, queue))
+    priority = _first("priority", said, queue)
     return priority, said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"])
 
 
 def on_ack(queue: str) -> str:
     """Return what becomes of a queue's acked messages: KEEP or DELETE. Every ack needs only this."""
-    said: str = _first("on_ack", _places(getattr(settings, NAME, {}), queue))
+    said: str = _first("on_ack", getattr(settings, NAME, {}), queue)
     return said
 
 
-def _places(said: Mapping[str, Any], queue: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the places that set options of a queue, the overriding ones first."""
-    return said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {}), PER_QUEUE
-
-
-def _first(name: str, places: tuple[Mapping[str, Any], ...]) -> Any:
-    return next(place[name] for place in places if name in place)
+def _first(name: str, said: Mapping[str, Any], queue: str) -> Any:
+    """Return one option of a queue, from the place that overrides the others."""
+    specific = said.get("QUEUES", {}).get(queue, {})
+    return specific[name] if name in specific else said.get("DEFAULTS", {}).get(name, PER_QUEUE[name])

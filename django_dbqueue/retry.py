@@ -7,7 +7,7 @@ snapshot (``snapshots``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError
@@ -16,15 +16,12 @@ from django_dbqueue.databases.transient_errors import (
     MYSQL_DUPLICATE,
     MYSQL_PASSING,
     MYSQL_VICTIM,
-    SECONDS,
     SQLITE_PASSING,
     SQLSTATE_DUPLICATE,
     SQLSTATE_PASSING,
     SQLSTATE_VICTIM,
-    again,
     sqlstate_of,
 )
-from django_dbqueue.snapshots import seeing_what_is
 
 Result = TypeVar("Result")
 
@@ -77,20 +74,3 @@ def in_callers_transaction(connection: Any) -> bool:
     """Return whether only the caller can commit: inside atomic(), or with autocommit off, which begins implicitly."""
     is_open = connection.connection is not None  # otherwise the autocommit state is that of a session that is gone
     return connection.in_atomic_block or (is_open and not connection.autocommit)
-
-
-def outermost(
-    connection: Any,
-    work: Callable[[], Result],
-    *,
-    passing: Callable[[BaseException], bool] = is_passing,
-    within: float = SECONDS,
-) -> Result:
-    """Run ``work``, retrying with jitter on transient errors while time is left; once in a caller's transaction.
-
-    So a wait for a row lock that has used up the server's own limit (50 s on MySQL) is not retried.
-    """
-    if not in_callers_transaction(connection):
-        return again(work, passing, within=within)
-    with seeing_what_is(connection):
-        return work()

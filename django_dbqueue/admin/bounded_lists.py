@@ -23,7 +23,7 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import Range, ranges_in_use
 from django_dbqueue.models import Message
 
@@ -49,12 +49,12 @@ class Walk:
 
     @cached_property
     def _ranges(self) -> list[Range]:
-        return ranges_in_use(DjangoSession(self.using))
+        return ranges_in_use(session_of(self.using))
 
     def ids(self, state: State, queue: str | None, *, limit: int) -> list[int]:
         """Return up to ``limit`` ids of messages in this state, queue by queue, highest priority first."""
         ranges = self._ranges if queue is None else [each for each in self._ranges if each.queue == queue]
-        return first_ids(DjangoSession(self.using), state.name, ranges, limit=limit)
+        return first_ids(session_of(self.using), state.name, ranges, limit=limit)
 
     def ids_by_search(self, text: str, queue: str | None, *, limit: int) -> list[int]:
         """Return ids of the message with this id, and of those with this key, newest first in each queue."""
@@ -65,7 +65,7 @@ class Walk:
         for name in self.queues if queue is None else [queue]:
             with suppress(InvalidMessage):  # people search for anything; no message has this key
                 hashes.append(hash_of_key(name, text))
-        return list(dict.fromkeys([*found, *ids_of_keys(DjangoSession(self.using), hashes, limit=limit)]))[:limit]
+        return list(dict.fromkeys([*found, *ids_of_keys(session_of(self.using), hashes, limit=limit)]))[:limit]
 
 
 def walk_of(request: HttpRequest, using: str) -> Walk:

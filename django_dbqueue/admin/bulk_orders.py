@@ -27,7 +27,7 @@ from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
@@ -90,7 +90,7 @@ class Ordering:
         if not self.allowed(request, verb, failure=selection.failure is not None):
             raise PermissionDenied
         why_not = _why_not(verb, selection)
-        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(DjangoSession(self.alias), selection)
+        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(session_of(self.alias), selection)
         if not count and not count.more:
             why_not = why_not or _("There is nothing to do: no message matches.")
             messages.warning(request, f"{verb.label}: {why_not}")
@@ -117,14 +117,14 @@ class Ordering:
         form = ReasonForm(request.POST) if verb.asks_reason else None
         if form is not None and not form.is_valid():
             return self._page(request, verb, ticket, form)
-        if not bulk.find_any(DjangoSession(self.alias), selection):
+        if not bulk.find_any(session_of(self.alias), selection):
             return self._refuse(
                 request,
                 ticket,
                 _("The messages of this page have changed in the meantime; there is nothing left to do."),
             )
         reason = "" if form is None else form.cleaned_data["reason"]
-        operation = DjangoSession(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, reason))
+        operation = session_of(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, reason))
         if operation is None:
             return self._refuse(request, ticket, _("This page was already confirmed; nothing was done twice."))
         return HttpResponseRedirect(self._url("change", operation.pk))
@@ -133,7 +133,7 @@ class Ordering:
         self, request: HttpRequest, verb: Verb, ticket: Ticket, selection: bulk.Selection, reason: str
     ) -> BulkOperation | None:
         user: Any = request.user
-        with DjangoSession(self.alias).transaction():
+        with session_of(self.alias).transaction():
             operation = BulkOperation.objects.order(
                 verb.name,
                 selection,

@@ -30,7 +30,7 @@ from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
 from django_dbqueue.insight.series import SPANS, Point, series
 from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import clock
@@ -112,7 +112,7 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
     link = _Links(request)
     pages = Paginator(_by_urgency(using), PAGE)
     page = pages.get_page(asked.page)
-    coming, now = incoming(DjangoSession(using)), clock(using)
+    coming, now = incoming(session_of(using)), clock(using)
     ended = dict(
         QueueMinute.objects.using(using)
         .filter(minute=floor(now, MINUTE) - MINUTE, shown=True)
@@ -129,10 +129,10 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "page": page,
         "pages": [(number, asked.query(p=number)) for number in pages.page_range],
         "sees_workers": may(request, "worker"),
-        "workers": [_worker_row(link, each) for each in busy_workers(DjangoSession(using))]
+        "workers": [_worker_row(link, each) for each in busy_workers(session_of(using))]
         if may(request, "worker")
         else [],
-        "points": series(DjangoSession(using), span, asked.queue) if may(request, "queuestatistic") else [],
+        "points": series(session_of(using), span, asked.queue) if may(request, "queuestatistic") else [],
         "step": span.step,
         "sees_charts": may(request, "queuestatistic"),
     }
@@ -141,7 +141,7 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
 def _by_urgency(using: str) -> list[str]:
     """Return the names of all queues, those that need attention first."""
     names = sorted(known_queues(using))
-    urgent = depths(DjangoSession(using), names, states=URGENT, cap=1)
+    urgent = depths(session_of(using), names, states=URGENT, cap=1)
     paused = Queue.objects.using(using).paused_names()
     return sorted(names, key=lambda name: not (any(urgent[name].counts.values()) or name in paused))
 

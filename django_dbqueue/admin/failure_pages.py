@@ -23,7 +23,7 @@ from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.consumers import has_consumer, registered
 from django_dbqueue.insight import failure_groups
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.fingerprint import names_class
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import BulkOperation, Failure, Message
@@ -42,7 +42,7 @@ class FailureChangeList(BoundedChangeList):
 
     def find_ids(self, _request: HttpRequest) -> list[int]:
         said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
-        return failure_groups.newest_first(DjangoSession(self.root_queryset.db), said.get("queue"), LIST_CAP + 1)
+        return failure_groups.newest_first(session_of(self.root_queryset.db), said.get("queue"), LIST_CAP + 1)
 
 
 @admin.register(Failure)
@@ -78,7 +78,7 @@ class FailureAdmin(ReadOnlyAdmin):
         """Give each row the summary of its events, and which of its messages can be viewed."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
-        found = failure_groups.groups(DjangoSession(self.alias), [row.pk for row in rows])
+        found = failure_groups.groups(session_of(self.alias), [row.pk for row in rows])
         ids = {pk for group in found.values() for pk in group.messages[:EXAMPLES]} if sees_messages else set()
         there = set(Message.objects.using(self.alias).filter(pk__in=ids).values_list("pk", flat=True))
         for row in rows:
@@ -109,7 +109,7 @@ class FailureAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if self.get_object(request, str(pk)) is None:
             raise Http404
-        selection = bulk.Selection.now(DjangoSession(self.alias), state="dead", failure=pk)
+        selection = bulk.Selection.now(session_of(self.alias), state="dead", failure=pk)
         return ordering.ask(request, verb, selection, back=self._url("change", pk))
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -23,7 +23,7 @@ from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.list_filters import QueueFilter, StateFilter
 from django_dbqueue.admin.states import STATES, stage_of, state_of
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
@@ -95,7 +95,7 @@ class MessageAdmin(ContentAdmin):
             state, queue = changelist.state.name, changelist.queue
             back = reverse("admin:django_dbqueue_message_changelist", current_app=self.admin_site.name)
             back = f"{back}?{request.GET.urlencode()}"
-            selection = bulk.Selection.now(DjangoSession(self.alias), state=state, queue=queue)
+            selection = bulk.Selection.now(session_of(self.alias), state=state, queue=queue)
             return Ordering(self.admin_site.get_model_admin(BulkOperation)).ask(request, verb, selection, back=back)
         if changelist is None:
             ticked = [int(pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME) if pk.isdecimal() and len(pk) < 20]

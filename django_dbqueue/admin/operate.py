@@ -21,7 +21,7 @@ from django_dbqueue.admin.bounded_lists import MAX_ID
 from django_dbqueue.admin.states import stage_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import requeue
-from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import chunks, session_of
 from django_dbqueue.lifecycle.operator_verbs import Verb
 from django_dbqueue.models import Message
 
@@ -73,14 +73,14 @@ def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: s
     ordered = sorted(set(pins), key=lambda pin: pin.id)  # locks are always taken in the same order
     for chunk in chunks(ordered, CHUNK):
         work = partial(_operate_chunk, verb, chunk, using, user, reason)
-        outcomes += DjangoSession(using).outermost(work)
+        outcomes += session_of(using).outermost(work)
     return outcomes
 
 
 def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: str) -> list[Outcome]:
     outcomes: list[Outcome] = []
     moved: list[Any] = []
-    with DjangoSession(using).transaction():
+    with session_of(using).transaction():
         rows = _locked(pins, using)
         for pin in pins:
             message = rows.get(pin.id)
@@ -121,7 +121,7 @@ def _move(verb: Verb, message: Any, using: str, actor: str, reason: str) -> bool
     if verb.move is None:
         changed = Message.objects.using(using).filter(pk=message.pk).send_again(by=actor)
     else:
-        changed = requeue.apply(DjangoSession(using), verb, [message], reason=verb.said_by(actor, reason), actor=actor)
+        changed = requeue.apply(session_of(using), verb, [message], reason=verb.said_by(actor, reason), actor=actor)
     if changed.conflicts:
         raise changed.conflicts[0]
     return changed == 1

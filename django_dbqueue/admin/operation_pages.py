@@ -21,7 +21,7 @@ from django_dbqueue.admin.bulk_orders import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED
@@ -127,7 +127,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if obj is None:
             raise Http404
-        if DjangoSession(self.alias).outermost(lambda: self._stop(request, pk)):
+        if session_of(self.alias).outermost(lambda: self._stop(request, pk)):
             messages.success(request, _("Stopped. Messages that were already moved stay moved."))
         else:
             messages.warning(request, _("It had already ended; nothing was changed."))
@@ -135,7 +135,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     def _stop(self, request: HttpRequest, pk: int) -> bool:
         user: Any = request.user
-        with DjangoSession(self.alias).transaction():
+        with session_of(self.alias).transaction():
             operation = BulkOperation.objects.locked(pk, using=self.alias)
             if operation is None or operation.state != RUNNING:
                 return False

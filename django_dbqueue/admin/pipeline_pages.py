@@ -19,7 +19,7 @@ from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import grouped
 from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, VERIFIED
 from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.stream import UNFINISHED
@@ -115,7 +115,7 @@ class StreamAdmin(PipelineAdmin):
         found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
         for row in rows:
             row.ledger = found.get(row.pk, {})
-            row.is_run = row.run is not None and is_running(DjangoSession(self.alias), row.pk)
+            row.is_run = row.run is not None and is_running(session_of(self.alias), row.pk)
 
     @admin.display(description=gettext_lazy("query"))
     def runs(self, obj: Any) -> str:

@@ -25,7 +25,7 @@ from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message, Queue
 
 
@@ -118,7 +118,7 @@ class QueueAdmin(ReadOnlyAdmin):
         return bool(request.user.has_perm(f"{self.opts.app_label}.view_message"))
 
     def _counts(self, names: list[str]) -> dict[str, dict[str, Capped]]:
-        found = depths(DjangoSession(self.alias), names, states=STATES, cap=CELL_CAP)
+        found = depths(session_of(self.alias), names, states=STATES, cap=CELL_CAP)
         return {name: depth.counts for name, depth in found.items()}
 
     # -- pause and resume ---------------------------------------------------------------------------------

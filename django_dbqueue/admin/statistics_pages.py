@@ -13,7 +13,7 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.insight.first_ids import latest_hours
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ALL_QUEUES, QueueStatistic
 
 
@@ -27,7 +27,7 @@ class StatisticChangeList(BoundedChangeList):
         if name:
             of_one = QueueStatistic.objects.using(alias).filter(queue=name)
             return list(of_one.order_by("-hour").values_list("id", flat=True)[: LIST_CAP + 1])
-        newest = latest_hours(DjangoSession(alias), limit=LIST_CAP + 1)
+        newest = latest_hours(session_of(alias), limit=LIST_CAP + 1)
         newest.sort(key=lambda row: row[1])  # by name within an hour: the server would sort all hours for it
         newest.sort(key=lambda row: row[0], reverse=True)
         return [row for _hour, queue, row in newest if queue != ALL_QUEUES]

@@ -18,7 +18,7 @@ from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
 from django_dbqueue.lifecycle.claimed import Terms, first_statement
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import NEW
@@ -58,10 +58,10 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
 
 
 def _ranges(patient: Patient) -> Iterator[Range]:
-    for queue in queues_in_use(DjangoSession(patient.alias)):
+    for queue in queues_in_use(session_of(patient.alias)):
         below = HIGHEST
         for _each in range(PER_QUEUE):
-            rows = DjangoSession(patient.alias).fetch(patient.dialect.claims.next_priority(queue, NEW, below))
+            rows = session_of(patient.alias).fetch(patient.dialect.claims.next_priority(queue, NEW, below))
             if not rows:
                 break
             below = int(rows[0][0])

@@ -24,7 +24,7 @@ from django_dbqueue.databases.server_facts import (
     waits_briefly,
 )
 from django_dbqueue.databases.transient_errors import sqlstate_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 
 NOBODYS: Final = ":nobody"
 """A queue's name that no queue can have."""
@@ -94,7 +94,7 @@ class Patient:
 
     def ask(self, question: Statement) -> list[tuple[Any, ...]]:
         """Return the rows of an answer."""
-        return DjangoSession(self.alias).fetch(question)
+        return session_of(self.alias).fetch(question)
 
     def number(self, name: str) -> int | None:
         """Return the value reported under this name, if it is a whole number."""
@@ -105,14 +105,14 @@ class Patient:
     def looked_at(self) -> Iterator[None]:
         """Examine without waiting long for anybody's locks; on servers, in a transaction that is rolled back."""
         is_sqlite = self.vendor == "sqlite"  # where a transaction would take the write lock
-        with nullcontext() if is_sqlite else DjangoSession(self.alias).transaction():
-            DjangoSession(self.alias).run(waits_briefly(self.vendor, WAITS))
+        with nullcontext() if is_sqlite else session_of(self.alias).transaction():
+            session_of(self.alias).run(waits_briefly(self.vendor, WAITS))
             try:
                 yield
             finally:
                 if self.vendor != "postgresql":
                     with suppress(Error):  # a session that is gone needs nothing restored
-                        DjangoSession(self.alias).run(waits_as_before(self.vendor, self.said))
+                        session_of(self.alias).run(waits_as_before(self.vendor, self.said))
                 if not is_sqlite:
                     transaction.set_rollback(True, using=self.alias)
 
@@ -161,4 +161,4 @@ def _question(vendor: str) -> Statement:
 
 def _account(connection: Any) -> str:
     question = {"mysql": mysql_account, "postgresql": postgresql_account}.get(connection.vendor)
-    return str(DjangoSession(connection.alias).fetch(question())[0][0]) if question else ""
+    return str(session_of(connection.alias).fetch(question())[0][0]) if question else ""

@@ -15,7 +15,7 @@ from django_dbqueue.databases import ServerDialect
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SERVERS, SQLITE, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient, leases
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.guardian import blind_to_sessions, blind_to_workers
 from django_dbqueue.worker.presence import told_by_driver
 
@@ -208,8 +208,8 @@ def sight(patient: Patient) -> Iterator[Finding]:
     """Check whether a guardian on this connection could tell the dead from the living."""
     dialect = _of_server(patient)
     hidden, unjudged = (
-        blind_to_sessions(DjangoSession(patient.alias), dialect),
-        blind_to_workers(DjangoSession(patient.alias), dialect),
+        blind_to_sessions(session_of(patient.alias), dialect),
+        blind_to_workers(session_of(patient.alias), dialect),
     )
     for spot in hidden:
         yield _hidden(spot, patient, conf.get("SESSION_LOCKS"))

@@ -15,7 +15,7 @@ from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import ranges_in_use
 from django_dbqueue.models import Message, Queue, Stream, Worker
 from django_dbqueue.models.fields import clock
@@ -101,7 +101,7 @@ def _paused(patient: Patient) -> dict[str, Queue]:
 
 def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: datetime) -> Iterator[Finding]:
     rows = Message.objects.using(patient.alias)
-    not_done = sorted({each.queue for each in ranges_in_use(DjangoSession(patient.alias)) if each.status == NEW})
+    not_done = sorted({each.queue for each in ranges_in_use(session_of(patient.alias)) if each.status == NEW})
     for name in not_done:
         if name in served and name not in paused:
             continue

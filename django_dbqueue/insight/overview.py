@@ -11,7 +11,7 @@ from django.db import connections
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
@@ -56,7 +56,7 @@ class Overview:
 def known_queues(using: str) -> set[str]:
     """Return the names of the queues that an overview shows."""
     rows = Queue.objects.using(using).values_list("name", flat=True)
-    return {*rows, *_serving(using, clock(using)), *queues_in_use(DjangoSession(using))}
+    return {*rows, *_serving(using, clock(using)), *queues_in_use(session_of(using))}
 
 
 def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
@@ -64,8 +64,8 @@ def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) 
     rows = Queue.objects.using(using).in_bulk()
     now = clock(using)
     serving = _serving(using, now)
-    wanted = sorted({*rows, *serving, *queues_in_use(DjangoSession(using))}) if names is None else list(names)
-    found = depths(DjangoSession(using), wanted, states=UNFINISHED, cap=cap)
+    wanted = sorted({*rows, *serving, *queues_in_use(session_of(using))}) if names is None else list(names)
+    found = depths(session_of(using), wanted, states=UNFINISHED, cap=cap)
     queues = []
     for name in wanted:
         threads = serving.get(name, [])

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.insight.overview import span
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.vital_signs import Sign, sign_of_session, sign_of_worker
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import Stream
@@ -63,7 +63,7 @@ def owner_of(message: Message, now: datetime) -> Owner:
     if message.worker_id is not None:
         said = _("Its worker no longer has a row: it ended, or was found dead.")
         return Owner(name, Answer.GONE, (said,))
-    sign = sign_of_session(DjangoSession(using), message.conn_id)
+    sign = sign_of_session(session_of(using), message.conn_id)
     answer = {Sign.THERE: Answer.LIVES, Sign.GONE: Answer.GONE, Sign.UNKNOWN: Answer.UNKNOWN}[sign]
     evidence = (
         _("It was claimed by a program that is not a worker: only the lease counts."),
@@ -80,7 +80,7 @@ def _worker(worker: Worker, using: str, now: datetime) -> Owner:
     }
     is_overdue = worker.beat_at + 3 * timedelta(seconds=worker.beat_every) < now
     sign = sign_of_worker(
-        DjangoSession(using), server=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock
+        session_of(using), server=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock
     )
     evidence = (beat, _words(sign, worker.conn_id, lock=worker.session_lock))
     if not is_overdue:
@@ -105,7 +105,7 @@ def _stream(claim: Any, using: str, now: datetime) -> Owner:
     said = {"name": claim.stream, "number": claim.number}
     name = _("stream %(name)s, claim %(number)s") % said
     stream = Stream.objects.using(using).filter(pk=claim.stream).first()
-    runs = is_running(DjangoSession(using), claim.stream)
+    runs = is_running(session_of(using), claim.stream)
     evidence = [_("A query is running the stream.") if runs else _("No query is running the stream.")]
     if stream is not None:
         beat = {"span": span(now - stream.beat_at), "runner": stream.runner or "–"}
@@ -130,7 +130,7 @@ def servers_of(queue: str, using: str, now: datetime) -> Servers:
     alive = [_busy(worker, now) for worker in workers if now - worker.beat_at <= ALIVE_WITHIN]
     silent = [_silent(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
     streams = [each.name for each in Stream.objects.using(using).filter(queue=queue)[:NAMED]]
-    runs = [name for name in streams if is_running(DjangoSession(using), name)]
+    runs = [name for name in streams if is_running(session_of(using), name)]
     alive += [_("The stream %(name)s serves the queue.") % {"name": name} for name in runs]
     return Servers(_few(alive), _few(silent))
 

@@ -18,7 +18,7 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.insight.overview import span
 from django_dbqueue.insight.owners import Answer, Owner, owner_of, servers_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
@@ -180,7 +180,7 @@ def _ahead(message: Message, using: str) -> int:
     """Count the ready messages that a claim takes before this one, up to one more than the cap."""
     ready, count = Message.objects.using(using).ready(message.queue), 0
     due = message.available_at
-    for priority in priorities_in_use(DjangoSession(using), message.queue, NEW):
+    for priority in priorities_in_use(session_of(using), message.queue, NEW):
         rows = ready.filter(priority=priority)
         if priority > message.priority:
             parts = [rows]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django_dbqueue.databases import Claim, Dialect, Statement
 from django_dbqueue.databases.statements import CLAIMED_COLUMNS, MESSAGE_COLUMNS
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, session_of
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -105,7 +105,7 @@ def read_body(message: Any) -> None:
     """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
     if "body" in message.__dict__:
         return
-    session = DjangoSession(message._state.db)
+    session = session_of(message._state.db)
     rows = session.fetch(session.dialect.messages.read_body(message.claim))
     if not rows:
         raise LeaseLost(message.pk, "read")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import connections, models, transaction
 
 from django_dbqueue.databases import InOrder, Statement, dialect_of
-from django_dbqueue.databases.transient_errors import SECONDS
+from django_dbqueue.databases.transient_errors import SECONDS, again
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.retry import in_callers_transaction, is_passing, outermost
+from django_dbqueue.retry import in_callers_transaction, is_passing
+from django_dbqueue.snapshots import seeing_what_is
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -53,7 +54,10 @@ class DjangoSession:
         """Run a statement that returns rows."""
         connection = connections[self.using]
         with connection.cursor() as cursor:
-            return self._rows(connection, cursor, statement)
+            if isinstance(statement, InOrder):
+                return self._rows(connection, cursor, statement)
+            cursor.execute(statement.sql, statement.params)
+            return list(cursor.fetchall())
 
     def fetch_messages(self, statement: Statement) -> list[tuple[Any, ...]]:
         """Run a statement that returns many messages, whose timestamps ``from_db_value`` converts, as always.
@@ -99,8 +103,15 @@ class DjangoSession:
         passing: Callable[[BaseException], bool] = is_passing,
         within: float = SECONDS,
     ) -> Result:
-        """Run ``work``, retrying with jitter on transient errors; once in a caller's transaction (``retry``)."""
-        return outermost(connections[self.using], work, passing=passing, within=within)
+        """Run ``work``, retrying with jitter on transient errors while time is left; once in a caller's transaction.
+
+        So a wait for a row lock that has used up the server's own limit (50 s on MySQL) is not retried.
+        """
+        connection = connections[self.using]
+        if not in_callers_transaction(connection):
+            return again(work, passing, within=within)
+        with seeing_what_is(connection):
+            return work()
 
     @contextmanager
     def transaction(self, *, saves_a_journey: bool = False) -> Iterator[None]:
@@ -160,6 +171,10 @@ class DjangoSession:
                 connection.execute_wrappers.remove(with_it)
         if is_alone:
             check(self.run(statement))
+
+
+session_of = cache(DjangoSession)
+"""Return the session of an alias; UnsupportedDatabase if the queue can't live there."""
 
 
 def takes_many(connection: Any) -> bool:

@@ -19,7 +19,7 @@ from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
-from django_dbqueue.lifecycle.hydration import hydrate, hydrate_new
+from django_dbqueue.lifecycle.hydration import filler, hydrate
 from django_dbqueue.retry import is_duplicate
 from django_dbqueue.statuses import NEW
 
@@ -82,7 +82,7 @@ def _insert(session: DjangoSession, item: Sealed) -> int | None:
     dialect = session.dialect
     row, at = row_of(item), None if item.at is None else due_moment(session, item)
     if dialect.sql.ignore_duplicate:
-        returning = dialect.enqueue.returning_id(notify=notifies(session))
+        returning = dialect.enqueue.returning_id(notify=dialect.sql.notifies and notifies(session))
         rows = session.fetch(
             dialect.enqueue.insert(row, item.delay, at, returning=returning, ignore=item.key is not None)
         )
@@ -121,7 +121,7 @@ def _created(model: MessageType, session: DjangoSession, message_id: int, item: 
         "error": None,
         "outcome": "created",
     }
-    return hydrate_new(model, session.using, written)
+    return filler(model)(model, session.using, written)
 
 
 def due_moment(session: DjangoSession, item: Sealed) -> Any:

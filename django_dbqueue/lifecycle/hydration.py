@@ -58,7 +58,7 @@ def hydrator(
     names, conversions = _plan(model, columns)
     needed = [each for each in conversions if each[0] not in own and each[0] not in same]
     connection = connections[using]
-    fill = _filler(model)
+    fill = filler(model)
 
     def make(row: Sequence[Any], anew: Sequence[Any] = ()) -> Any:
         values = dict(zip(names, row, strict=False))
@@ -72,12 +72,7 @@ def hydrator(
     return make
 
 
-def hydrate_new(model: MessageType, using: str, values: dict[str, Any]) -> Any:
-    """Build a message from what was just written and from extra attributes, by name."""
-    return _filler(model)(model, using, values)
-
-
-def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
+def filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
     """Return the function that builds a message from its attributes.
 
     A project's proxy may customise how its objects are built.

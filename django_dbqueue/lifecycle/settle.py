@@ -61,7 +61,8 @@ def extend_one(message: Any, session: DjangoSession, *, seconds: float | timedel
 
 
 def _settle_one(message: Any, session: DjangoSession, verb: str, change: Change, *, settled: bool = True) -> None:
-    change = moves.blamed(session, change, [message.queue])
+    if change.event is not None:
+        change = moves.blamed(session, change, [message.queue])
     if session.outermost(partial(moves.settle, session, change, [message.claim])) != 1:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)

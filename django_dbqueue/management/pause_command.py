@@ -13,7 +13,7 @@ from django_dbqueue import signals
 from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.overview import known_queues
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.console import (
     LONGEST_NAME,
     ConsoleCommand,
@@ -59,7 +59,7 @@ class PausingCommand(ConsoleCommand):
         told = []
         for name in names:
             change = partial(self._switch, alias, name, by=by, reason=reason)
-            changed, row = DjangoSession(alias).outermost(change)
+            changed, row = session_of(alias).outermost(change)
             if changed:
                 signals.operator_acted.send(Message, verb=self.verb, queue=name, by=by, reason=reason, count=0)
             told.append(_document(row, changed=changed))
@@ -72,7 +72,7 @@ class PausingCommand(ConsoleCommand):
         rows = Queue.objects.using(alias)
         if self.pauses:
             rows.get_or_create(name=name)  # so that two first pauses at once have a row to lock
-        with DjangoSession(alias).transaction():
+        with session_of(alias).transaction():
             row = rows.select_for_update().filter(pk=name).first()
             if row is None or row.is_paused == self.pauses:
                 return False, row or Queue(name=name)

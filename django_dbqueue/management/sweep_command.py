@@ -19,7 +19,7 @@ from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle import sweep
 from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.common_options import one_line, whole
@@ -110,7 +110,7 @@ class SweepCommand(ConsoleCommand):
         if said["ids"]:
             count, where = grouped(len(set(said["ids"]))), ""
         else:
-            found = depths(DjangoSession(alias), [said["queue"]], states=[said["state"]])[said["queue"]].counts[
+            found = depths(session_of(alias), [said["queue"]], states=[said["state"]])[said["queue"]].counts[
                 said["state"]
             ]
             count = grouped(said["limit"]) if said["limit"] and said["limit"] < found else str(found)
@@ -155,16 +155,16 @@ class SweepCommand(ConsoleCommand):
 
     def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
         if said["ids"]:
-            yield sweep.count_movable(DjangoSession(alias), self.verb, said["ids"])
+            yield sweep.count_movable(session_of(alias), self.verb, said["ids"])
             return
-        yield from sweep.count_in_state(DjangoSession(alias), said["queue"], said["state"])
+        yield from sweep.count_in_state(session_of(alias), said["queue"], said["state"])
 
     def _nothing(self, alias: str, said: dict[str, Any]) -> None:
         if said["ids"]:
             text = _("None of these messages can be moved so.")
         else:
             text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
-            text = with_hint(text, said["queue"], queues_in_use(DjangoSession(alias)))
+            text = with_hint(text, said["queue"], queues_in_use(session_of(alias)))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
     def _sweep(self, alias: str, said: dict[str, Any], order: sweep.Order) -> None:
@@ -196,8 +196,8 @@ class SweepCommand(ConsoleCommand):
 
     def _steps(self, alias: str, said: dict[str, Any], order: sweep.Order) -> Iterator[sweep.SweepStep]:
         if said["ids"]:
-            return sweep.by_ids(Message, DjangoSession(alias), order, said["ids"])
-        return sweep.by_state(Message, DjangoSession(alias), order, said["queue"], said["state"], limit=said["limit"])
+            return sweep.by_ids(Message, session_of(alias), order, said["ids"])
+        return sweep.by_state(Message, session_of(alias), order, said["queue"], said["state"], limit=said["limit"])
 
     def _tell(self, swept: Swept, order: sweep.Order) -> None:
         for queue, count in swept.moved.items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from django.db import connections, models, router
+from django.db import models, router
 
 from django_dbqueue import conf
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.django_session import session_of
 
 
 def db_alias(model: type[models.Model]) -> str:
@@ -14,5 +14,4 @@ def db_alias(model: type[models.Model]) -> str:
     Reads go there too: a replica would show messages as they were. UnsupportedDatabase if the queue can't live there.
     """
     alias: str = conf.get("DATABASE") or router.db_for_write(model)
-    dialect_of(connections[alias])
-    return alias
+    return session_of(alias).using

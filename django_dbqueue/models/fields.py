@@ -12,7 +12,7 @@ from django.db.models.expressions import Func
 from django.utils.dateparse import parse_datetime
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class DbNow(Func):
 def clock(using: str) -> datetime:
     """Return what the database's clock says now."""
     connection = connections[using]
-    moment = to_utc(DjangoSession(using).fetch(dialect_of(connection).sql.clock())[0][0], connection)
+    moment = to_utc(session_of(using).fetch(dialect_of(connection).sql.clock())[0][0], connection)
     assert moment is not None
     return moment
 

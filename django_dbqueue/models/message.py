@@ -15,7 +15,7 @@ from django.utils.translation import pgettext_lazy
 from django_dbqueue import codecs
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.transaction import acked_with_its_rows
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import (
@@ -169,23 +169,23 @@ class Message(models.Model):
         Like every settlement by the holder, it runs on the caller's connection and joins the caller's transaction, so
         that ``with atomic(): work(); message.ack()`` is one commit.
         """
-        settle.ack_one(self, DjangoSession(self._alias))
+        settle.ack_one(self, session_of(self._alias))
 
     def nack(self, *, delay: float | timedelta | None = None, error: str | BaseException | None = None) -> None:
         """Return it, charged: due after ``delay`` seconds, without one at its old place; dead when reads are spent."""
-        settle.nack_one(self, DjangoSession(self._alias), delay=delay, error=error)
+        settle.nack_one(self, session_of(self._alias), delay=delay, error=error)
 
     def reject(self, reason: str = "") -> None:
         """Send it to the dead letters, with the reason."""
-        settle.reject_one(self, DjangoSession(self._alias), reason=reason)
+        settle.reject_one(self, session_of(self._alias), reason=reason)
 
     def release(self) -> None:
         """Return it, uncharged, to its old place; from a worker's handler, no sooner than after a second."""
-        settle.release_one(self, DjangoSession(self._alias))
+        settle.release_one(self, session_of(self._alias))
 
     def extend(self, seconds: float | timedelta | None = None) -> None:
         """Set the lease to end that many seconds from now (without an argument: its own length)."""
-        settle.extend_one(self, DjangoSession(self._alias), seconds=seconds)
+        settle.extend_one(self, session_of(self._alias), seconds=seconds)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -194,7 +194,7 @@ class Message(models.Model):
         The fenced ack is the last statement. LeaseLost from it rolls everything back, and so does TransactionBroken, if
         the transaction didn't last until then. If the block settles the message itself, it is not acked again.
         """
-        with acked_with_its_rows(self, DjangoSession(self._alias)):
+        with acked_with_its_rows(self, session_of(self._alias)):
             yield
 
     @property

@@ -16,7 +16,7 @@ from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
 from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, requeue, rescue, settle
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic
+from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic, session_of
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.lifecycle.ranges import queues_in_use
@@ -37,7 +37,7 @@ class Verbs:
 
     def _session(self, using: str | None = None) -> DjangoSession:
         """Return a session on that database; UnsupportedDatabase if the queue can't live there."""
-        return DjangoSession(using or self._db or db_alias(self.model))
+        return session_of(using or self._db or db_alias(self.model))
 
     def enqueue(
         self,

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 from django_dbqueue.models.message import Message
@@ -49,7 +49,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
         alias = using or self._db or db_alias(self.model)
 
         def write() -> BulkOperation:
-            with DjangoSession(alias).transaction():
+            with session_of(alias).transaction():
                 operation = self.using(alias).create(
                     ticket=ticket,
                     verb=verb,
@@ -66,7 +66,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
             return operation
 
         try:
-            return DjangoSession(alias).outermost(write)
+            return session_of(alias).outermost(write)
         except IntegrityError:
             if self.using(alias).filter(ticket=ticket).exists():
                 return None
@@ -123,7 +123,7 @@ class BulkOperation(models.Model):
         using = self._state.db or ""
         step = bulk.step(
             Message,
-            DjangoSession(using),
+            session_of(using),
             self.verb,
             self.chosen,
             self.cursor,

@@ -13,7 +13,7 @@ from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, expired_streams, moves, requeue
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.requeue import Changed
 from django_dbqueue.low_water import priorities_in_use
@@ -63,7 +63,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     def running(self, queue: str | None = None) -> Self:
         """Select taken ones whose lease has not expired. This call determines which stream leases have."""
         rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
-        overdue = expired_streams.overdue_tokens(DjangoSession(self.db))
+        overdue = expired_streams.overdue_tokens(session_of(self.db))
         return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
 
     def stuck(self, queue: str | None = None) -> Self:
@@ -73,7 +73,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         leases have expired.
         """
         is_over = models.Q(available_at__lte=DbNow())
-        if overdue := expired_streams.overdue_tokens(DjangoSession(self.db)):
+        if overdue := expired_streams.overdue_tokens(session_of(self.db)):
             is_over |= models.Q(available_at=PARKED, claim_token__in=overdue)
         return self.in_queue(queue).filter(is_over, status=RUNNING)
 
@@ -105,7 +105,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         if state == "dead" and dialect_of(connections[self.db]).sql.sorted_beyond_null:
             order = ("-id",)
         found: list[Message] = []
-        for priority in priorities_in_use(DjangoSession(self.db), check_queue(queue), status):
+        for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):
             rows = getattr(self, state)(queue).filter(priority=priority).order_by(*order)
             found += rows[: limit - len(found)]
             if len(found) >= limit:
@@ -238,4 +238,4 @@ class QueueManager(_QueueManager[Any]):
 
     def get_queryset(self) -> QueueQuerySet:
         """Return queues from the database of their messages."""
-        return QueueQuerySet(self.model, using=DjangoSession(self._db or db_alias(self.model)).using, hints=self._hints)
+        return QueueQuerySet(self.model, using=session_of(self._db or db_alias(self.model)).using, hints=self._hints)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.message import Message
@@ -43,11 +43,11 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         row = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan))
 
         def add() -> None:
-            with DjangoSession(self.db).transaction():
+            with session_of(self.db).transaction():
                 row.save(using=self.db, force_insert=True)
 
         try:
-            DjangoSession(self.db).outermost(add)
+            session_of(self.db).outermost(add)
         except IntegrityError:
             if not self.filter(pk=plan.name).exists():
                 raise
@@ -85,7 +85,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         as_read = self.filter(pk=standing.pk, **read)
 
         def move() -> bool:
-            with DjangoSession(self.db).transaction():
+            with session_of(self.db).transaction():
                 if not as_read.select_for_update(skip_locked=True).values_list("pk"):
                     return False
                 as_read.update(seen_at=DbNow(), **changes)
@@ -93,7 +93,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                     and_then()
                 return True
 
-        return DjangoSession(self.db).outermost(move)
+        return session_of(self.db).outermost(move)
 
     def ahead(self) -> models.QuerySet[Schedule]:
         """Select schedules that fire nothing before a time far ahead: the server's clock was wrong when they did."""

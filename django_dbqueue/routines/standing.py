@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from django.db import connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.routines import installed
 from django_dbqueue.routines.rendering import MARK, NAMES
 
@@ -35,7 +35,7 @@ class StandingRoutine:
 
 def schema_of(using: str) -> str:
     """Return the schema of the queue's tables on PostgreSQL, quoted for SQL."""
-    return str(DjangoSession(using).fetch(installed.schema_of_table())[0][0])
+    return str(session_of(using).fetch(installed.schema_of_table())[0][0])
 
 
 def standing(using: str) -> list[StandingRoutine]:
@@ -46,7 +46,7 @@ def standing(using: str) -> list[StandingRoutine]:
         statement = installed.standing_on_mysql(NAMES)
     return [
         StandingRoutine(str(kind), str(name), str(signature), str(comment), str(owner), bool(is_trusted))
-        for kind, name, signature, comment, owner, is_trusted in DjangoSession(using).fetch(statement)
+        for kind, name, signature, comment, owner, is_trusted in session_of(using).fetch(statement)
     ]
 
 

@@ -16,7 +16,7 @@ except ImportError as error:
 from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.lifecycle.claim import claim_by_id
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
 
@@ -79,7 +79,7 @@ class MessageFactory(Factory[Message]):
 def _claimed(message: Message) -> Message:
     options = conf.queue_options(message.queue)
     alias = message._state.db or ""
-    held = claim_by_id(Message, DjangoSession(alias), message.pk, lease=options.lease, max_reads=options.max_reads)
+    held = claim_by_id(Message, session_of(alias), message.pk, lease=options.lease, max_reads=options.max_reads)
     if held is None:
         raise ValueError(f"Message {message.pk} can't be claimed: its key is that of a message that is running.")
     assert isinstance(held, Message)

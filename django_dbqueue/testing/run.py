@@ -17,7 +17,7 @@ from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.envelope import check_queue, check_whole
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic
+from django_dbqueue.lifecycle.django_session import refuse_inside_atomic, session_of
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
@@ -111,7 +111,7 @@ def run_consumers(
         raise ValueError("Give with_delayed or until, not both: with_delayed runs everything, until only a part.")
     check_whole("limit", limit, low=1, high=MAX_LIMIT)
     alias = using or db_alias(Message)
-    refuse_inside_atomic(DjangoSession(alias), "run_consumers()")
+    refuse_inside_atomic(session_of(alias), "run_consumers()")
     run = _Run(alias, _chosen(queues), later=with_delayed or until is not None, until=_moment(alias, until))
     return run.drain(limit, collects=on_error == "collect")
 
@@ -188,7 +188,7 @@ class _Run:
     def _claim(self, consumer: Consumer) -> Delivery | None:
         options = consumer.resolved()
         # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
-        claimer = Claimer(Message, DjangoSession(self._alias), consumer.queue)
+        claimer = Claimer(Message, session_of(self._alias), consumer.queue)
         claimed = claimer.take(1, lease=options.lease, max_reads=options.max_reads)
         if not claimed:
             return None

@@ -14,7 +14,7 @@ from django.contrib.auth import get_user_model
 
 from django_dbqueue import conf, stored_texts
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import BulkOperation
@@ -31,7 +31,7 @@ def operations_consumer() -> Consumer:
 
 def take_step(message: Any) -> None:
     """Take one step of the operation that the message names; its last failed delivery ends the operation."""
-    session = DjangoSession(message._state.db)
+    session = session_of(message._state.db)
     try:
         # The victim of a deadlock starts again
         session.outermost(lambda: _take_step(message, session), passing=is_victim)

@@ -16,7 +16,7 @@ from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.error_texts import error_text, reason_of
 from django_dbqueue.retry import is_victim
 from django_dbqueue.worker.holding import Delivery
@@ -116,9 +116,7 @@ def _call_in_transaction(delivery: Delivery) -> Verdict:
 
     # A hook on the commit may hit a deadlock too, and then there is nothing left to start again. However long the
     # handler took, nobody else waits for it
-    return DjangoSession(alias).outermost(
-        attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf
-    )
+    return session_of(alias).outermost(attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf)
 
 
 def _call_async(delivery: Delivery) -> None:

@@ -11,7 +11,7 @@ from django.db import Error, OperationalError
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import Beside, Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.retry import is_out_of_memory
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.lookout import Lookout
@@ -51,7 +51,7 @@ class Feeder:
         self._holding = holding
         self._left = share
         self._claimers = deque(
-            Claimer(model, DjangoSession(options.database), name, worker_id, options.most_bytes) for name in consumers
+            Claimer(model, session_of(options.database), name, worker_id, options.most_bytes) for name in consumers
         )
         self._suspects: deque[Delivery] = deque()
         self._beside_suspect: list[Delivery] = []

@@ -12,7 +12,7 @@ from django.db import connections
 
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.lookout_sql import AT_WORK, EXPIRED, GIVEN_UP, LATE, LATE_SOON, PAUSED, READY
-from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import chunks, session_of
 
 _TOGETHER: Final = 100
 """Facts per statement: SQLite combines no more than 500 queries."""
@@ -98,7 +98,7 @@ class Lookout:
         dialect = dialect_of(connections[self._using])
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
-            for fact, name, priority in DjangoSession(self._using).fetch(dialect.lookout.together(some)):
+            for fact, name, priority in session_of(self._using).fetch(dialect.lookout.together(some)):
                 seen.setdefault(fact, set()).add(name)
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))

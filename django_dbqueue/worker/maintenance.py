@@ -10,7 +10,7 @@ from typing import Any, Final
 from django_dbqueue import conf
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_streams, failures, moves, rescue
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Schedule
 from django_dbqueue.worker.lookout import Lookout
@@ -45,15 +45,15 @@ class Maintenance:
         self._model = model
         self._using = using
         self._queues = queues
-        self._guardian = Guardian(model, DjangoSession(using))
+        self._guardian = Guardian(model, session_of(using))
         self.lookout = Lookout(using, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], Any]] = []
         self._tidy_at: float | None = None
-        self._walks = {queue: archive.DeadWalk(DjangoSession(using), queue) for queue in queues}
+        self._walks = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
         self._failures_after = 0
-        self._counter = Counter(DjangoSession(using))
+        self._counter = Counter(session_of(using))
         self._count_at: float | None = None
         self._count_soon_at = 0.0
         self.has_ended_something = False
@@ -115,10 +115,10 @@ class Maintenance:
         return LOOK_SOONER if lookout.expects_late_workers else LOOK_EVERY
 
     def _rescue(self) -> None:
-        rescue.rescue(self._model, DjangoSession(self._using), self.lookout.expired)
+        rescue.rescue(self._model, session_of(self._using), self.lookout.expired)
 
     def _requeue(self) -> None:
-        expired_streams.requeue_expired(self._model, DjangoSession(self._using))
+        expired_streams.requeue_expired(self._model, session_of(self._using))
 
     def _count(self, now: float) -> None:
         """Count what has ended, if it is time: soon if this worker ended something, and once a minute for others."""
@@ -142,15 +142,15 @@ class Maintenance:
         for queue, walk in self._walks.items():
             options = conf.queue_options(queue)
             moved = archive.archive(
-                DjangoSession(self._using), queue, age=options.retention, limit=ARCHIVE_AT_ONCE, wait=False
+                session_of(self._using), queue, age=options.retention, limit=ARCHIVE_AT_ONCE, wait=False
             )
             more |= moved == ARCHIVE_AT_ONCE
             if options.dead_retention is not None:
                 walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
         Schedule.objects.using(self._using).forget()
-        forget_workers(DjangoSession(self._using), age=WORKER_ROWS_KEPT)
+        forget_workers(session_of(self._using), age=WORKER_ROWS_KEPT)
         self._failures_after = failures.forget_failures(
-            DjangoSession(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
+            session_of(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
-        gone = moves.forget_events(DjangoSession(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
+        gone = moves.forget_events(session_of(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
         return more or gone == ARCHIVE_AT_ONCE

@@ -20,7 +20,7 @@ from django.db import Error, IntegrityError, connections, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import ServerDialect, dialect_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 
@@ -146,7 +146,7 @@ def _take_session(using: str) -> OwnSession:
     if not isinstance(dialect, ServerDialect):
         return OwnSession(os.getpid())
     connection.ensure_connection()
-    [(conn_id, server)] = DjangoSession(using).fetch(dialect.sessions.me())
+    [(conn_id, server)] = session_of(using).fetch(dialect.sessions.me())
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
         lock, doubt = _take_lock(using, dialect)
@@ -158,7 +158,7 @@ def _take_session(using: str) -> OwnSession:
             f"the connection was opened as session {told} but works as session {conn_id}, so there is a connection "
             "pooler between this worker and the database"
         )
-    elif DjangoSession(using).fetch(dialect.sessions.me()) != [(conn_id, server)]:
+    elif session_of(using).fetch(dialect.sessions.me()) != [(conn_id, server)]:
         doubt = "its session changes from statement to statement, so there is a connection pooler in between"
     return OwnSession(int(conn_id), str(server), lock, doubt)
 
@@ -167,7 +167,7 @@ def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
     """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = DjangoSession(using).fetch(dialect.sessions.take_lock(number))
+        [(taken,)] = session_of(using).fetch(dialect.sessions.take_lock(number))
     except Error:
         if not connections[using].is_usable():
             raise
@@ -189,9 +189,9 @@ def _doubt(using: str, dialect: ServerDialect, session: OwnSession, *, seen_befo
     if session.lock is None:
         return _doubt_of_listed(using, dialect, session)
     if seen_before:
-        [(held,)] = DjangoSession(using).fetch(dialect.sessions.is_held(session.lock, session.conn_id))
+        [(held,)] = session_of(using).fetch(dialect.sessions.is_held(session.lock, session.conn_id))
         return "" if held else "its lock is free"
-    [(server, holder)] = DjangoSession(using).fetch(dialect.sessions.lock_holder(session.lock))
+    [(server, holder)] = session_of(using).fetch(dialect.sessions.lock_holder(session.lock))
     if server != session.server:
         return f"its connections lead to two servers ({session.server}; {server})"
     if holder is None:
@@ -206,5 +206,5 @@ def _doubt(using: str, dialect: ServerDialect, session: OwnSession, *, seen_befo
 
 def _doubt_of_listed(using: str, dialect: ServerDialect, session: OwnSession) -> str:
     """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
-    [(_, server)] = DjangoSession(using).fetch(dialect.sessions.me())
+    [(_, server)] = session_of(using).fetch(dialect.sessions.me())
     return "" if server == session.server else f"its connections lead to two servers ({session.server}; {server})"

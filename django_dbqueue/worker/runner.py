@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.db import Error, connections
 
 from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.detached import Detachment
@@ -73,9 +73,9 @@ class Runner:
         )
         self._presence = Presence(self._using, self._worker)
         self._holding = Holding(board)
-        self._heartbeat = Heartbeat(DjangoSession(self._using), self._presence, self._holding, self._orphaned)
+        self._heartbeat = Heartbeat(session_of(self._using), self._presence, self._holding, self._orphaned)
         self._settler = Settler(Message, self._using, self._holding, board)
-        self._late_claims = LateClaims(DjangoSession(self._using), self._queues, worker_id, self._holding, board)
+        self._late_claims = LateClaims(session_of(self._using), self._queues, worker_id, self._holding, board)
         self._maintenance = Maintenance(Message, self._using, self._queues)
         self._timetable = Timetable(self._using, options.plans, options.declared_at)
         self._feeder = Feeder(

@@ -15,7 +15,7 @@ from django.db import Error, connections
 
 from django_dbqueue import conf, log_events, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
-from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession
+from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, session_of
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
@@ -79,7 +79,7 @@ class Settler:
         """Settle all that was collected; what a database error left undone stays collected."""
         for acks in self._acks.values():  # one list per on_ack, so that its first queue stands for all
             while acks:
-                self._flush_acks(ack_of(DjangoSession(self.using), acks[0][0].message.queue), acks)
+                self._flush_acks(ack_of(session_of(self.using), acks[0][0].message.queue), acks)
         self.flush_all_but_acks()
 
     def flush_all_but_acks(self) -> None:
@@ -88,7 +88,7 @@ class Settler:
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(
-                DjangoSession(self.using), dialect.messages.release(), [delivery.claim for delivery in unstarted]
+                session_of(self.using), dialect.messages.release(), [delivery.claim for delivery in unstarted]
             )
             del self._unstarted[: len(unstarted)]
             for delivery in unstarted:
@@ -104,8 +104,8 @@ class Settler:
             claim = delivery.claim
             held = bool(
                 settle_claims(
-                    DjangoSession(self.using),
-                    blamed(DjangoSession(self.using), change, [delivery.message.queue]),
+                    session_of(self.using),
+                    blamed(session_of(self.using), change, [delivery.message.queue]),
                     [claim],
                 )
             )
@@ -135,8 +135,8 @@ class Settler:
         self._sent_before = _sent_of(self._sent)
         for delivery, _ in self._sent:
             delivery.ack_sent = True
-        change = ack_of(DjangoSession(self.using), acks[0][0].message.queue)
-        return settling_all(DjangoSession(self.using), change, [delivery.claim for delivery, _ in self._sent])
+        change = ack_of(session_of(self.using), acks[0][0].message.queue)
+        return settling_all(session_of(self.using), change, [delivery.claim for delivery, _ in self._sent])
 
     def refused(self) -> None:
         """Settle on its own what could not be sent with a claim, and was undone."""
@@ -162,7 +162,7 @@ class Settler:
             delivery.ack_sent = True
         claims = [delivery.claim for delivery, _ in part]
         try:
-            done = {claim.id for claim in settle_claims(DjangoSession(self.using), change, claims)}
+            done = {claim.id for claim in settle_claims(session_of(self.using), change, claims)}
         except Error as error:
             if is_passing(error):
                 _unsend(part, sent_before)
@@ -183,7 +183,7 @@ class Settler:
         if not claims:
             return set(), set()
         dialect, tokens = dialect_of(connections[self.using]), dict(claims)
-        rows = DjangoSession(self.using).fetch(dialect.messages.states([claim.id for claim in claims]))
+        rows = session_of(self.using).fetch(dialect.messages.states([claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}
         if gone:

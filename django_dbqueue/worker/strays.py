@@ -12,7 +12,7 @@ from django.db import Error, connections
 from django_dbqueue import conf
 from django_dbqueue.consumers import registered
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.thread_connections import discard_all
 
@@ -58,7 +58,7 @@ class Strays(threading.Thread):
 
     def _look(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
-        rows = DjangoSession(self._using).fetch(dialect_of(connections[self._using]).queues.unserved(sorted(served)))
+        rows = session_of(self._using).fetch(dialect_of(connections[self._using]).queues.unserved(sorted(served)))
         new = sorted({str(name) for (name,) in rows} - self._named)
         is_first = not self._named
         self._named.update(new)

@@ -19,7 +19,7 @@ from django.db import Error
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases.statements import new_token
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
@@ -243,7 +243,7 @@ class Supervisor:
             board, worker_id, how, cut_off = entry
             try:
                 running = settle_after(
-                    DjangoSession(self._options.database), worker_id, self._consumers, board, how=how, cut_off=cut_off
+                    session_of(self._options.database), worker_id, self._consumers, board, how=how, cut_off=cut_off
                 )
                 self._cut_off += running if cut_off else 0
                 self._take_over(board, worker_id)
@@ -262,7 +262,7 @@ class Supervisor:
         """Check what became of the last claims of the dead; a claim that was sent may still be committed."""
         try:
             for worker_id, until in list(self._late_claims.items()):
-                found = release_unknown(DjangoSession(self._options.database), self._queues, worker_id)
+                found = release_unknown(session_of(self._options.database), self._queues, worker_id)
                 if found or time.monotonic() >= until:
                     del self._late_claims[worker_id]
         except Error:

@@ -17,6 +17,7 @@ from django.test import override_settings
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.archive import archive
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.guardian import Guardian
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
@@ -121,6 +122,7 @@ def test_a_database_without_the_tables_is_told_with_what_to_do(name: str) -> Non
 def test_a_database_of_another_kind_is_named_in_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(connections["default"], "vendor", "oracle")
+        session_of.cache_clear()
         ended = run(name)
     assert (ended.code, ended.out) == (1, "")
     assert "runs on MySQL, MariaDB, PostgreSQL and SQLite, not on 'oracle'" in ended.err

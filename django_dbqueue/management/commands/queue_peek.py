@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.common_options import whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
@@ -76,7 +76,7 @@ class Command(ConsoleCommand):
             reason = reasons.get(message.pk)
             self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"], reason=reason))
         if not messages:
-            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(DjangoSession(alias))))
+            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session_of(alias))))
             sys.exit(EXIT_NOTHING)
 
     def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:

@@ -16,7 +16,7 @@ from django_dbqueue import signals
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
 from django_dbqueue.management.common_options import age, one_line, whole
 from django_dbqueue.management.console import (
@@ -91,7 +91,7 @@ class Command(ConsoleCommand):
         counts = dict.fromkeys(STATES[said["dead"]], 0)
         with stop_signals() as stop:
             for state in counts:
-                for found in count_old(DjangoSession(alias), queue, state, age=said["older_than"]):
+                for found in count_old(session_of(alias), queue, state, age=said["older_than"]):
                     counts[state] += found
                     if stop.received:
                         sys.exit(EXIT_INTERRUPTED)
@@ -104,7 +104,7 @@ class Command(ConsoleCommand):
 
     def _nothing(self, alias: str, queue: str) -> None:
         text = _("Queue %(queue)r has no finished message that old.") % {"queue": queue}
-        raise CommandError(with_hint(text, queue, queues_in_use(DjangoSession(alias))), returncode=EXIT_NOTHING)
+        raise CommandError(with_hint(text, queue, queues_in_use(session_of(alias))), returncode=EXIT_NOTHING)
 
     def _report(
         self,
@@ -140,9 +140,9 @@ class Command(ConsoleCommand):
 def _moving(alias: str, queue: str, said: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """Move a bounded number at a time, waiting for our turn among archivers; yield the state and how many."""
     left, old = said["limit"], said["older_than"]
-    walk = DeadWalk(DjangoSession(alias), queue)
+    walk = DeadWalk(session_of(alias), queue)
     ways: dict[str, Callable[[int], int]] = {
-        "done": lambda most: archive(DjangoSession(alias), queue, age=old, limit=most),
+        "done": lambda most: archive(session_of(alias), queue, age=old, limit=most),
         "dead": lambda most: walk.archive(age=old, limit=most),
     }
     for state in STATES[said["dead"]]:

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
 from django_dbqueue.management.common_options import chosen_alias, one_line, seconds, unreadable
 from django_dbqueue.management.console import TerminalCommand
@@ -66,7 +66,7 @@ class Command(TerminalCommand):
         self._spots: list[str] = []
         self._alias = chosen_alias(said["database"])
         do_without_pools()
-        self._guardian = Guardian(Message, DjangoSession(self._alias))
+        self._guardian = Guardian(Message, session_of(self._alias))
         package = logging.getLogger("django_dbqueue")
         if not package.handlers:  # what is logged is printed here already
             package.addHandler(logging.NullHandler())
@@ -146,7 +146,7 @@ class Command(TerminalCommand):
 
     def _name_blind_spots(self) -> None:
         """Say what can't be seen, and what to do about it, if that has changed since the last time."""
-        spots = blind_spots(DjangoSession(self._alias))
+        spots = blind_spots(session_of(self._alias))
         for spot in spots:
             if spot not in self._spots:
                 self._print("blind", _("Blind spot: %(spot)s") % {"spot": spot})

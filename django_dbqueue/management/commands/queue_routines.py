@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.checks.postgresql_checks import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.routines import installation
@@ -40,7 +40,7 @@ class Command(TerminalCommand):
             ) from error
 
     def _install(self, alias: str) -> None:
-        made, unchanged, dropped = installation.install(DjangoSession(alias))
+        made, unchanged, dropped = installation.install(session_of(alias))
         for routine in made:
             self.stdout.write(_("created %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
         self._tell_of(dropped)
@@ -51,7 +51,7 @@ class Command(TerminalCommand):
                 self.stderr.write(f"{found.msg}\n{found.hint}")
 
     def _uninstall(self, alias: str) -> None:
-        gone = installation.uninstall(DjangoSession(alias))
+        gone = installation.uninstall(session_of(alias))
         self._tell_of(gone)
         self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
 
@@ -60,5 +60,5 @@ class Command(TerminalCommand):
             self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
 
     def _print(self, alias: str) -> None:
-        for text in installation.script(DjangoSession(alias)):
+        for text in installation.script(session_of(alias)):
             self.stdout.write(text)
