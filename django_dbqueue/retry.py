@@ -8,9 +8,10 @@ snapshot (``snapshots``).
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases.transient_errors import (
     MYSQL_PASSING,
@@ -66,14 +67,14 @@ def _is_one_of(error: DatabaseError | InterfaceError, codes: Set[int], states: S
     return None if state is None else state in states
 
 
-def in_callers_transaction(connection: Any) -> bool:
+def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:
     """Return whether only the caller can commit: inside atomic(), or with autocommit off, which begins implicitly."""
     is_open = connection.connection is not None  # otherwise the autocommit state is that of a session that is gone
     return connection.in_atomic_block or (is_open and not connection.autocommit)
 
 
 def outermost(
-    connection: Any,
+    connection: BaseDatabaseWrapper,
     work: Callable[[], Result],
     *,
     passing: Callable[[BaseException], bool] = is_passing,

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 OFF: Final = "SET STATEMENT innodb_snapshot_isolation = OFF FOR "
 _JUDGED: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _ANSWER: Final = "_dbqueue_judges_by_snapshots"
@@ -40,7 +42,7 @@ def _unjudged(execute: Any, sql: str, params: Any, many: bool, context: dict[str
     return execute(OFF + sql if sql.startswith(_JUDGED) else sql, params, many, context)
 
 
-def _judges_by_snapshots(connection: Any) -> bool:
+def _judges_by_snapshots(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the server does so, asked once per thread."""
     if not hasattr(connection, _ANSWER):
         with connection.cursor() as cursor:

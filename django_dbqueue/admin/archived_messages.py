@@ -43,10 +43,10 @@ class ArchivedMessageAdmin(ContentAdmin):
     search_fields = ("message_id",)  # shows the box; ArchiveChangeList does the search
     search_help_text = _("The id that the message had.")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ArchiveChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ArchiveChangeList]:  # noqa: ARG002
         return ArchiveChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> Any:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:

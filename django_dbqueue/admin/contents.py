@@ -106,7 +106,7 @@ class ContentAdmin(ReadOnlyAdmin):
         LogEntry.objects.log_actions(user.pk, [row], CHANGE, "Payload downloaded.")
         return _attachment(f"{self.opts.model_name}-{pk}", row, content)
 
-    def _url(self, view: str, *args: Any) -> str:
+    def _url(self, view: str, *args: object) -> str:
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
         return reverse(name, args=args, current_app=self.admin_site.name)
 

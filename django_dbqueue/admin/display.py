@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from django_dbqueue.admin.states import State
 from django_dbqueue.counts import grouped
 from django_dbqueue.insight.overview import span as span
+from django_dbqueue.models import Message
 from django_dbqueue.models.worker import ALIVE_WITHIN
 
 SHOWN = 32 * 1024
@@ -47,7 +48,7 @@ def ago(length: timedelta) -> str:
     return _("%(span)s ago") % {"span": span(length)}
 
 
-def reads(message: Any) -> str:
+def reads(message: Message) -> str:
     """Return the deliveries charged, and their limit."""
     if message.max_reads is None:
         return str(message.read_count)

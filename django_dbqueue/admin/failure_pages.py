@@ -56,10 +56,10 @@ class FailureAdmin(ReadOnlyAdmin):
     fields = ("kind", "place_shown", "queue", "first_seen", "last_seen", "count", "dead", "examples")
     readonly_fields = fields
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FailureChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[FailureChangeList]:  # noqa: ARG002
         return FailureChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -125,7 +125,7 @@ class FailureAdmin(ReadOnlyAdmin):
     def _ordering(self) -> Ordering:
         return Ordering(self.admin_site.get_model_admin(BulkOperation))
 
-    def _url(self, view: str, *args: Any) -> str:
+    def _url(self, view: str, *args: int | str) -> str:
         name = f"admin:django_dbqueue_failure_{view}"
         return reverse(name, args=[quote(arg) for arg in args], current_app=self.admin_site.name)
 

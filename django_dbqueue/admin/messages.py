@@ -71,7 +71,7 @@ class MessageAdmin(ContentAdmin):
         owned = state is None or state.name in STAGES[TAKEN].states
         return [column for column in self.list_display if column != ("last_error" if owned else "owner")]
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[MessageChangeList]:  # noqa: ARG002
         return MessageChangeList
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -82,7 +82,7 @@ class MessageAdmin(ContentAdmin):
             row.first_line = self.first_line(request, row)
         return changelist
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:

@@ -71,10 +71,10 @@ class PipelineAdmin(ReadOnlyAdmin):
     ordering: ClassVar[Any] = ("-id",)
     besides: tuple[str, ...] = ()
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[NewestChangeList]:  # noqa: ARG002
         return NewestChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -149,7 +149,7 @@ class StreamClaimAdmin(PipelineAdmin):
     search_help_text = gettext_lazy("The whole name of a stream.")
     besides = ("claim_token", "run", "lease_until", "ids_block")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ClaimChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ClaimChangeList]:  # noqa: ARG002
         return ClaimChangeList
 
     @admin.display(description=gettext_lazy("state"))

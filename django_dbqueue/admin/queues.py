@@ -32,7 +32,7 @@ from django_dbqueue.models import Message, Queue
 class QueueChangeList(ChangeList):
     """Every queue by name. Viewing creates no rows: a queue without one is shown as it is, open."""
 
-    def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest, *_: object, **__: object) -> QuerySet[Any]:
         self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
         if odd:
             raise IncorrectLookupParameters(", ".join(odd))
@@ -94,7 +94,7 @@ class QueueAdmin(ReadOnlyAdmin):
     def has_pause_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[QueueChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[QueueChangeList]:  # noqa: ARG002
         return QueueChangeList
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:

@@ -21,7 +21,7 @@ LOG_READ: Final = 10_000
 """Entries of the admin log that a history page searches: no index finds those of one row."""
 
 
-def _zone_of(subtitle: str | None) -> dict[str, Any]:
+def _zone_of(subtitle: object) -> dict[str, object]:
     """Add to a page's subtitle that its times are UTC, if the project's own are local: with USE_TZ they all are."""
     if settings.USE_TZ:
         return {}
@@ -59,7 +59,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
@@ -68,12 +68,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         return super().render_change_form(request, context | _zone_of(context.get("subtitle")), *args, **kwargs)
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         context = extra_context or {}
         return super().changelist_view(request, context | _zone_of(context.get("subtitle")))
 
     def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         """Show the row's entries in the admin log, as far back as it is searched."""
         title = _("Change history, in the latest %(n)s actions of the admin") % {"n": grouped(LOG_READ)}

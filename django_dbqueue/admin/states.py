@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.lifecycle.operator_verbs import DEAD, FINISHED, TAKEN, WAITING
+from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
 
 
@@ -86,7 +87,7 @@ def state_of(message: Any, now: datetime) -> State:
     return STATES["ready" if due else "delayed"]
 
 
-def stage_of(message: Any) -> str:
+def stage_of(message: Message) -> str:
     """Return the stage of the row, whatever the clock says."""
     if message.status == DONE:
         return FINISHED

@@ -49,10 +49,10 @@ class QueueStatisticAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).exclude(queue=ALL_QUEUES)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[StatisticChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[StatisticChangeList]:  # noqa: ARG002
         return StatisticChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> Any:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     @admin.display(description=gettext_lazy("hour (UTC)"))

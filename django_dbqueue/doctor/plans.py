@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import explained
 from django_dbqueue.databases.statements import LIVE_KEY
@@ -31,7 +33,7 @@ class QueryPlan:
     text: str
 
 
-def plan_of(connection: Any, statement: Statement) -> QueryPlan:
+def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> QueryPlan:
     """Ask for the plan of a statement without running it."""
     read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
     question = explained(connection.vendor, statement)

@@ -13,8 +13,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.events_sql import DEADLY
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
@@ -139,7 +142,7 @@ class _Rows:
     most: int | None
     read: int = 0
 
-    def of(self, build: Callable[[Stretch, int], Statement]) -> Iterator[tuple[Any, ...]]:
+    def of(self, build: Callable[[Stretch, int], Statement]) -> Iterator[Row]:
         """Yield the rows; each begins with its moment, and an id that orders equal moments."""
         since, after = self.since, None
         while True:
@@ -164,7 +167,7 @@ class _Rows:
         return _utc(moment, self.session.connection)
 
 
-def _utc(moment: Any, connection: Any) -> datetime:
+def _utc(moment: Any, connection: BaseDatabaseWrapper) -> datetime:
     utc = to_utc(moment, connection)
     assert utc is not None
     return utc

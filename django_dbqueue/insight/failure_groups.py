@@ -39,7 +39,7 @@ NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
 def newest_first(session: DjangoSession, queue: str | None, limit: int) -> list[int]:
     """Return group ids, the most recently seen first; beyond the limit, those first seen long ago are left out."""
     dialect = session.dialect
-    last = dict(session.fetch(dialect.failures.by_last_event(queue, limit)))
+    last: dict[int, Any] = dict(session.fetch(dialect.failures.by_last_event(queue, limit)))
     if queue is None:
         last |= dict(session.fetch(dialect.failures.of_newest_events(LATELY)))
     return sorted(last, key=lambda number: (last[number] or 0, number), reverse=True)[:limit]

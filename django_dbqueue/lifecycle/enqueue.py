@@ -19,6 +19,7 @@ from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import hydrate, hydrate_new
 from django_dbqueue.statuses import NEW
 
@@ -162,7 +163,7 @@ def _by_id(session: DjangoSession, message_id: int) -> Statement:
     )
 
 
-def overwrite(session: DjangoSession, standing: Any, item: Sealed) -> bool:
+def overwrite(session: DjangoSession, standing: HeldMessage, item: Sealed) -> bool:
     """Give a live message new content, unless it is the same already; its running claim ends."""
     if _says_the_same(standing, item) and not _says_another_time(session, standing, item):
         return False
@@ -171,7 +172,7 @@ def overwrite(session: DjangoSession, standing: Any, item: Sealed) -> bool:
     return session.run(dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(session, item))) == 1
 
 
-def _says_the_same(standing: Any, item: Sealed) -> bool:
+def _says_the_same(standing: HeldMessage, item: Sealed) -> bool:
     return (
         (standing.body, standing.content_type, standing.headers_text, standing.priority)
         == (item.body, item.content_type, item.headers, item.priority)

@@ -133,7 +133,7 @@ def _insert_rows(session: DjangoSession, items: list[Sealed]) -> list[Sealed]:
     """Insert with one statement; return the items that were not inserted because their key was taken meanwhile."""
     dialect = session.dialect
     *told, delays, _ = zip(*items, strict=True)
-    columns: dict[str, Sequence[Any]] = dict(zip(Sealed._fields, told, strict=False))
+    columns: dict[str, Sequence[object]] = dict(zip(Sealed._fields, told, strict=False))
     columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
     moments = [due_moment(session, item) for item in items]
     if dialect.sql.ignore_duplicate:

@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.models.base import ModelState
 from django.db.models.signals import post_init, pre_init
 
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Row
 
 MessageType = type[models.Model]
 _FROM_DB = models.Model.from_db.__func__  # type: ignore[attr-defined]
@@ -35,13 +35,13 @@ def _plan(model: MessageType, columns: tuple[str, ...]) -> _Plan:
     return _Plan(tuple(field.attname for field in fields), tuple(conversions))
 
 
-def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any) -> Any:
+def hydrate(model: MessageType, using: str, row: Row, **instead: Any) -> Any:
     """Build a message from a row in the order of MESSAGE_COLUMNS, as the driver returned it."""
     return hydrate_all(model, using, [row], MESSAGE_COLUMNS, **instead)[0]
 
 
 def hydrate_all(
-    model: MessageType, using: str, rows: Iterable[Sequence[Any]], columns: tuple[str, ...], **same: Any
+    model: MessageType, using: str, rows: Iterable[Sequence[object]], columns: tuple[str, ...], **same: Any
 ) -> list[Any]:
     """Build messages from rows in the order of these columns; ``same`` holds attributes that all of them share."""
     return list(map(hydrator(model, using, columns, **same), rows))
@@ -60,7 +60,7 @@ def hydrator(
     connection = connections[using]
     fill = _filler(model)
 
-    def make(row: Sequence[Any], anew: Sequence[Any] = ()) -> Any:
+    def make(row: Sequence[object], anew: Sequence[object] = ()) -> Any:
         values = dict(zip(names, row, strict=False))
         for name, convert in needed:
             if values[name] is not None:

@@ -33,7 +33,7 @@ class DbNow(Func):
     arity = 0
     allowed_default = True
 
-    def as_sql(self, _compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
+    def as_sql(self, _compiler: Any, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[Any]]:  # type: ignore[override]
         return dialect_of(connection).sql.now, []
 
 

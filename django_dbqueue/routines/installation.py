@@ -16,7 +16,7 @@ from django.db import Error, transaction
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import SPENT_BEFORE
+from django_dbqueue.databases.statements import SPENT_BEFORE, Row
 from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
@@ -235,7 +235,7 @@ def _run_all(session: DjangoSession, routine: Routine) -> None:
             cursor.execute(text)
 
 
-def _grants(session: DjangoSession, routine: Routine) -> list[tuple[Any, ...]]:
+def _grants(session: DjangoSession, routine: Routine) -> list[Row]:
     """Return who may execute a routine about to be dropped; [] if we may not see that (docs/routines.md)."""
     if len(routine.statements) == 1:
         return []  # CREATE OR REPLACE keeps them

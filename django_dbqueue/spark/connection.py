@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
     MYSQL_LOST,
@@ -67,7 +68,7 @@ class Connection:
                 error if shown == said else None
             )
 
-    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+    def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
         held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.sql.keep_order
         if held:

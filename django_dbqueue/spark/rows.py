@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.envelope import (
     Sealed,
     check_due,
@@ -172,6 +173,6 @@ def _refusal(error: Exception, number: int, partition: int, content: Any, *, key
     return InvalidMessage(f"Row {number:,} of partition {partition}{named} can't be a message: {error} It is {shown}.")
 
 
-def row_of(item: Sealed, vendor: str) -> tuple[Any, ...]:
+def row_of(item: Sealed, vendor: str) -> Row:
     """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
     return item if item.at is None else item._replace(at=to_column(item.at, vendor))

@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from django.db import Error, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.worker.thread_connections import is_open
 
@@ -61,12 +62,12 @@ def _open() -> list[Any]:
 class _Standing:
     """The state of a connection inside the test's transaction before a handler."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
         self._blocks = len(connection.atomic_blocks)
         self._inner = len(connection.savepoint_ids)
         self._hooks = len(connection.run_on_commit)
-        self._savepoint = connection.savepoint()
+        self._savepoint: Any = connection.savepoint()
 
     def restore(self) -> bool:
         """End what the handler left open; return whether everything else it did is intact."""
@@ -137,7 +138,7 @@ def _run_hooks(marks: list[tuple[Any, int]]) -> None:
                 logger.error("a robust hook on the commit failed: %s", error, exc_info=error)
 
 
-def _leave_clean(connection: Any) -> None:
+def _leave_clean(connection: BaseDatabaseWrapper) -> None:
     """Undo what a handler left open on a connection that was outside any transaction before it.
 
     Unlike a worker, this doesn't open a new connection: a database in memory ends with its last one.
@@ -153,5 +154,5 @@ def _leave_clean(connection: Any) -> None:
         connection.connection = None  # close() would fail on MySQL; the next use opens a new one
 
 
-def _is_outside(connection: Any) -> bool:
+def _is_outside(connection: BaseDatabaseWrapper) -> bool:
     return not connection.in_atomic_block and bool(connection.get_autocommit())

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import Error, IntegrityError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.databases import ServerDialect, dialect_of
@@ -175,7 +176,7 @@ def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
     return (number, "") if taken else (None, f"the named lock {number} is taken already")
 
 
-def told_by_driver(connection: Any) -> int | None:
+def told_by_driver(connection: BaseDatabaseWrapper) -> int | None:
     """Return the session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
     raw = connection.connection
     if connection.vendor == "mysql":

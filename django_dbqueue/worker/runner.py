@@ -99,7 +99,7 @@ class Runner:
 
     # -- from outside -------------------------------------------------------------------------------------
 
-    def stop(self, *_: Any) -> None:
+    def stop(self, *_: object) -> None:
         """Claim no more, release what has not started, let running handlers finish (a signal handler too)."""
         self._stopping = True
         self._handover.ring()

@@ -44,7 +44,7 @@ class Command(TerminalCommand):
             help="let schedules that stand ahead of the server's clock, since it was wrong once, go on from now",
         )
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         levels: Counter[str] = Counter()
         is_ill = False
         for finding in examine(self._alias(said["database"]), sets_back=said["set_back_schedules"]):

@@ -18,7 +18,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.management.common_options import whole
+from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
@@ -60,7 +60,7 @@ class Command(ConsoleCommand):
         parser.add_argument("--payload", action="store_true", help="show payloads and headers, which may be secret")
         parser.add_argument("--why", action="store_true", help="say why each is where it is, and what can be done")
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         messages = self._find(alias, check_queue(said["queue"]), said)
         now = clock(alias)
         StreamClaim.objects.using(alias).join(messages)
@@ -73,7 +73,7 @@ class Command(ConsoleCommand):
             self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(DjangoSession(alias))))
             sys.exit(EXIT_NOTHING)
 
-    def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:
+    def _find(self, alias: str, queue: str, said: Options) -> list[Message]:
         rows = Message.objects.using(alias)
         if not (said["payload"] or is_redacting()):  # masking an error needs payload and headers
             rows = rows.defer("body", "headers_text")
@@ -94,7 +94,7 @@ def _state_of(message: Message, now: datetime) -> str:
     return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
 
 
-def _nothing(said: dict[str, Any]) -> str:
+def _nothing(said: Options) -> str:
     where = {"queue": said["queue"], "state": said["state"] or ("live" if said["key"] is not None else "ready")}
     if said["key"] is not None:
         return _("No message of queue %(queue)r with this key is %(state)s.") % where

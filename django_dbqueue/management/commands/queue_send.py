@@ -17,7 +17,7 @@ from django_dbqueue.codecs import decode_json
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.management.common_options import lease, seconds, whole
+from django_dbqueue.management.common_options import Options, lease, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
 from django_dbqueue.models import Message
 
@@ -88,7 +88,7 @@ class Command(ConsoleCommand):
             help="where a live message has the key: leave it, give it this content, or fail (default: ignore)",
         )
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         try:
             message = Message.objects.enqueue(
                 _payload(said["kind"], said["payload"]),
