@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import display_for_value, quote
@@ -33,6 +34,16 @@ from django_dbqueue.redaction.policy import error_text
 FOR_GROUPS = ("requeue", "drop")
 """What can be done to all dead messages of a group."""
 EXAMPLES = 10
+
+if TYPE_CHECKING:
+
+    class ShownFailure(Failure):
+        """A group, with the summary of its events and what the user may see of it."""
+
+        group: failure_groups.Group
+        shown_messages: list[int]
+        shown_exception: str
+        shown_place: str
 
 
 class FailureChangeList(BoundedChangeList):
@@ -68,13 +79,13 @@ class FailureAdmin(ReadOnlyAdmin):
         self._look_at(request, changelist.result_list)
         return changelist
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> ShownFailure | None:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
             self._look_at(request, [row])
         return row
 
-    def _look_at(self, request: HttpRequest, rows: list[Any]) -> None:
+    def _look_at(self, request: HttpRequest, rows: list[ShownFailure]) -> None:
         """Give each row the summary of its events, and which of its messages can be viewed."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
@@ -132,36 +143,36 @@ class FailureAdmin(ReadOnlyAdmin):
     # -- columns ------------------------------------------------------------------------------------------
 
     @admin.display(description=_("exception"))
-    def kind(self, obj: Any) -> str:
+    def kind(self, obj: ShownFailure) -> str:
         return format_html('<span class="dbqueue-place">{}</span>', obj.shown_exception)
 
     @admin.display(description=_("place"), empty_value=display.NOTHING)
-    def place_shown(self, obj: Any) -> str | None:
+    def place_shown(self, obj: ShownFailure) -> str | None:
         return format_html('<span class="dbqueue-place">{}</span>', obj.shown_place) if obj.shown_place else None
 
     @admin.display(description=_("failures"))
-    def count(self, obj: Any) -> str:
+    def count(self, obj: ShownFailure) -> str:
         return str(obj.group.count)
 
     @admin.display(description=_("dead now"))
-    def dead(self, obj: Any) -> str:
+    def dead(self, obj: ShownFailure) -> str:
         return str(obj.group.dead)
 
     @admin.display(description=_("first seen"))
-    def first_seen(self, obj: Any) -> str:
+    def first_seen(self, obj: ShownFailure) -> str:
         return _moment(obj.first_at)
 
     @admin.display(description=_("last seen"))
-    def last_seen(self, obj: Any) -> str:
+    def last_seen(self, obj: ShownFailure) -> str:
         moment = to_utc(obj.group.last_at, connections[self.alias])
         return display.NOTHING if moment is None else _moment(moment)
 
     @admin.display(description=_("example"))
-    def example(self, obj: Any) -> str:
+    def example(self, obj: ShownFailure) -> str:
         return self._link(obj.shown_messages[0]) if obj.shown_messages else display.NOTHING
 
     @admin.display(description=_("messages that failed so last"))
-    def examples(self, obj: Any) -> str:
+    def examples(self, obj: ShownFailure) -> str:
         if not obj.shown_messages:
             return display.NOTHING
         return format_html_join(", ", "{}", ((self._link(pk),) for pk in obj.shown_messages))
@@ -171,16 +182,16 @@ class FailureAdmin(ReadOnlyAdmin):
         return format_html('<a href="{}">#{}</a>', url, pk)
 
 
-def _names_consumer(row: Any) -> bool:
+def _names_consumer(row: Failure) -> bool:
     """Return whether the place is the consumer of the row's queue, as this process knows it, not free text."""
     return bool(has_consumer(row.queue)) and registered()[row.queue].name == row.place
 
 
-def _moment(moment: Any) -> str:
+def _moment(moment: datetime) -> str:
     return display_for_value(moment, display.NOTHING)
 
 
-def _shown(row: Any, name: str, *, sees_payload: bool) -> str:
+def _shown(row: Failure, name: str, *, sees_payload: bool) -> str:
     """Return class or place; if words of an error stand in for it, as this user may see them."""
     text = str(getattr(row, name))
     if not text or names_class(row.exception, row.place, name) or (name == "place" and _names_consumer(row)):

@@ -58,7 +58,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
     class Media(ReadOnlyAdmin.Media):
         js = ("django_dbqueue/operation.js",)
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_view_permission(self, request: HttpRequest, obj: BulkOperation | None = None) -> bool:
         """Return whether the user may view them; everyone may see an operation that they ordered themselves."""
         own = obj is not None and obj.user_id == str(request.user.pk)
         return own or super().has_view_permission(request, obj)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -27,12 +27,16 @@ def pin_of(queue: Queue) -> str:
     return f"{queue.name}/{int(queue.is_paused)}/{paused}"
 
 
+if TYPE_CHECKING:
+    from django_dbqueue.admin.queues import QueueAdmin
+
+
 class Pausing:
     """The views of the queues' ModelAdmin."""
 
     LABELS: ClassVar = {"pause": pgettext_lazy("verb", "Pause"), "resume": pgettext_lazy("verb", "Resume")}
 
-    def __init__(self, model_admin: Any) -> None:
+    def __init__(self, model_admin: QueueAdmin) -> None:
         self.admin = model_admin
         self.site = model_admin.admin_site
         self.opts = model_admin.opts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -13,6 +13,9 @@ from django_dbqueue.lifecycle.operator_verbs import DEAD, FINISHED, TAKEN, WAITI
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
 
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -20,9 +23,9 @@ class State:
 
     name: str
     symbol: str
-    label: Any
-    title: Any
-    none: Any
+    label: StrPromise
+    title: StrPromise
+    none: StrPromise
 
 
 STATES = {
