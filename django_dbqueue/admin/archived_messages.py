@@ -53,7 +53,7 @@ class ArchivedMessageAdmin(ContentAdmin):
         context["life"] = message_story.life(self, request, context["original"], context["original"].message_id)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def get_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> list[str]:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:  # noqa: ARG002
         first = [
             "number",
             "how",
@@ -74,7 +74,7 @@ class ArchivedMessageAdmin(ContentAdmin):
             "archived_at",
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:
         return self.get_fields(request, obj)
 
     @admin.display(description=_("message"))

@@ -70,7 +70,7 @@ class MessageAdmin(ContentAdmin):
 
     # -- list ---------------------------------------------------------------------------------------------
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ShownMessage]:
+    def get_queryset(self, request: HttpRequest) -> Any:
         rows = super().get_queryset(request)
         # Ages by the database's clock.
         return self.with_beginnings(request, rows.annotate(db_now=DbNow(output_field=UTCDateTimeField())))

@@ -115,10 +115,10 @@ class PipelineAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
 
-    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:  # noqa: ARG002
         return [*self.list_display, *self.besides]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.get_fields(request, obj)
 
 

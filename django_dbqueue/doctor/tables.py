@@ -143,7 +143,7 @@ def collations(patient: Patient) -> Iterator[Finding]:
         yield fine(_("Names, keys and bodies are compared exactly, and hold every character."))
 
 
-def _listed(columns: list[tuple[Any, Any]]) -> str:
+def _listed(columns: list[tuple[str, str]]) -> str:
     return "; ".join(
         f"{table} ({', '.join(column for _table, column in rows)})" for table, rows in groupby(columns, itemgetter(0))
     )

@@ -105,8 +105,8 @@ class EndedReader:
         self._count_deaths(cells, deaths)
         return cells, rows.read
 
-    def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Sequence[Any]]) -> None:
-        dues: dict[int, Any] = {}
+    def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Row]) -> None:
+        dues: dict[int, object] = {}
         for some in chunks({row[4] for row in deaths}, MAX_IDS):
             dues.update(self._session.fetch(self._dialect.statistics.dues(some)))
             if gone := [message_id for message_id in some if message_id not in dues]:
@@ -125,10 +125,10 @@ class EndedReader:
         minute = self._utc(moment.replace(second=0, microsecond=0))
         return cells.setdefault((queue, minute), Cell())
 
-    def _utc(self, moment: Any) -> datetime:
+    def _utc(self, moment: object) -> datetime:
         return _utc(moment, self._connection)
 
-    def _column(self, moment: datetime) -> Any:
+    def _column(self, moment: datetime) -> datetime | str:
         return to_column(moment, self._connection)
 
 
@@ -163,11 +163,11 @@ class _Rows:
         connection = self.session.connection
         return Stretch(to_column(since, connection), to_column(self.until, connection), after)
 
-    def _utc(self, moment: Any) -> datetime:
+    def _utc(self, moment: object) -> datetime:
         return _utc(moment, self.session.connection)
 
 
-def _utc(moment: Any, connection: BaseDatabaseWrapper) -> datetime:
+def _utc(moment: object, connection: BaseDatabaseWrapper) -> datetime:
     utc = to_utc(moment, connection)
     assert utc is not None
     return utc

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
@@ -265,6 +266,6 @@ def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int)
     return rows
 
 
-def _text(moment: Any) -> str:
+def _text(moment: str | datetime) -> str:
     """Return a moment, as the cursor returned it, as a parameter for the columns it is compared with."""
     return moment if isinstance(moment, str) else str(moment.isoformat(sep=" ", timespec="microseconds"))

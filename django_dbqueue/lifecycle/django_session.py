@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases import InOrder, Statement, dialect_of
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statements import Params, Row
 from django_dbqueue.databases.transient_errors import SECONDS
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.retry import in_callers_transaction, is_passing, outermost
@@ -23,6 +24,11 @@ MessageType = type[models.Model]
 
 MAX_IDS = 900
 """Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
+
+
+Execute = Callable[..., object]
+Context = dict[str, Any]
+"""What Django gives an execute wrapper, besides the statement."""
 
 
 class Ahead(NamedTuple):
@@ -69,7 +75,7 @@ class DjangoSession:
                 cursor.adapters.register_loader("timestamptz", connection.Database.types.datetime.TimestamptzLoader)
             return self._rows(connection, cursor, statement)
 
-    def _rows(self, connection: BaseDatabaseWrapper, cursor: Any, statement: Statement) -> list[Row]:
+    def _rows(self, connection: BaseDatabaseWrapper, cursor: CursorWrapper, statement: Statement) -> list[Row]:
         sql = self.dialect.sql
         if not isinstance(statement, InOrder) or not sql.keep_order:
             cursor.execute(statement.sql, statement.params)
@@ -147,7 +153,7 @@ class DjangoSession:
             yield
             return
 
-        def with_it(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        def with_it(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
             connection.execute_wrappers.remove(with_it)
             result = execute(f"{statement.sql}; {sql}", (*statement.params, *(params or ())), many, context)
             check(context["cursor"].rowcount)
@@ -176,7 +182,7 @@ def takes_many(connection: Any) -> bool:
 
 
 @contextmanager
-def held_to_order(connection: BaseDatabaseWrapper, cursor: Any, statement: Statement) -> Iterator[None]:
+def held_to_order(connection: BaseDatabaseWrapper, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
     """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
     sql = dialect_of(connection).sql
     is_held = isinstance(statement, InOrder) and bool(sql.keep_order) and connection.in_atomic_block
@@ -200,7 +206,7 @@ def _immediate(connection: Any) -> Iterator[None]:
 def _begun_by_the_first(connection: BaseDatabaseWrapper, begin: str) -> Iterator[None]:
     """Make the first statement in atomic() send BEGIN before it."""
 
-    def with_begin(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    def with_begin(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
         if with_begin not in connection.execute_wrappers:  # a project's own wrapper has sent something before
             return execute(sql, params, many, context)
         connection.execute_wrappers.remove(with_begin)

@@ -8,6 +8,7 @@ of it. If it has gone meanwhile, the INSERT is retried.
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -50,7 +51,7 @@ def seal_for(envelope: Envelope, queue: str) -> Sealed:
     return seal(envelope, queue=queue, priority=priority, max_bytes=max_bytes)
 
 
-def row_of(item: Sealed) -> dict[str, Any]:
+def row_of(item: Sealed) -> dict[str, object]:
     """Return the values of an INSERT, by column."""
     return {
         "queue": item.queue,
@@ -130,7 +131,7 @@ def _created(model: MessageType, session: DjangoSession, message_id: int, item: 
     return hydrate_new(model, session.using, written)
 
 
-def due_moment(session: DjangoSession, item: Sealed) -> Any:
+def due_moment(session: DjangoSession, item: Sealed) -> datetime | str | None:
     """Return ``at`` as a parameter for the column, or None."""
     if item.at is None:
         return None

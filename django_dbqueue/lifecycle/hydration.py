@@ -24,7 +24,7 @@ class _Plan(NamedTuple):
     """Which attributes the columns fill, and which conversions some of them need."""
 
     names: tuple[str, ...]
-    conversions: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...]
+    conversions: tuple[tuple[str, Callable[[object, object, object], object]], ...]
 
 
 @cache
@@ -72,12 +72,12 @@ def hydrator(
     return make
 
 
-def hydrate_new(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+def hydrate_new(model: MessageType, using: str, values: dict[str, object]) -> Any:
     """Build a message from what was just written and from extra attributes, by name."""
     return _filler(model)(model, using, values)
 
 
-def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
+def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, object]], Any]:
     """Return the function that builds a message from its attributes.
 
     A project's proxy may customise how its objects are built.
@@ -88,7 +88,7 @@ def _filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], 
     return _filled
 
 
-def _filled(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+def _filled(model: MessageType, using: str, values: dict[str, object]) -> Any:
     message: Any = model.__new__(model)
     values["_state"] = state = ModelState()
     state.db, state.adding = using, False
@@ -96,7 +96,7 @@ def _filled(model: MessageType, using: str, values: dict[str, Any]) -> Any:
     return message
 
 
-def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+def _made_otherwise(model: MessageType, using: str, values: dict[str, object]) -> Any:
     """Let Django's own constructor build it, with everything known, so that listeners needn't read it."""
     fields = [field.attname for field in model._meta.concrete_fields if field.attname in values]
     message = model.from_db(using, fields, [values[name] for name in fields])

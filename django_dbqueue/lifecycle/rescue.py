@@ -8,7 +8,6 @@ wins, and the rescue skips its row, or loses, and its statement changes nothing.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from django_dbqueue import signals
 from django_dbqueue.databases.statements import Row, Statement
@@ -58,7 +57,7 @@ def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: 
     with session.transaction():
         names = ("id", "read_count", "max_reads")
         rows = session.fetch(dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
-        ids: list[Any] = [row[0] for row in rows]
+        ids: list[int] = [row[0] for row in rows]
         if ids:
             where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
             move(session, blamed(session, dialect.messages.rescue(LEASE_OVER), [queue]), where)

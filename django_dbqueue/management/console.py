@@ -96,7 +96,7 @@ class ConsoleCommand(TerminalCommand, ABC):
         except Error as error:
             raise unreadable(alias, error) from error
 
-    def say(self, document: dict[str, Any], *, as_json: bool, text: str) -> None:
+    def say(self, document: dict[str, object], *, as_json: bool, text: str) -> None:
         """Print a result, for programs or for people."""
         self.stdout.write(json.dumps(document) if as_json else text)
 

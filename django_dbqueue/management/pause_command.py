@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from argparse import ArgumentParser
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from django.utils.translation import gettext as _
 
@@ -81,7 +81,7 @@ class PausingCommand(ConsoleCommand):
         return True, rows.get(pk=name)
 
 
-def _document(row: Queue, *, changed: bool) -> dict[str, Any]:
+def _document(row: Queue, *, changed: bool) -> dict[str, object]:
     return {
         "queue": row.name,
         "changed": changed,

@@ -207,7 +207,7 @@ class SweepCommand(ConsoleCommand):
 
     def _report(self, swept: Swept, said: Options, *, interrupted: bool, error: Error | None) -> None:
         if said["json"]:
-            document = {
+            document: dict[str, object] = {
                 "verb": self.verb,
                 "dry_run": False,
                 "moved": swept.total,

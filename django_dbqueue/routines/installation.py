@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.core.management.base import CommandError
 from django.db import Error, transaction
@@ -28,7 +28,8 @@ from django_dbqueue.routines.standing import StandingRoutine, refuse_foreign, sc
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""
 NO_BINLOG_TRUST = {1418, 1419}
-NO_PRIVILEGE: set[Any] = {1044, 1142, 1143, 1227, 1370, "42501"}
+Value = TypeVar("Value")
+NO_PRIVILEGE: set[object] = {1044, 1142, 1143, 1227, 1370, "42501"}
 
 
 class Installed(NamedTuple):
@@ -156,7 +157,7 @@ def _words(session: DjangoSession) -> Words:
     )
 
 
-def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
+def _that_differ(values: dict[str | None, Value]) -> dict[str | None, Value]:
     return {name: value for name, value in values.items() if name is None or value != values[None]}
 
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.worker.thread_connections import is_open
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ class LostTransaction(AssertionError):
     """A consumer broke or ended the transaction that the test runs in; the text says how, and what to do."""
 
 
-def in_the_tests_transaction(handler: Callable[[], Any]) -> Any:
+def in_the_tests_transaction(handler: Callable[[], Result]) -> Result:
     """Call it as a worker would: with connections in order after it, and its commit hooks run.
 
     Exceptions propagate; LostTransaction is raised if it did what only a worker's own connection survives.
@@ -54,7 +56,7 @@ def in_the_tests_transaction(handler: Callable[[], Any]) -> Any:
     return returned
 
 
-def _open() -> list[Any]:
+def _open() -> list[BaseDatabaseWrapper]:
     """Return this thread's connections, each once: a mirror shares its object with what it mirrors."""
     return list({id(connection): connection for connection in connections.all(initialized_only=True)}.values())
 
@@ -106,7 +108,7 @@ def _contained() -> Iterator[None]:
 
 
 @contextmanager
-def _never_closed(in_the_test: list[Any]) -> Iterator[None]:
+def _never_closed(in_the_test: list[BaseDatabaseWrapper]) -> Iterator[None]:
     """Make close() do nothing: close_old_connections() is good practice in a handler, but would end the test."""
     with ExitStack() as stack:
         for connection in in_the_test:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.db import Error, connections
@@ -280,7 +281,7 @@ class Runner:
 
     # -- the database comes and goes ----------------------------------------------------------------------
 
-    def _try_database(self, work: Any) -> bool:
+    def _try_database(self, work: Callable[[], object]) -> bool:
         """Do it; if the database is in trouble, log it once, close, and let the caller retry."""
         try:
             work()

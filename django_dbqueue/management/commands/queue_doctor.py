@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -65,7 +66,7 @@ class Command(TerminalCommand):
             raise CommandError(str(error), returncode=EXIT_WRONG) from error
 
     def _text(self, finding: Finding) -> str:
-        styled: dict[str, Any] = {
+        styled: dict[str, Callable[[str], str]] = {
             OK: self.style.SUCCESS,
             NOTE: str,
             WARNING: self.style.WARNING,

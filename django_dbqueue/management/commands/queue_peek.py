@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -106,7 +106,7 @@ def _reasons(messages: list[Message], now: datetime) -> dict[int, Why]:
 
 
 def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | None) -> str:
-    shown: dict[str, Any] = {"state": state, **{name: getattr(message, name) for name in SAID}}
+    shown: dict[str, object] = {"state": state, **{name: getattr(message, name) for name in SAID}}
     if reason is not None:
         shown["why"] = {name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice")}
     shown |= {name: iso(getattr(message, name)) for name in MOMENTS}

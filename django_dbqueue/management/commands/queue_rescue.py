@@ -174,7 +174,7 @@ class Command(TerminalCommand):
         }
         self._print("died", text, queue=queue, message_id=message_id, error=error)
 
-    def _print(self, event: str, text: str, **fields: Any) -> None:
+    def _print(self, event: str, text: str, **fields: object) -> None:
         moment = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") + "Z"
         if self._json:
             text = json.dumps({"time": moment, "event": event, "text": text, **fields}, default=str)

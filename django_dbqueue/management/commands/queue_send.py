@@ -7,13 +7,13 @@ import binascii
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.codecs import decode_json
+from django_dbqueue.codecs import Json, decode_json
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
@@ -115,8 +115,8 @@ class Command(ConsoleCommand):
             self.stderr.write(_("Not sent: this live message has the key; --on-conflict update or error goes on."))
 
 
-def _headers(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    headers: dict[str, Any] = {}
+def _headers(pairs: list[tuple[str, str]]) -> dict[str, Json]:
+    headers: dict[str, Json] = {}
     for name, value in pairs:
         if name in headers:
             raise InvalidMessage(_("The header %(name)r is said twice.") % {"name": name})
@@ -124,7 +124,7 @@ def _headers(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     return headers
 
 
-def _payload(kind: str, said: str | None) -> Any:
+def _payload(kind: str, said: str | None) -> str | bytes | Json:
     text = _read() if said is None or said == "-" else said
     if kind == "text":
         return text

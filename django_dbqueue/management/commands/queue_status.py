@@ -9,7 +9,7 @@ from argparse import ArgumentParser
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from multiprocessing.connection import wait
-from typing import Any, Final
+from typing import Final
 
 from django.core.management.base import CommandError
 from django.db import Error
@@ -111,7 +111,7 @@ class Command(ConsoleCommand):
                 except Error as error:
                     discard(alias)
                     lines = [_("Database trouble, trying on: %(error)s") % {"error": one_line(error)}]
-                    document = {"database": alias, "error": one_line(error)}
+                    document: dict[str, object] = {"database": alias, "error": one_line(error)}
                 else:
                     lines = [_at(look.seen.at), *_lines(look)]
                     document = _document(look, alias, said["cap"])
@@ -168,12 +168,12 @@ def _troubles(each: QueueOverview, now: datetime, max_age: float | None, ignored
 # -- showing ----------------------------------------------------------------------------------------------
 
 
-def _document(look: Look, alias: str, cap: int) -> dict[str, Any]:
+def _document(look: Look, alias: str, cap: int) -> dict[str, object]:
     queues = [_one(each, look.seen.at, look.wrong[each.name]) for each in look.seen.queues]
     return {"database": alias, "at": iso(look.seen.at), "cap": cap, "fine": look.is_fine, "queues": queues}
 
 
-def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, Any]:
+def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, object]:
     waits = None if each.oldest_ready is None else max(0.0, (now - each.oldest_ready).total_seconds())
     return {
         "queue": each.name,
