@@ -15,7 +15,7 @@ from django_dbqueue.admin.states import stage_of
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.lifecycle.operator_verbs import VERBS
-from django_dbqueue.models import Message
+from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.redaction.policy import error_text
 
 
@@ -46,7 +46,7 @@ def _buttons(model_admin: Any, request: HttpRequest, message: Message, answer: W
     return found
 
 
-def life(model_admin: Any, request: HttpRequest, message: Message, message_id: int) -> Life:
+def life(model_admin: Any, request: HttpRequest, message: Message | ArchivedMessage, message_id: int) -> Life:
     """Return the life of a message, or of an archived one, as this user may see it."""
     sees = model_admin.sees_payload(request)
     return life_of(

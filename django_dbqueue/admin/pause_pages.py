@@ -18,6 +18,9 @@ from django.utils.translation import pgettext_lazy
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.models import Queue
 
+if TYPE_CHECKING:
+    from django_dbqueue.admin.queues import QueueAdmin
+
 PIN = "queue"
 
 
@@ -25,10 +28,6 @@ def pin_of(queue: Queue) -> str:
     """Return the queue and when it was paused, if it is: what a stale page has wrong."""
     paused = f"{queue.paused_at:%Y%m%d%H%M%S%f}" if queue.is_paused and queue.paused_at else ""
     return f"{queue.name}/{int(queue.is_paused)}/{paused}"
-
-
-if TYPE_CHECKING:
-    from django_dbqueue.admin.queues import QueueAdmin
 
 
 class Pausing:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from django.db import Error, connections, router
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.connection import ConnectionDoesNotExist
 from django.utils.translation import gettext as _
 
@@ -126,7 +125,7 @@ def _consumers() -> Iterable[Finding]:
 def _connection(said: str | None) -> Iterable[Finding]:
     alias = said or _home()
     try:
-        connection: BaseDatabaseWrapper = connections[alias]
+        connection = connections[alias]
         dialect_of(connection)
         connection.ensure_connection()
         version = ".".join(map(str, connection.get_database_version()))

@@ -14,6 +14,9 @@ from django_dbqueue.databases import Change, Dialect, statements
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
 
 class Stage(NamedTuple):
     """Where a message stands, whatever the clock says: a stage changes only by a move."""
@@ -33,9 +36,6 @@ STAGES: Final = {
     DEAD: Stage(("dead",), statements.DEAD),
     FINISHED: Stage(("done",), f"status = '{DONE}'"),
 }
-
-if TYPE_CHECKING:
-    from django.utils.functional import _StrPromise as StrPromise
 
 
 @dataclass(frozen=True, slots=True)

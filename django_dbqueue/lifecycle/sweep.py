@@ -52,7 +52,7 @@ class SweepStep:
     """Other messages left alone: in another state by now, locked elsewhere, or a live message has their key."""
 
 
-def by_ids(model: Any, session: DjangoSession, order: Order, ids: Iterable[int]) -> Iterator[SweepStep]:
+def by_ids(model: MessageType, session: DjangoSession, order: Order, ids: Iterable[int]) -> Iterator[SweepStep]:
     """Do it to these messages, in whatever state they are."""
     for chunk in chunks(sorted(set(ids)), NAMED_STEP):
         yield session.outermost(partial(_step_by_ids, model, session, order, chunk))

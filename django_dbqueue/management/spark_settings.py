@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.exceptions import UnsupportedDatabase
@@ -31,7 +30,7 @@ _PASSED_ON = {
 
 def credentials_of(using: str) -> Credentials:
     """Return the credentials of one of Django's databases; UnsupportedDatabase if the queue can't live there."""
-    connection: BaseDatabaseWrapper = connections[using]
+    connection = connections[using]
     if connection.vendor not in _PASSED_ON:
         raise UnsupportedDatabase(f"the queue can't be on {connection.vendor!r}, which the database {using!r} is")
     said = connection.settings_dict

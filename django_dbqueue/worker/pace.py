@@ -13,7 +13,6 @@ from multiprocessing.connection import wait
 from typing import Any, Final
 
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.databases import dialect_of
@@ -102,7 +101,7 @@ class Listener(threading.Thread):
         """Listen; after a failure, try again a little later (polling continues meanwhile)."""
         backoff = Backoff(0.1, 5.0)
         while not self._over.is_set():
-            connection: BaseDatabaseWrapper = connections[self._using]
+            connection = connections[self._using]
             try:
                 with connection.cursor() as cursor:
                     cursor.execute("LISTEN django_dbqueue")

@@ -10,8 +10,12 @@ import logging
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from django_dbqueue.models import Schedule
 from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules.declarations import Plan
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.schedule import StandingSchedule
 
 LOOK_EVERY: Final = 5.0
 """Seconds after which a worker checks in any case: clocks are set, and rows change."""
@@ -21,10 +25,6 @@ MISSED_AFTER: Final = timedelta(seconds=60)
 """A due time that no worker handled for this long was missed."""
 CATCH_UP: Final = 100
 """How many missed due times ``missed="all"`` makes up for: the latest ones."""
-from django_dbqueue.models import Schedule
-
-if TYPE_CHECKING:
-    from django_dbqueue.models.schedule import StandingSchedule
 
 logger = logging.getLogger("django_dbqueue.worker")
 

@@ -124,7 +124,7 @@ def _headers(pairs: list[tuple[str, str]]) -> dict[str, Json]:
     return headers
 
 
-def _payload(kind: str, said: str | None) -> str | bytes | Json:
+def _payload(kind: str, said: str | None) -> Json:
     text = _read() if said is None or said == "-" else said
     if kind == "text":
         return text
