@@ -7,9 +7,10 @@ including a plain handler's rows. ``completion_type = CHAIN`` does the same to w
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 ON: Final = "SET SESSION autocommit = 1, completion_type = NO_CHAIN"
@@ -23,7 +24,7 @@ def connect() -> None:
             _begun(connection)
 
 
-def _begun(connection: Any, **_: Any) -> None:
+def _begun(connection: BaseDatabaseWrapper, **_: object) -> None:
     """Send it once per session, bypassing Django's wrappers, as the driver would."""
     if connection.vendor != "mysql" or not connection.settings_dict["AUTOCOMMIT"]:
         return

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 
@@ -21,6 +21,9 @@ JSON: Final = "json"
 TEXT: Final = "text"
 BYTES: Final = "bytes"
 CONTENT_TYPES: Final = (JSON, TEXT, BYTES)
+
+Json: TypeAlias = Any
+"""What JSON can express; of a payload also bytes. It is not spelt out: who sent it knows what is inside."""
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; CPython's own scanner gives up at about a thousand."""
@@ -44,7 +47,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=
 """Cycles are refused beforehand: they nest too deep."""
 
 
-def encode(payload: Any, *, max_bytes: int) -> tuple[str, str]:
+def encode(payload: object, *, max_bytes: int) -> tuple[str, str]:
     """Return (body, content type) of a payload; InvalidMessage if it can't come back as it went in."""
     if isinstance(payload, bytes | bytearray | memoryview):
         body, content_type = base64.b64encode(bytes(payload)).decode("ascii"), BYTES
@@ -99,7 +102,7 @@ def _are_compact(texts: Sequence[str]) -> bool:
     return str not in map(type, values) and encoded == f"[{','.join(texts)}]"
 
 
-def encode_json(value: Any, *, what: str, max_bytes: int) -> str:
+def encode_json(value: object, *, what: str, max_bytes: int) -> str:
     """Return compact JSON text of a value that decodes to an equal one.
 
     What is certain to take more than ``max_bytes`` is refused before it is written out; what may take more, the caller
@@ -129,7 +132,7 @@ def utf8(text: str, *, what: str) -> bytes:
         ) from error
 
 
-def decode(body: str, content_type: str) -> Any:
+def decode(body: str, content_type: str) -> Json:
     """Return the payload of a stored body; UndecodableMessage if it is broken."""
     if content_type == TEXT:
         return body
@@ -143,7 +146,7 @@ def decode(body: str, content_type: str) -> Any:
     raise UndecodableMessage(f"Unknown content type {content_type!r}: this version knows {', '.join(CONTENT_TYPES)}.")
 
 
-def decode_json(text: str) -> Any:
+def decode_json(text: str) -> Json:
     """Return the value of JSON text, under the same limits as ``encode_json``."""
     if _too_deep(text):
         raise UndecodableMessage(f"The body nests deeper than {MAX_DEPTH} levels.")
@@ -153,7 +156,7 @@ def decode_json(text: str) -> Any:
         raise UndecodableMessage(f"The body is not JSON: {error}.") from error
 
 
-def decode_headers(text: str | None) -> dict[str, Any]:
+def decode_headers(text: str | None) -> dict[str, Json]:
     """Return headers as a dict; UndecodableMessage if the stored text is not a JSON object."""
     if text is None:
         return {}
@@ -171,7 +174,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 """Created once: json.loads() would create one for each text (1.1 of 2.7 µs)."""
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str) -> Json:
     try:
         value, end = _DECODER.raw_decode(text)
     except ValueError:
@@ -179,13 +182,13 @@ def _decoded(text: str) -> Any:
     return value if end == len(text) else _DECODER.decode(text)  # trailing whitespace: finding it takes a third more
 
 
-def _refuse_what_changes(value: Any, what: str, max_bytes: int) -> None:
+def _refuse_what_changes(value: object, what: str, max_bytes: int) -> None:
     """Walk the containers without recursion: check depth (which catches cycles), the type of every key, and the size.
 
     What is referenced twice is written twice, so a few lists can stand for 2^40. Each child therefore counts for the
     least that it takes, a character and a comma, and the walk ends when that is too much.
     """
-    stack: list[tuple[Any, int]] = [(value, 1)]
+    stack: list[tuple[object, int]] = [(value, 1)]
     children_met = least = 0
     while stack:
         item, depth = stack.pop()
@@ -222,7 +225,7 @@ def _least_of(item: Any, children: Iterable[Any]) -> int:
     return least
 
 
-def _refuse_other_keys(item: dict[Any, Any], what: str) -> None:
+def _refuse_other_keys(item: dict[object, object], what: str) -> None:
     for key in item:
         if not isinstance(key, str):
             raise InvalidMessage(

@@ -10,7 +10,7 @@ from django.conf import settings
 
 NAME: Final = "DBQUEUE"
 
-TOP_LEVEL: Final[dict[str, Any]] = {
+TOP_LEVEL: Final[dict[str, object]] = {
     "DATABASE": None,
     "DEFAULTS": {},
     "QUEUES": {},
@@ -28,7 +28,7 @@ KEEP: Final = "keep"
 DELETE: Final = "delete"
 """What becomes of an acked row."""
 
-PER_QUEUE: Final[dict[str, Any]] = {
+PER_QUEUE: Final[dict[str, object]] = {
     "lease": 60.0,
     "max_reads": 5,
     "priority": 0,
@@ -41,7 +41,7 @@ PER_QUEUE: Final[dict[str, Any]] = {
 }
 """Options that DEFAULTS and each of QUEUES can set: lease, retentions, timeout and back-off in seconds."""
 
-PER_SCHEDULE: Final[dict[str, Any]] = {
+PER_SCHEDULE: Final[dict[str, object]] = {
     "queue": None,
     "cron": None,
     "timezone": None,
@@ -82,7 +82,7 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
     return tuple(said), None
 
 
-def queue_options(queue: str, consumer_options: dict[str, Any] | None = None) -> QueueOptions:
+def queue_options(queue: str, consumer_options: Mapping[str, object] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
     said = getattr(settings, NAME, {})
     specific, general = said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {})

@@ -18,7 +18,7 @@ from django_dbqueue.envelope import check_lease, check_queue, check_seconds, che
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.schedules import declarations
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+Handler = TypeVar("Handler", bound=Callable[..., object])
 MODULE = "queue_consumers"
 
 logger = logging.getLogger("django_dbqueue")
@@ -44,9 +44,9 @@ class Consumer:
 
     queue: str
     handler: Callable[..., Any]
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     transactional: bool = False
-    schedule: dict[str, Any] | None = None
+    schedule: dict[str, object] | None = None
     """The decorator's schedule, in the form of ``DBQUEUE["SCHEDULES"]``."""
     is_async: bool = field(init=False)
     """Whether the handler is a coroutine function."""
@@ -57,7 +57,7 @@ class Consumer:
     @property
     def name(self) -> str:
         """The handler's dotted name; for an object that has none, its own description."""
-        handler: Any = self.handler
+        handler: object = self.handler
         return f"{handler.__module__}.{getattr(handler, '__qualname__', None) or repr(handler)}"
 
     def resolved(self) -> conf.QueueOptions:
@@ -90,7 +90,7 @@ def consumer(
     them (promise P15). With ``cron``, every worker that has this consumer makes sure that a message with the payload {}
     is sent at each due time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
     """
-    said: dict[str, Any] = {}
+    said: dict[str, object] = {}
     check_queue(queue)
     for name, value in (
         ("lease", lease),
@@ -134,7 +134,7 @@ def consumer(
     return register
 
 
-def _refuse_what_cannot_run(queue: str, handler: Any) -> None:
+def _refuse_what_cannot_run(queue: str, handler: object) -> None:
     if not callable(handler):
         raise ImproperlyConfigured(f"The consumer of queue {queue!r} must be a function, not {handler!r}.")
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
@@ -144,12 +144,12 @@ def _refuse_what_cannot_run(queue: str, handler: Any) -> None:
         )
 
 
-def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str) -> dict[str, Any] | None:
+def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str) -> dict[str, object] | None:
     if cron is None:
         if timezone is not None or missed != "latest":
             raise InvalidSchedule(f"The consumer of {queue!r} sets timezone or missed, but no cron for them.")
         return None
-    schedule = {"queue": queue, "cron": cron, "timezone": timezone, "missed": missed}
+    schedule: dict[str, object] = {"queue": queue, "cron": cron, "timezone": timezone, "missed": missed}
     with suppress(SchedulesNotInstalled):  # a process that runs no worker needs no cron library
         declarations.read(queue, schedule)
     return schedule

@@ -9,10 +9,10 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django_dbqueue import codecs
-from django_dbqueue.codecs import BYTES_OF_CHARACTER
+from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json
 from django_dbqueue.exceptions import InvalidMessage
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
@@ -36,14 +36,14 @@ class Envelope:
     everywhere means: not set here.
     """
 
-    payload: Any
+    payload: Json
     key: str | None = None
     delay: float | timedelta | None = None
     at: datetime | None = None
     priority: int | None = None
     max_reads: int | None = None
     lease: float | timedelta | None = None
-    headers: dict[str, Any] | None = None
+    headers: dict[str, Json] | None = None
 
 
 class Sealed(NamedTuple):

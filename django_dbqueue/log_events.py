@@ -6,7 +6,6 @@ Payloads are never logged.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from django_dbqueue import signals
 
@@ -32,18 +31,18 @@ def connect_successes() -> None:
         signals.message_done.connect(_done, dispatch_uid="django_dbqueue.log._done")
 
 
-def _say(level: int, event: str, text: str, *args: Any, **fields: Any) -> None:
+def _say(level: int, event: str, text: str, *args: object, **fields: object) -> None:
     logger.log(level, text, *args, extra={"event": event, "fields": fields})
 
 
-def _done(*, queue: str, message_id: int, seconds: float, **_: Any) -> None:
+def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
     _say(
         logging.DEBUG, "done", "message %s of %s done in %.3f s", message_id, queue, seconds,
         queue=queue, message_id=message_id, seconds=seconds,
     )  # fmt: skip
 
 
-def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: Any) -> None:
+def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: object) -> None:
     again = "at once" if delay is None else f"in {delay:.1f} s"
     _say(
         logging.WARNING, "failed", "message %s of %s failed, retried %s: %s",
@@ -52,14 +51,14 @@ def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_
     )  # fmt: skip
 
 
-def _died(*, queue: str, message_id: int, error: str, **_: Any) -> None:
+def _died(*, queue: str, message_id: int, error: str, **_: object) -> None:
     _say(
         logging.ERROR, "died", "message %s of %s is dead: %s", message_id, queue, _first_line(error),
         queue=queue, message_id=message_id, error=_first_line(error),
     )  # fmt: skip
 
 
-def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: Any) -> None:
+def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: object) -> None:
     _say(
         logging.WARNING, "rescued", "%s messages of %s rescued (%s): %s", len(message_ids), queue, evidence,
         ", ".join(map(str, message_ids[:20])) + (" …" if len(message_ids) > 20 else ""),
@@ -67,14 +66,14 @@ def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: Any) -> 
     )  # fmt: skip
 
 
-def _lease_lost(*, queue: str, message_id: int, verb: str, **_: Any) -> None:
+def _lease_lost(*, queue: str, message_id: int, verb: str, **_: object) -> None:
     _say(
         logging.WARNING, "lease_lost", "%s of message %s of %s refused: its claim was lost", verb, message_id, queue,
         queue=queue, message_id=message_id, verb=verb,
     )  # fmt: skip
 
 
-def _ack_undecided(*, queue: str, message_id: int, **_: Any) -> None:
+def _ack_undecided(*, queue: str, message_id: int, **_: object) -> None:
     _say(
         logging.WARNING, "ack_undecided",
         "the reply to the ack of message %s of %s was lost, and its row is gone: removed by that ack, or after "
@@ -84,7 +83,7 @@ def _ack_undecided(*, queue: str, message_id: int, **_: Any) -> None:
     )  # fmt: skip
 
 
-def _operator_acted(*, verb: str, queue: str, by: str, reason: str, count: int, **_: Any) -> None:
+def _operator_acted(*, verb: str, queue: str, by: str, reason: str, count: int, **_: object) -> None:
     messages = "1 message" if count == 1 else f"{count} messages"
     what = f"{messages} of {queue}" if count else f"queue {queue}"
     _say(

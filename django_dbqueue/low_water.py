@@ -13,9 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import Mark
 
 HIGHEST = 32_767
 RESCAN_SECONDS = 1.0
@@ -30,8 +30,6 @@ PUT_OFF_MOST = 30.0
 MARKS_KEPT = 8
 """How many priorities' marks outlive an expensive read that found nothing there."""
 
-Mark = tuple[Any, int]
-"""``available_at`` and id of a row."""
 Marks = dict[int, Mark]
 """By priority."""
 

@@ -8,9 +8,10 @@ snapshot (``snapshots``).
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from django.db import DatabaseError, InterfaceError
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases.transient_errors import (
     MYSQL_DUPLICATE,
@@ -22,8 +23,6 @@ from django_dbqueue.databases.transient_errors import (
     SQLSTATE_VICTIM,
     sqlstate_of,
 )
-
-Result = TypeVar("Result")
 
 _MYSQL_NO_MEMORY: Final = {1037, 1041, 2008}
 _SQLSTATE_NO_MEMORY: Final = {"53200"}
@@ -70,7 +69,7 @@ def _is_one_of(error: DatabaseError | InterfaceError, codes: Set[int], states: S
     return None if state is None else state in states
 
 
-def in_callers_transaction(connection: Any) -> bool:
+def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:
     """Return whether only the caller can commit: inside atomic(), or with autocommit off, which begins implicitly."""
     is_open = connection.connection is not None  # otherwise the autocommit state is that of a session that is gone
     return connection.in_atomic_block or (is_open and not connection.autocommit)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class EventSignal(Signal):
     """A signal of what happened: an exception in a listener is logged, and doesn't stop the sender."""
 
-    def send(self, sender: Any, **named: Any) -> list[tuple[Any, Any]]:
+    def send(self, sender: object, **named: object) -> list[tuple[Any, Any]]:
         told = self.send_robust(sender, **named)
         for receiver, error in told:
             if isinstance(error, Exception):

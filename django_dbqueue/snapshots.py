@@ -9,9 +9,13 @@ applies to the caller's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_dbqueue.databases.statements import Params
 
 OFF: Final = "SET STATEMENT innodb_snapshot_isolation = OFF FOR "
 _JUDGED: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -36,11 +40,11 @@ def seeing_what_is(connection: Any, *, whatever_the_level: bool = False) -> Iter
         yield
 
 
-def _unjudged(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+def _unjudged(execute: Callable[..., object], sql: str, params: Params, many: bool, context: object) -> object:
     return execute(OFF + sql if sql.startswith(_JUDGED) else sql, params, many, context)
 
 
-def _judges_by_snapshots(connection: Any) -> bool:
+def _judges_by_snapshots(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the server does so, asked once per thread."""
     if not hasattr(connection, _ANSWER):
         with connection.cursor() as cursor:

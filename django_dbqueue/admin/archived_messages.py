@@ -43,17 +43,17 @@ class ArchivedMessageAdmin(ContentAdmin):
     search_fields = ("message_id",)  # shows the box; ArchiveChangeList does the search
     search_help_text = _("The id that the message had.")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ArchiveChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ArchiveChangeList]:  # noqa: ARG002
         return ArchiveChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         context["life"] = message_story.life(self, request, context["original"], context["original"].message_id)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:  # noqa: ARG002
         first = [
             "number",
             "how",
@@ -74,17 +74,17 @@ class ArchivedMessageAdmin(ContentAdmin):
             "archived_at",
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+    def get_readonly_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:
         return self.get_fields(request, obj)
 
     @admin.display(description=_("message"))
-    def number(self, obj: Any) -> str:
+    def number(self, obj: ArchivedMessage) -> str:
         return f"#{obj.message_id}"
 
     @admin.display(description=_("outcome"))
-    def how(self, obj: Any) -> str:
+    def how(self, obj: ArchivedMessage) -> str:
         return display.badge(*_OUTCOMES.get(obj.outcome, ("dropped", "?", obj.outcome)))
 
     @admin.display(description=_("reads"))
-    def reads(self, obj: Any) -> str:
+    def reads(self, obj: ArchivedMessage) -> str:
         return display.reads(obj)

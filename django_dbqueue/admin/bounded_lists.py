@@ -88,7 +88,7 @@ class BoundedChangeList(ChangeList, ABC):
     def find_ids(self, request: HttpRequest) -> list[int]:
         """Return up to LIST_CAP + 1 ids, in the order of the list."""
 
-    def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest, *_: object, **__: object) -> QuerySet[Any]:
         self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
         self.clear_all_filters_qs = self.get_query_string(remove=list(self.get_filters_params()))
         if odd:

@@ -178,7 +178,7 @@ class Ordering:
         safe = url_has_allowed_host_and_scheme(back, allowed_hosts=None)
         return HttpResponseRedirect(back if safe else reverse("admin:index", current_app=self.site.name))
 
-    def _url(self, view: str, *args: Any) -> str:
+    def _url(self, view: str, *args: object) -> str:
         return reverse(f"admin:django_dbqueue_bulkoperation_{view}", args=args, current_app=self.site.name)
 
 

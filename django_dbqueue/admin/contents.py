@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -27,12 +27,21 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import MAX_ID
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import grouped
-from django_dbqueue.redaction.policy import Content, content_of, error_text, is_redacting
+from django_dbqueue.redaction.policy import Content, Stored, content_of, error_text, is_redacting
 
 ERROR_READ: Final = 1_000
 """Characters of an error that a list reads, to show the first line."""
 EXCERPT: Final = 8_192
 """A list masks errors using payloads and headers up to this many characters; with longer ones it shows the outline."""
+
+if TYPE_CHECKING:
+
+    class StoredRow(Stored, Protocol):
+        """A message, archived or not, as these pages have read it."""
+
+        error: str | None
+        error_start: str | None
+        sees_payload: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ class ContentAdmin(ReadOnlyAdmin):
             return rows
         return rows.annotate(body_start=Left("body", EXCERPT + 1), headers_start=Left("headers_text", EXCERPT + 1))
 
-    def first_line(self, request: HttpRequest, row: Any) -> str:
+    def first_line(self, request: HttpRequest, row: StoredRow) -> str:
         """Return the first line of the error of a row ``with_beginnings``, as this user may see it."""
         text = error_text(row.error_start, of=_excerpt(row), sees_payload=self.sees_payload(request))
         return next(iter(text.strip().splitlines()), "")[:100]
@@ -106,21 +115,21 @@ class ContentAdmin(ReadOnlyAdmin):
         LogEntry.objects.log_actions(user.pk, [row], CHANGE, "Payload downloaded.")
         return _attachment(f"{self.opts.model_name}-{pk}", row, content)
 
-    def _url(self, view: str, *args: Any) -> str:
+    def _url(self, view: str, *args: object) -> str:
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
         return reverse(name, args=args, current_app=self.admin_site.name)
 
     # -- fields -------------------------------------------------------------------------------------------
 
     @admin.display(description=gettext_lazy("error"))
-    def error_block(self, obj: Any) -> str:
+    def error_block(self, obj: StoredRow) -> str:
         if not obj.error:
             return display.NOTHING
         note = "" if obj.sees_payload else display.hidden_error()
         return display.block(error_text(obj.error, of=obj, sees_payload=obj.sees_payload), note)
 
     @admin.display(description=gettext_lazy("payload"))
-    def payload(self, obj: Any) -> str:
+    def payload(self, obj: StoredRow) -> str:
         content = content_of(obj)
         if content.hidden:
             return content.hidden
@@ -135,7 +144,7 @@ class ContentAdmin(ReadOnlyAdmin):
         return _block(obj, content.payload)
 
     @admin.display(description=gettext_lazy("headers"))
-    def headers(self, obj: Any) -> str:
+    def headers(self, obj: StoredRow) -> str:
         content = content_of(obj)
         if content.hidden or obj.headers_text is None:
             return display.NOTHING
@@ -144,11 +153,11 @@ class ContentAdmin(ReadOnlyAdmin):
         return display.block(_pretty(content.headers))
 
     @admin.display(description=gettext_lazy("payload"))
-    def payload_hidden(self, _obj: Any) -> str:
+    def payload_hidden(self, _obj: object) -> str:
         return display.hidden()
 
 
-def _excerpt(row: Any) -> Excerpt | None:
+def _excerpt(row: StoredRow) -> Excerpt | None:
     body, headers = getattr(row, "body_start", None), getattr(row, "headers_start", None)
     if body is None or len(body) > EXCERPT or len(headers or "") > EXCERPT:
         return None
@@ -159,13 +168,13 @@ def _raw(text: str, why: str) -> SafeString:
     return display.block(text, _("It can't be decoded; this is the stored text. %(why)s") % {"why": why})
 
 
-def _block(row: Any, payload: Any) -> SafeString:
+def _block(row: StoredRow, payload: object) -> SafeString:
     """Return a payload as a page shows it: of a long one, only the beginning is formatted."""
     text = _text(row, payload, most=display.SHOWN)
     return display.block(text, size=len(row.body) if len(text) > display.SHOWN else 0)
 
 
-def _pretty(value: Any, *, most: int | None = None) -> str:
+def _pretty(value: object, *, most: int | None = None) -> str:
     """Return JSON formatted for people; a lone surrogate, which no page can carry, as JSON escapes it."""
     parts, size = [], 0
     for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
@@ -176,11 +185,11 @@ def _pretty(value: Any, *, most: int | None = None) -> str:
     return "".join(parts).encode("utf-8", "backslashreplace").decode()
 
 
-def _text(row: Any, payload: Any, *, most: int | None = None) -> str:
+def _text(row: StoredRow, payload: object, *, most: int | None = None) -> str:
     return payload if isinstance(payload, str) and row.content_type == codecs.TEXT else _pretty(payload, most=most)
 
 
-def _attachment(name: str, row: Any, content: Content) -> HttpResponse:
+def _attachment(name: str, row: StoredRow, content: Content) -> HttpResponse:
     """Return the payload as a file that no browser opens: byte for byte as sent, if nothing is redacted."""
     kind, ending = "text/plain; charset=utf-8", "txt"
     data: str | bytes = row.body or ""

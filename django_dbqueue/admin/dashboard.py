@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.contrib.admin.utils import quote
@@ -66,7 +66,7 @@ class Asked:
         is_number = page.isascii() and page.isdigit() and len(page) < 6
         return cls(span if span in SPANS else "hour", queue, int(page) if is_number else 1)
 
-    def query(self, **changed: Any) -> str:
+    def query(self, **changed: object) -> str:
         """Return the query of a page with these changes."""
         said = {"span": self.span, "queue": self.queue, "p": self.page} | changed
         return "?" + urlencode({name: str(value) for name, value in said.items() if value not in ("", 1, "hour")})
@@ -77,7 +77,7 @@ def may(request: HttpRequest, what: str) -> bool:
     return bool(request.user.has_perm(f"django_dbqueue.view_{what}"))
 
 
-def dashboard(request: HttpRequest) -> dict[str, Any]:
+def dashboard(request: HttpRequest) -> dict[str, object]:
     """Return what the page shows; nothing for users who may not see queues."""
     if not may(request, "queue"):
         return {"visible": False}
@@ -147,8 +147,8 @@ def _by_urgency(using: str) -> list[str]:
 
 
 def _queue_row(
-    link: _Links, asked: Asked, each: QueueOverview, now: Any, coming: dict[str, int], ended: dict[str, int]
-) -> dict[str, Any]:
+    link: _Links, asked: Asked, each: QueueOverview, now: datetime, coming: dict[str, int], ended: dict[str, int]
+) -> dict[str, object]:
     listing = link("message", "changelist") if link.sees_messages else ""
     return {
         "name": each.name,
@@ -170,7 +170,7 @@ def _queue_row(
     }
 
 
-def _worker_row(link: _Links, each: Busy) -> dict[str, Any]:
+def _worker_row(link: _Links, each: Busy) -> dict[str, object]:
     worker = each.worker
     return {
         "worker": worker,
@@ -182,15 +182,15 @@ def _worker_row(link: _Links, each: Busy) -> dict[str, Any]:
     }
 
 
-def _held(link: _Links, held: Held, now: Any) -> dict[str, Any]:
+def _held(link: _Links, held: Held, now: datetime) -> dict[str, object]:
     url = link("message", "change", held.id)
     return {"url": url, "id": held.id, "queue": held.queue, "for": display.span(now - held.since)}
 
 
-def _columns(points: Iterable[Point], step: timedelta) -> dict[str, list[Any]]:
+def _columns(points: Iterable[Point], step: timedelta) -> dict[str, list[float | None]]:
     """Return the chart data: moments in seconds, counts per minute, and times in seconds."""
     each, minutes = list(points), step / MINUTE
-    columns: dict[str, list[Any]] = {"at": [point.at.timestamp() for point in each]}
+    columns: dict[str, list[float | None]] = {"at": [point.at.timestamp() for point in each]}
     for name in ("messages", "failures", "dead"):
         columns[name] = [getattr(point, name) / minutes for point in each]
     for name in ("wait_p50", "wait_p95", "run_p50", "run_p95"):
@@ -205,5 +205,5 @@ class _Links:
         self._site = getattr(request, "current_app", None)
         self.sees_messages = may(request, "message")
 
-    def __call__(self, model: str, view: str, *arguments: Any) -> str:
+    def __call__(self, model: str, view: str, *arguments: object) -> str:
         return reverse(f"admin:django_dbqueue_{model}_{view}", args=arguments, current_app=self._site)

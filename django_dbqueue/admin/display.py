@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from django_dbqueue.admin.states import State
 from django_dbqueue.counts import grouped
 from django_dbqueue.insight.overview import span as span
+from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.models.worker import ALIVE_WITHIN
 
 SHOWN = 32 * 1024
@@ -20,7 +21,7 @@ SHOWN = 32 * 1024
 NOTHING = "–"
 
 
-def badge(kind: str, symbol: str, label: Any) -> SafeString:
+def badge(kind: str, symbol: str, label: object) -> SafeString:
     """Return a badge that conveys by word and symbol what it conveys by colour."""
     return format_html(
         '<span class="dbqueue-badge dbqueue-{}"><span aria-hidden="true">{}</span> {}</span>',
@@ -47,7 +48,7 @@ def ago(length: timedelta) -> str:
     return _("%(span)s ago") % {"span": span(length)}
 
 
-def reads(message: Any) -> str:
+def reads(message: Message | ArchivedMessage) -> str:
     """Return the deliveries charged, and their limit."""
     if message.max_reads is None:
         return str(message.read_count)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import display_for_value, quote
@@ -34,6 +35,16 @@ FOR_GROUPS = ("requeue", "drop")
 """What can be done to all dead messages of a group."""
 EXAMPLES = 10
 
+if TYPE_CHECKING:
+
+    class ShownFailure(Failure):
+        """A group, with the summary of its events and what the user may see of it."""
+
+        group: failure_groups.Group
+        shown_messages: list[int]
+        shown_exception: str
+        shown_place: str
+
 
 class FailureChangeList(BoundedChangeList):
     """The most recently seen first, of one queue or of all."""
@@ -56,10 +67,10 @@ class FailureAdmin(ReadOnlyAdmin):
     fields = ("kind", "place_shown", "queue", "first_seen", "last_seen", "count", "dead", "examples")
     readonly_fields = fields
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FailureChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[FailureChangeList]:  # noqa: ARG002
         return FailureChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -68,13 +79,13 @@ class FailureAdmin(ReadOnlyAdmin):
         self._look_at(request, changelist.result_list)
         return changelist
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> ShownFailure | None:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
             self._look_at(request, [row])
         return row
 
-    def _look_at(self, request: HttpRequest, rows: list[Any]) -> None:
+    def _look_at(self, request: HttpRequest, rows: list[ShownFailure]) -> None:
         """Give each row the summary of its events, and which of its messages can be viewed."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
@@ -125,43 +136,43 @@ class FailureAdmin(ReadOnlyAdmin):
     def _ordering(self) -> Ordering:
         return Ordering(self.admin_site.get_model_admin(BulkOperation))
 
-    def _url(self, view: str, *args: Any) -> str:
+    def _url(self, view: str, *args: int | str) -> str:
         name = f"admin:django_dbqueue_failure_{view}"
         return reverse(name, args=[quote(arg) for arg in args], current_app=self.admin_site.name)
 
     # -- columns ------------------------------------------------------------------------------------------
 
     @admin.display(description=_("exception"))
-    def kind(self, obj: Any) -> str:
+    def kind(self, obj: ShownFailure) -> str:
         return format_html('<span class="dbqueue-place">{}</span>', obj.shown_exception)
 
     @admin.display(description=_("place"), empty_value=display.NOTHING)
-    def place_shown(self, obj: Any) -> str | None:
+    def place_shown(self, obj: ShownFailure) -> str | None:
         return format_html('<span class="dbqueue-place">{}</span>', obj.shown_place) if obj.shown_place else None
 
     @admin.display(description=_("failures"))
-    def count(self, obj: Any) -> str:
+    def count(self, obj: ShownFailure) -> str:
         return str(obj.group.count)
 
     @admin.display(description=_("dead now"))
-    def dead(self, obj: Any) -> str:
+    def dead(self, obj: ShownFailure) -> str:
         return str(obj.group.dead)
 
     @admin.display(description=_("first seen"))
-    def first_seen(self, obj: Any) -> str:
+    def first_seen(self, obj: ShownFailure) -> str:
         return _moment(obj.first_at)
 
     @admin.display(description=_("last seen"))
-    def last_seen(self, obj: Any) -> str:
+    def last_seen(self, obj: ShownFailure) -> str:
         moment = to_utc(obj.group.last_at, connections[self.alias])
         return display.NOTHING if moment is None else _moment(moment)
 
     @admin.display(description=_("example"))
-    def example(self, obj: Any) -> str:
+    def example(self, obj: ShownFailure) -> str:
         return self._link(obj.shown_messages[0]) if obj.shown_messages else display.NOTHING
 
     @admin.display(description=_("messages that last failed this way"))
-    def examples(self, obj: Any) -> str:
+    def examples(self, obj: ShownFailure) -> str:
         if not obj.shown_messages:
             return display.NOTHING
         return format_html_join(", ", "{}", ((self._link(pk),) for pk in obj.shown_messages))
@@ -171,16 +182,16 @@ class FailureAdmin(ReadOnlyAdmin):
         return format_html('<a href="{}">#{}</a>', url, pk)
 
 
-def _names_consumer(row: Any) -> bool:
+def _names_consumer(row: Failure) -> bool:
     """Return whether the place is the consumer of the row's queue, as this process knows it, not free text."""
     return bool(has_consumer(row.queue)) and registered()[row.queue].name == row.place
 
 
-def _moment(moment: Any) -> str:
+def _moment(moment: datetime) -> str:
     return display_for_value(moment, display.NOTHING)
 
 
-def _shown(row: Any, name: str, *, sees_payload: bool) -> str:
+def _shown(row: Failure, name: str, *, sees_payload: bool) -> str:
     """Return class or place; if words of an error stand in for it, as this user may see them."""
     text = str(getattr(row, name))
     if not text or names_class(row.exception, row.place, name) or (name == "place" and _names_consumer(row)):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_dbqueue import stored_texts
 from django_dbqueue.databases import events_sql as kinds
-from django_dbqueue.models import ArchivedMessage, MessageEvent
+from django_dbqueue.models import ArchivedMessage, Message, MessageEvent
 from django_dbqueue.statuses import DONE, RUNNING
 
 EVENTS: Final = 200
@@ -62,7 +62,7 @@ class Life:
     untold: int
 
 
-def life_of(message: Any, message_id: int, *, using: str, shown: Shown) -> Life:
+def life_of(message: Message | ArchivedMessage, message_id: int, *, using: str, shown: Shown) -> Life:
     """Return the life of a message, or of an archived one."""
     found = MessageEvent.objects.using(using).filter(message_id=message_id).order_by("-id")[: EVENTS + 1]
     events = list(found)[:EVENTS][::-1]
@@ -85,7 +85,7 @@ def life_of(message: Any, message_id: int, *, using: str, shown: Shown) -> Life:
     return Life(tuple(steps), is_cut, max(0, untold))
 
 
-def _is_told(message: Any, told: set[tuple[datetime, int | None]]) -> bool:
+def _is_told(message: Message | ArchivedMessage, told: set[tuple[datetime, int | None]]) -> bool:
     """Return whether an event covers the last claim; an uncharged return has changed the read count since."""
     if _outcome(message) == "done" or getattr(message, "status", "") == RUNNING:
         return (message.claimed_at, message.read_count) in told
@@ -123,7 +123,7 @@ def _label(kind: str) -> str:
     }.get(kind, kind)
 
 
-def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[LifeStep]:
+def _end(message: Message | ArchivedMessage, events: Sequence[MessageEvent], shown: Shown) -> list[LifeStep]:
     """Return how it ended according to the row itself, if no event shows it; and when it was archived."""
     steps: list[LifeStep] = []
     said = next((event.kind for event in reversed(events) if event.kind != kinds.RESENT), "")
@@ -143,7 +143,7 @@ def _end(message: Any, events: Sequence[MessageEvent], shown: Shown) -> list[Lif
     return steps
 
 
-def _outcome(message: Any) -> str:
+def _outcome(message: Message | ArchivedMessage) -> str:
     if isinstance(message, ArchivedMessage):
         return str(message.outcome)
     if message.status == DONE:

@@ -22,13 +22,13 @@ class StateFilter(admin.SimpleListFilter):
     title = _("state")
     parameter_name = "state"
 
-    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, Any]]:
+    def lookups(self, _request: HttpRequest, _model_admin: object) -> list[tuple[str, Any]]:
         return [(state.name, capfirst(state.label)) for state in STATES.values()]
 
     def queryset(self, _request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset
 
-    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:  # type: ignore[override]
+    def choices(self, changelist: Any) -> Iterator[dict[str, object]]:  # type: ignore[override]
         if changelist.query:
             yield {
                 "selected": changelist.state is None,

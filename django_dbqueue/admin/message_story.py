@@ -15,10 +15,11 @@ from django_dbqueue.admin.states import stage_of
 from django_dbqueue.consumers import has_consumer
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.lifecycle.operator_verbs import VERBS
+from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.redaction.policy import error_text
 
 
-def why_of(model_admin: Any, request: HttpRequest, message: Any) -> dict[str, Any]:
+def why_of(model_admin: Any, request: HttpRequest, message: Any) -> dict[str, object]:
     """Return the template's data on why a message is where it is."""
     answer = why(message, now=message.db_now, has_consumer=has_consumer)
     error = error_text(answer.error, of=message, sees_payload=model_admin.sees_payload(request))
@@ -29,7 +30,7 @@ def why_of(model_admin: Any, request: HttpRequest, message: Any) -> dict[str, An
     }
 
 
-def _buttons(model_admin: Any, request: HttpRequest, message: Any, answer: Why) -> list[dict[str, Any]]:
+def _buttons(model_admin: Any, request: HttpRequest, message: Message, answer: Why) -> list[dict[str, Any]]:
     """Return the applicable verbs for which this user has the permission."""
     confirmation, found = Confirmation(model_admin), []
     for name in answer.verbs:
@@ -45,7 +46,7 @@ def _buttons(model_admin: Any, request: HttpRequest, message: Any, answer: Why) 
     return found
 
 
-def life(model_admin: Any, request: HttpRequest, message: Any, message_id: int) -> Life:
+def life(model_admin: Any, request: HttpRequest, message: Message | ArchivedMessage, message_id: int) -> Life:
     """Return the life of a message, or of an archived one, as this user may see it."""
     sees = model_admin.sees_payload(request)
     return life_of(

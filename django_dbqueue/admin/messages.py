@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partialmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -29,8 +30,19 @@ from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
 
+Action = Callable[["MessageAdmin", HttpRequest, QuerySet[Message]], HttpResponse | None]
 
-def _action(verb: Verb) -> Any:
+if TYPE_CHECKING:
+
+    class ShownMessage(Message):
+        """A message as the list and its page have it."""
+
+        db_now: datetime
+        first_line: str
+        worker: Worker | None
+
+
+def _action(verb: Verb) -> Action:
     @admin.action(permissions=[verb.permission], description=verb.many)
     def ask(model_admin: MessageAdmin, request: HttpRequest, queryset: QuerySet[Message]) -> HttpResponse | None:
         return model_admin.ask_many(request, queryset, verb)
@@ -49,7 +61,7 @@ class MessageAdmin(ContentAdmin):
     list_per_page = 50
     search_fields = ("id",)  # shows the box; MessageChangeList does the search
     search_help_text = gettext_lazy("An id, or a whole key.")
-    actions: Sequence[Any] = [_action(verb) for verb in VERBS.values()]
+    actions: Sequence[Action] = [_action(verb) for verb in VERBS.values()]
 
     # -- permissions --------------------------------------------------------------------------------------
 
@@ -71,7 +83,7 @@ class MessageAdmin(ContentAdmin):
         owned = state is None or state.name in STAGES[TAKEN].states
         return [column for column in self.list_display if column != ("last_error" if owned else "owner")]
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MessageChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[MessageChangeList]:  # noqa: ARG002
         return MessageChangeList
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -82,7 +94,7 @@ class MessageAdmin(ContentAdmin):
             row.first_line = self.first_line(request, row)
         return changelist
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
@@ -111,7 +123,7 @@ class MessageAdmin(ContentAdmin):
             return None
         return Confirmation(self).ask(request, verb, rows, filters=request.GET.urlencode())
 
-    def _join_owners(self, rows: list[Any]) -> None:
+    def _join_owners(self, rows: list[ShownMessage]) -> None:
         ids = {row.worker_id for row in rows if row.worker_id is not None}
         workers = Worker.objects.using(self.alias).in_bulk(ids)
         StreamClaim.objects.using(self.alias).join(rows)
@@ -129,7 +141,7 @@ class MessageAdmin(ContentAdmin):
             self._join_owners([row])
         return row
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
+    def get_fieldsets(self, request: HttpRequest, obj: Message | None = None) -> Any:  # noqa: ARG002
         return [
             (None, {"fields": ["state", "when", "age", "queue", "key", "priority"]}),
             (_("Last error"), {"fields": ["error_block"]}),
@@ -138,7 +150,7 @@ class MessageAdmin(ContentAdmin):
             (_("Times"), {"fields": ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]}),
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Message | None = None) -> list[str]:
         return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -153,7 +165,7 @@ class MessageAdmin(ContentAdmin):
         context["life"] = message_story.life(self, request, obj, obj.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def verb_url(self, request: HttpRequest, verb: Verb, obj: Any) -> str:
+    def verb_url(self, request: HttpRequest, verb: Verb, obj: ShownMessage) -> str:
         """Return the address of a verb's confirmation page for one message."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{verb.name}"
         url = reverse(name, args=[obj.pk], current_app=self.admin_site.name)
@@ -163,30 +175,30 @@ class MessageAdmin(ContentAdmin):
     # -- columns ------------------------------------------------------------------------------------------
 
     @admin.display(description=gettext_lazy("message"))
-    def number(self, obj: Any) -> str:
+    def number(self, obj: ShownMessage) -> str:
         return f"#{obj.pk}"
 
     @admin.display(description=gettext_lazy("state"))
-    def state(self, obj: Any) -> str:
+    def state(self, obj: ShownMessage) -> str:
         return display.state_badge(state_of(obj, obj.db_now))
 
     @admin.display(description=gettext_lazy("key"), empty_value=display.NOTHING)
-    def key_cut(self, obj: Any) -> str | None:
+    def key_cut(self, obj: ShownMessage) -> str | None:
         if obj.key is None or len(obj.key) <= 40:
             return obj.key  # type: ignore[no-any-return]
         return f"{obj.key[:39]}…"
 
     @admin.display(description=gettext_lazy("when"))
-    def when(self, obj: Any) -> str:
+    def when(self, obj: ShownMessage) -> str:
         text = display.what_next(obj, state_of(obj, obj.db_now), obj.db_now)
         return format_html('<span class="nowrap">{}</span>', text)
 
     @admin.display(description=gettext_lazy("age"))
-    def age(self, obj: Any) -> str:
+    def age(self, obj: ShownMessage) -> str:
         return format_html('<span class="nowrap">{}</span>', display.span(obj.db_now - obj.created_at))
 
     @admin.display(description=gettext_lazy("owner"))
-    def owner(self, obj: Any) -> str:
+    def owner(self, obj: ShownMessage) -> str:
         if obj.status != RUNNING:
             return display.NOTHING
         if obj.worker is not None:
@@ -202,17 +214,17 @@ class MessageAdmin(ContentAdmin):
         return format_html("{} {}", session, display.badge("silent", "✕", _("its worker is gone")))
 
     @admin.display(description=gettext_lazy("reads"))
-    def reads(self, obj: Any) -> str:
+    def reads(self, obj: ShownMessage) -> str:
         return display.reads(obj)
 
     @admin.display(description=gettext_lazy("last error"))
-    def last_error(self, obj: Any) -> str:
+    def last_error(self, obj: ShownMessage) -> str:
         if not obj.first_line:
             return display.NOTHING
         return format_html('<span class="dbqueue-error">{}</span>', obj.first_line)
 
     @admin.display(description=gettext_lazy("lease"))
-    def lease(self, obj: Any) -> str:
+    def lease(self, obj: ShownMessage) -> str:
         if obj.lease_seconds is None:
             return display.NOTHING
         return _("%(seconds)s s") % {"seconds": f"{obj.lease_seconds:g}"}

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Self
 
 from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin.bounded_lists import MAX_ID
@@ -39,7 +40,7 @@ class Pin:
     due_at: str
 
     @classmethod
-    def of(cls, message: Any) -> Self:
+    def of(cls, message: Message) -> Self:
         due: datetime = message.due_at
         return cls(message.pk, message.claim_token, stage_of(message), f"{due:%Y%m%d%H%M%S%f}")
 
@@ -77,7 +78,7 @@ def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: s
     return outcomes
 
 
-def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: str) -> list[Outcome]:
+def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: AbstractBaseUser, reason: str) -> list[Outcome]:
     outcomes: list[Outcome] = []
     moved: list[Any] = []
     with session_of(using).transaction():
@@ -93,12 +94,14 @@ def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: Any, reason: s
     return outcomes
 
 
-def _locked(pins: list[Pin], using: str) -> dict[int, Any]:
+def _locked(pins: list[Pin], using: str) -> dict[int, Message]:
     rows = Message.objects.using(using).select_for_update().filter(pk__in=[pin.id for pin in pins])
     return {message.pk: message for message in rows.defer("body", "headers_text", "error").order_by("pk")}
 
 
-def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reason: str) -> Outcome:
+def _operate_one(
+    verb: Verb, pin: Pin, message: Message | None, using: str, user: AbstractBaseUser, reason: str
+) -> Outcome:
     if message is None:
         return Outcome(pin.id, f"#{pin.id}", moved=False, why=_("is no longer here (archived), left alone"))
     name = str(message)
@@ -115,7 +118,7 @@ def _operate_one(verb: Verb, pin: Pin, message: Any, using: str, user: Any, reas
     return Outcome(pin.id, name, moved=moved, why="" if moved else _("changed meanwhile, left alone"))
 
 
-def _move(verb: Verb, message: Any, using: str, actor: str, reason: str) -> bool:
+def _move(verb: Verb, message: Message, using: str, actor: str, reason: str) -> bool:
     """Apply the verb to the row as pinned; return whether it moved, or raise what was in the way."""
     changed: requeue.Changed
     if verb.move is None:

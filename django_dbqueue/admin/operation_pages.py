@@ -58,7 +58,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
     class Media(ReadOnlyAdmin.Media):
         js = ("django_dbqueue/operation.js",)
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_view_permission(self, request: HttpRequest, obj: BulkOperation | None = None) -> bool:
         """Return whether the user may view them; everyone may see an operation that they ordered themselves."""
         own = obj is not None and obj.user_id == str(request.user.pk)
         return own or super().has_view_permission(request, obj)
@@ -67,10 +67,10 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         """Return whether this user may stop operations, including other people's."""
         return bool(request.user.has_perm("django_dbqueue.stop_bulkoperation"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OperationChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[OperationChangeList]:  # noqa: ARG002
         return OperationChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         words = {"cap": LIST_CAP, "title": capfirst(str(self.opts.verbose_name_plural))}
         return super().changelist_view(request, {**words, **(extra_context or {})})
 
@@ -144,7 +144,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
             LogEntry.objects.log_actions(user.pk, [operation], CHANGE, text)
         return True
 
-    def _url(self, view: str, *args: Any) -> str:
+    def _url(self, view: str, *args: object) -> str:
         return reverse(f"admin:django_dbqueue_bulkoperation_{view}", args=args, current_app=self.admin_site.name)
 
     # -- columns ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -18,6 +18,9 @@ from django.utils.translation import pgettext_lazy
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.models import Queue
 
+if TYPE_CHECKING:
+    from django_dbqueue.admin.queues import QueueAdmin
+
 PIN = "queue"
 
 
@@ -32,7 +35,7 @@ class Pausing:
 
     LABELS: ClassVar = {"pause": pgettext_lazy("verb", "Pause"), "resume": pgettext_lazy("verb", "Resume")}
 
-    def __init__(self, model_admin: Any) -> None:
+    def __init__(self, model_admin: QueueAdmin) -> None:
         self.admin = model_admin
         self.site = model_admin.admin_site
         self.opts = model_admin.opts

@@ -5,10 +5,11 @@ Each list shows the newest that an index finds, up to a list's cap.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.contrib import admin
-from django.db.models import Count, Max, Min, Sum
+from django.db.models import Count, Max, Min, Model, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -39,6 +40,26 @@ EXPORT_STATES: Final = {
 }
 UNKNOWN: Final = ("dropped", "?")
 
+if TYPE_CHECKING:
+
+    class ShownStream(Stream):
+        """A stream, with the database's clock and what its claims hold."""
+
+        db_now: datetime
+        ledger: dict[str, Any]
+        is_run: bool
+
+    class ShownClaim(StreamClaim):
+        """A claim, with the database's clock."""
+
+        db_now: datetime
+
+    class ShownReader(HistoryReader):
+        """A reader, with the database's clock and its distance from the end."""
+
+        db_now: datetime
+        ids_behind: int
+
 
 class NewestChangeList(BoundedChangeList):
     """By primary key: the newest first if it is a number, by name if it is one; or the numbers of one name."""
@@ -68,13 +89,13 @@ class PipelineAdmin(ReadOnlyAdmin):
 
     change_list_template = "admin/django_dbqueue/newest.html"
     list_per_page = 50
-    ordering: ClassVar[Any] = ("-id",)
+    ordering: ClassVar[tuple[str, ...]] = ("-id",)
     besides: tuple[str, ...] = ()
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[NewestChangeList]:  # noqa: ARG002
         return NewestChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -94,10 +115,10 @@ class PipelineAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:  # noqa: ARG002
         return [*self.list_display, *self.besides]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return self.get_fields(request, obj)
 
 
@@ -109,7 +130,7 @@ class StreamAdmin(PipelineAdmin):
     ordering = ("name",)
     besides = ("on_expired", "lease_seconds", "run", "conn_id", "begun_at", "beat_at")
 
-    def look_at(self, rows: list[Any]) -> None:
+    def look_at(self, rows: list[ShownStream]) -> None:
         unfinished = StreamClaim.objects.using(self.alias).filter(state__in=UNFINISHED)
         of = unfinished.filter(stream__in=[row.pk for row in rows]).values("stream")
         found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
@@ -118,25 +139,25 @@ class StreamAdmin(PipelineAdmin):
             row.is_run = row.run is not None and is_running(session_of(self.alias), row.pk)
 
     @admin.display(description=gettext_lazy("query"))
-    def runs(self, obj: Any) -> str:
+    def runs(self, obj: ShownStream) -> str:
         if obj.is_run:
             return display.badge("alive", "♥", _("runs"))
         return display.badge("silent", "✕", _("not running"))
 
     @admin.display(description=gettext_lazy("last beat"))
-    def last_beat(self, obj: Any) -> str:
+    def last_beat(self, obj: ShownStream) -> str:
         return display.ago(obj.db_now - obj.beat_at)
 
     @admin.display(description=gettext_lazy("unfinished claims"))
-    def claims(self, obj: Any) -> int:
+    def claims(self, obj: ShownStream) -> int:
         return int(obj.ledger.get("id__count") or 0)
 
     @admin.display(description=gettext_lazy("messages held"))
-    def held(self, obj: Any) -> int:
+    def held(self, obj: ShownStream) -> int:
         return int(obj.ledger.get("messages__sum") or 0)
 
     @admin.display(description=gettext_lazy("first lease"))
-    def lease_left(self, obj: Any) -> str:
+    def lease_left(self, obj: ShownStream) -> str:
         return _lease(obj.ledger.get("lease_until__min"), obj.db_now)
 
 
@@ -149,19 +170,19 @@ class StreamClaimAdmin(PipelineAdmin):
     search_help_text = gettext_lazy("The whole name of a stream.")
     besides = ("claim_token", "run", "lease_until", "ids_block")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ClaimChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[ClaimChangeList]:  # noqa: ARG002
         return ClaimChangeList
 
     @admin.display(description=gettext_lazy("state"))
-    def standing(self, obj: Any) -> str:
+    def standing(self, obj: ShownClaim) -> str:
         return display.badge(*CLAIM_STATES.get(obj.state, (*UNKNOWN, obj.state)))
 
     @admin.display(description=gettext_lazy("lease"))
-    def lease_left(self, obj: Any) -> str:
+    def lease_left(self, obj: ShownClaim) -> str:
         return _lease(obj.lease_until if obj.state in UNFINISHED else None, obj.db_now)
 
     @admin.display(description=gettext_lazy("ids of the messages"))
-    def ids_block(self, obj: Any) -> str:
+    def ids_block(self, obj: ShownClaim) -> str:
         return display.block(obj.ids)
 
 
@@ -173,17 +194,17 @@ class HistoryReaderAdmin(PipelineAdmin):
     ordering = ("name",)
     besides = ("seen_at",)
 
-    def look_at(self, rows: list[Any]) -> None:
+    def look_at(self, rows: list[ShownReader]) -> None:
         end = ArchivedMessage.objects.using(self.alias).aggregate(end=Max("id"))["end"] or 0
         for row in rows:
             row.ids_behind = max(0, end - row.position)
 
     @admin.display(description=gettext_lazy("ids behind the end"))
-    def behind(self, obj: Any) -> str:
+    def behind(self, obj: ShownReader) -> str:
         return grouped(obj.ids_behind)
 
     @admin.display(description=gettext_lazy("last seen"))
-    def last_seen(self, obj: Any) -> str:
+    def last_seen(self, obj: ShownReader) -> str:
         return display.ago(obj.db_now - obj.seen_at)
 
 
@@ -197,11 +218,11 @@ class ExportBatchAdmin(PipelineAdmin):
     besides = ("purged_to",)
 
     @admin.display(description=gettext_lazy("state"))
-    def standing(self, obj: Any) -> str:
+    def standing(self, obj: ExportBatch) -> str:
         return display.badge(*EXPORT_STATES.get(obj.state, (*UNKNOWN, obj.state)))
 
 
-def _lease(until: Any, now: Any) -> str:
+def _lease(until: datetime | None, now: datetime) -> str:
     if until is None:
         return display.NOTHING
     if until <= now:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -28,11 +28,19 @@ from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message, Queue
 
+if TYPE_CHECKING:
+
+    class ShownQueue(Queue):
+        """A queue, with its counts once they are known, and whether the user may follow them."""
+
+        counts: dict[str, Capped] | None
+        links: bool
+
 
 class QueueChangeList(ChangeList):
     """Every queue by name. Viewing creates no rows: a queue without one is shown as it is, open."""
 
-    def get_queryset(self, request: HttpRequest, *_: Any, **__: Any) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest, *_: object, **__: object) -> QuerySet[Queue]:
         self.filter_specs, self.has_filters, odd, _duplicates, self.has_active_filters = self.get_filters(request)
         if odd:
             raise IncorrectLookupParameters(", ".join(odd))
@@ -65,11 +73,11 @@ def resume(model_admin: QueueAdmin, request: HttpRequest, _queryset: QuerySet[Qu
     return model_admin.ask_many(request, "resume")
 
 
-def _count(name: str) -> Callable[[QueueAdmin, Queue], str]:
+def _count(name: str) -> Callable[[QueueAdmin, ShownQueue], str]:
     state = STATES[name]
 
     @admin.display(description=state.label)
-    def column(model_admin: QueueAdmin, obj: Queue) -> str:
+    def column(model_admin: QueueAdmin, obj: ShownQueue) -> str:
         return model_admin.count(obj, name)
 
     column.__name__ = name
@@ -94,7 +102,7 @@ class QueueAdmin(ReadOnlyAdmin):
     def has_pause_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[QueueChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[QueueChangeList]:  # noqa: ARG002
         return QueueChangeList
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -174,7 +182,7 @@ class QueueAdmin(ReadOnlyAdmin):
             return display.badge("paused", "❚❚", _("paused"))
         return display.badge("open", "▶", _("open"))
 
-    def count(self, obj: Any, state: str) -> str:
+    def count(self, obj: ShownQueue, state: str) -> str:
         """Return the capped count, as a link to the list that it counts."""
         if obj.counts is None:
             obj.counts = self._counts([obj.name])[obj.name]

@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import router
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
@@ -21,7 +21,7 @@ LOG_READ: Final = 10_000
 """Entries of the admin log that a history page searches: no index finds those of one row."""
 
 
-def _zone_of(subtitle: str | None) -> dict[str, Any]:
+def _zone_of(subtitle: object) -> dict[str, object]:
     """Add to a page's subtitle that its times are UTC, if the project's own are local: with USE_TZ they all are."""
     if settings.USE_TZ:
         return {}
@@ -52,14 +52,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002
         return False
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
@@ -68,12 +68,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         return super().render_change_form(request, context | _zone_of(context.get("subtitle")), *args, **kwargs)
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         context = extra_context or {}
         return super().changelist_view(request, context | _zone_of(context.get("subtitle")))
 
     def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
         """Show the row's entries in the admin log, as far back as it is searched."""
         title = _("Change history, in the latest %(n)s actions of the admin") % {"n": grouped(LOG_READ)}
@@ -87,7 +87,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             queryset = queryset.filter(pk__gt=newest - LOG_READ)
         return super().get_paginator(request, queryset, per_page, *args, **kwargs)
 
-    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
+    def lookup_allowed(self, lookup: str, value: object, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
         """Allow only the page's own filters: ``?body__contains=`` would scan, and reveal what may not be seen."""
         filters = () if request is None else self.get_list_filter(request)
         return any(lookup == getattr(item, "parameter_name", None) for item in filters)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -15,6 +16,13 @@ from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.models.schedule import FORSAKEN_AFTER
 from django_dbqueue.schedules import cron
+
+if TYPE_CHECKING:
+
+    class ShownSchedule(Schedule):
+        """A schedule, with the database's clock."""
+
+        db_now: datetime
 
 
 @admin.register(Schedule)
@@ -29,11 +37,11 @@ class ScheduleAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
 
-    def _is_forsaken(self, obj: Any) -> bool:
+    def _is_forsaken(self, obj: ShownSchedule) -> bool:
         return bool(obj.db_now - obj.seen_at > FORSAKEN_AFTER)
 
     @admin.display(description=_("next due"))
-    def next_due(self, obj: Any) -> Any:
+    def next_due(self, obj: ShownSchedule) -> datetime | str | None:
         if self._is_forsaken(obj):
             return display.NOTHING
         try:
@@ -42,5 +50,5 @@ class ScheduleAdmin(ReadOnlyAdmin):
             return display.NOTHING
 
     @admin.display(description=_("declared by a worker"))
-    def declared(self, obj: Any) -> str:
+    def declared(self, obj: ShownSchedule) -> str:
         return display.ago(obj.db_now - obj.seen_at)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.lifecycle.operator_verbs import DEAD, FINISHED, TAKEN, WAITING
+from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +23,9 @@ class State:
 
     name: str
     symbol: str
-    label: Any
-    title: Any
-    none: Any
+    label: StrPromise
+    title: StrPromise
+    none: StrPromise
 
 
 STATES = {
@@ -86,7 +90,7 @@ def state_of(message: Any, now: datetime) -> State:
     return STATES["ready" if due else "delayed"]
 
 
-def stage_of(message: Any) -> str:
+def stage_of(message: Message) -> str:
     """Return the stage of the row, whatever the clock says."""
     if message.status == DONE:
         return FINISHED

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue.admin import display
@@ -46,23 +44,23 @@ class QueueStatisticAdmin(ReadOnlyAdmin):
     fields = ("of_hour", "queue", "messages", "failures", "retries", "dead", "wait", "run_time", "computed_at")
     readonly_fields = fields
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest) -> QuerySet[QueueStatistic]:
         return super().get_queryset(request).exclude(queue=ALL_QUEUES)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[StatisticChangeList]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[StatisticChangeList]:  # noqa: ARG002
         return StatisticChangeList
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
 
     @admin.display(description=gettext_lazy("hour (UTC)"))
-    def of_hour(self, obj: Any) -> str:
+    def of_hour(self, obj: QueueStatistic) -> str:
         return display.utc(obj.hour)
 
     @admin.display(description=gettext_lazy("wait in s (50 %, 95 %, 99 %)"))
-    def wait(self, obj: Any) -> str:
+    def wait(self, obj: QueueStatistic) -> str:
         return display.seconds(obj.wait_p50, obj.wait_p95, obj.wait_p99)
 
     @admin.display(description=gettext_lazy("run time in s (50 %, 95 %, 99 %)"))
-    def run_time(self, obj: Any) -> str:
+    def run_time(self, obj: QueueStatistic) -> str:
         return display.seconds(obj.run_p50, obj.run_p95, obj.run_p99)

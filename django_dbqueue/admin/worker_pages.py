@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -12,6 +13,13 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+
+if TYPE_CHECKING:
+
+    class ShownWorker(Worker):
+        """A worker, with the database's clock."""
+
+        db_now: datetime
 
 
 @admin.register(Worker)
@@ -37,13 +45,13 @@ class WorkerAdmin(ReadOnlyAdmin):
         return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
 
     @admin.display(description=_("worker"))
-    def process(self, obj: Any) -> str:
+    def process(self, obj: ShownWorker) -> str:
         return str(obj)
 
     @admin.display(description=_("beats"))
-    def beats(self, obj: Any) -> str:
+    def beats(self, obj: ShownWorker) -> str:
         return display.beat_badge(obj.beat_at, obj.db_now)
 
     @admin.display(description=_("last beat"))
-    def last_beat(self, obj: Any) -> str:
+    def last_beat(self, obj: ShownWorker) -> str:
         return display.ago(obj.db_now - obj.beat_at)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core import checks
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import Statement
 
 
-def answers(connection: Any, question: Statement) -> dict[str, str]:
+def answers(connection: BaseDatabaseWrapper, question: Statement) -> dict[str, str]:
     """Return the (name, value) rows of an answer, names in lower case."""
     with connection.cursor() as cursor:
         cursor.execute(question.sql, question.params or None)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from django.apps import apps
 from django.core import checks
 from django.db import Error as DatabaseError
 from django.db import connections, router
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
 from django_dbqueue.checks.settings_checks import queue_alias, unknown_alias
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-_BY_VENDOR: Final[dict[str, Callable[[Any], list[checks.CheckMessage]]]] = {
+_BY_VENDOR: Final[dict[str, Callable[[BaseDatabaseWrapper], list[checks.CheckMessage]]]] = {
     "mysql": mysql_checks.check,
     "postgresql": postgresql_checks.check,
     "sqlite": sqlite_checks.check,
 }
 
 
-def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
+def check_databases(databases: Sequence[str] | None = None, **_: object) -> list[checks.CheckMessage]:
     """Check the database that the queue lives in, by ``DATABASE`` or by a router, if it is one of these."""
     home = queue_alias() or router.db_for_write(apps.get_model("django_dbqueue", "Message"))
     return check_alias(home) if home in (databases or ()) else []
@@ -35,7 +36,7 @@ def check_alias(alias: str) -> list[checks.CheckMessage]:
     return check_connection(connections[alias])
 
 
-def check_connection(connection: Any) -> list[checks.CheckMessage]:
+def check_connection(connection: BaseDatabaseWrapper) -> list[checks.CheckMessage]:
     """Check the server at the other end of a connection."""
     alias = connection.alias
     try:
@@ -56,7 +57,7 @@ def check_connection(connection: Any) -> list[checks.CheckMessage]:
         ]
 
 
-def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_autocommit(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Refuse connections that start with autocommit off: what the queue does by itself would never be committed."""
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield checks.Error(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from django.core import checks
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.checks.answers import answers, check_isolation
@@ -32,7 +33,7 @@ _OVERHEAD: Final = 64 * 1024
 """Bytes of an INSERT besides its body: key, headers and the statement itself."""
 
 
-def check(connection: Any) -> list[checks.CheckMessage]:
+def check(connection: BaseDatabaseWrapper) -> list[checks.CheckMessage]:
     """Check the server, the session and the tables that a connection leads to."""
     alias = connection.alias
     variables = answers(connection, mysql_variables(VARIABLES))
@@ -56,7 +57,7 @@ def isolation_of(variables: Mapping[str, str]) -> str:
     return variables.get("transaction_isolation") or variables.get("tx_isolation", "READ-COMMITTED")
 
 
-def check_skip_locked(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_skip_locked(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check for SKIP LOCKED: without it claimers wait for each other, or deadlock."""
     if not connection.features.has_select_for_update_skip_locked:
         yield checks.Error(
@@ -67,7 +68,7 @@ def check_skip_locked(connection: Any) -> Iterator[checks.CheckMessage]:
         )
 
 
-def check_engines(connection: Any, tables: Sequence[str]) -> Iterator[checks.CheckMessage]:
+def check_engines(connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Iterator[checks.CheckMessage]:
     """Check the tables' engines. Missing tables are no error: ``migrate`` runs these checks before creating them."""
     for table, engine in answers(connection, mysql_engines(tables)).items():
         if engine.lower() != "innodb":
@@ -122,7 +123,7 @@ def check_durability(alias: str, variables: Mapping[str, str]) -> Iterator[check
         )
 
 
-def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_autocommit(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Ask the server about autocommit, because Django and the driver only report what they believe."""
     said = answers(connection, mysql_autocommit())
     if connection.get_autocommit() and said["session"] != "1":
@@ -144,7 +145,7 @@ def check_autocommit(connection: Any) -> Iterator[checks.CheckMessage]:
         )
 
 
-def check_timeouts(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_timeouts(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check for a read timeout: by default, the driver waits forever."""
     if not connection.settings_dict.get("OPTIONS", {}).get("read_timeout"):
         yield checks.Warning(

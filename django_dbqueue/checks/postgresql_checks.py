@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from django.core import checks
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks.answers import answers, check_isolation
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import postgresql_creators, postgresql_settings
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.routines import installed
 
@@ -22,7 +24,7 @@ SETTINGS: Final = (
 )
 
 
-def check(connection: Any) -> list[checks.CheckMessage]:
+def check(connection: BaseDatabaseWrapper) -> list[checks.CheckMessage]:
     """Check the driver, and the server and the session that a connection leads to."""
     alias = connection.alias
     if unfit := [*check_driver(connection)]:
@@ -81,7 +83,7 @@ def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
         )
 
 
-def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_schema(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Warn of schemas on the path where others may create objects that then run with our rights."""
     if found := _asked(connection, postgresql_creators(Vocabulary.message)):
         schema, who = found[0][0], ", ".join(str(grantee) for _schema, grantee in found)
@@ -95,7 +97,7 @@ def check_schema(connection: Any) -> Iterator[checks.CheckMessage]:
         )
 
 
-def check_routines(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_routines(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check stored routines: they stay as they were created, whatever version of the package is running now."""
     if found := _asked(connection, installed.unsafe_on_postgresql()):
         yield checks.Warning(
@@ -107,7 +109,7 @@ def check_routines(connection: Any) -> Iterator[checks.CheckMessage]:
         )
 
 
-def _asked(connection: Any, question: Statement) -> list[tuple[Any, ...]]:
+def _asked(connection: BaseDatabaseWrapper, question: Statement) -> list[Row]:
     with connection.cursor() as cursor:
         cursor.execute(question.sql, question.params)
         return list(cursor.fetchall())

@@ -16,7 +16,7 @@ from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, Schedules
 from django_dbqueue.redaction import policy
 from django_dbqueue.schedules import declarations
 
-Rule = Callable[[Any], str | None]
+Rule = Callable[[object], str | None]
 """Returns what a value must be, if it isn't."""
 
 SHORTEST_LEASE: Final = 3.0
@@ -26,7 +26,7 @@ _INSTALL: Final = "Install it wherever workers run, or leave SCHEDULES out."
 
 
 def _whole(low: int, high: int) -> Rule:
-    def rule(value: Any) -> str | None:
+    def rule(value: object) -> str | None:
         good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         return None if good else f"a whole number from {low:,} to {high:,}"
 
@@ -55,11 +55,11 @@ def _one_of(*words: str) -> Rule:
     return lambda value: None if isinstance(value, str) and value in words else wanted
 
 
-def _queue_name(value: Any) -> str | None:
+def _queue_name(value: object) -> str | None:
     return None if isinstance(value, str) and QUEUE_NAME.match(value) else "the name of a queue"
 
 
-def _redaction(value: Any) -> str | None:
+def _redaction(value: object) -> str | None:
     wanted = (
         "a list of dotted names ('card.number', 'users.*.email'), the dotted path of a callable, or a dict with "
         "'names' and 'callable' for both"
@@ -76,7 +76,7 @@ def _redaction(value: Any) -> str | None:
     return None if path is None or (isinstance(path, str) and "." in path) else wanted
 
 
-def _is_dotted_name(name: Any) -> bool:
+def _is_dotted_name(name: object) -> bool:
     return isinstance(name, str) and all(name.split(".")) and name.split(".")[-1] != policy.DEEP
 
 
@@ -105,7 +105,7 @@ PER_QUEUE_RULES: Final[dict[str, Rule]] = {
 }
 
 
-def check_settings(**_: Any) -> list[checks.CheckMessage]:
+def check_settings(**_: object) -> list[checks.CheckMessage]:
     """Check ``DBQUEUE`` as it is."""
     said = getattr(settings, conf.NAME, {})
     if not isinstance(said, Mapping):
@@ -136,7 +136,7 @@ def unknown_alias(alias: object, where: str) -> checks.Error:
     )
 
 
-def _top_level(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+def _top_level(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
     yield from _known(said, TOP_LEVEL_RULES, conf.NAME)
     yield from _valid(said, TOP_LEVEL_RULES, conf.NAME)
     alias = said.get("DATABASE")
@@ -158,13 +158,13 @@ def _hook(path: str) -> Iterator[checks.CheckMessage]:
         )
 
 
-def _defaults(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+def _defaults(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
     defaults = said.get("DEFAULTS", {})
     if isinstance(defaults, Mapping):
         yield from _options(defaults, f"{conf.NAME}['DEFAULTS']", conf.PER_QUEUE)
 
 
-def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+def _queues(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
     queues = said.get("QUEUES", {})
     if not isinstance(queues, Mapping):
         return
@@ -190,7 +190,7 @@ def _queues(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
             )
 
 
-def _schedules(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
+def _schedules(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
     declared = said.get("SCHEDULES", {})
     for name, options in declared.items() if isinstance(declared, Mapping) else ():
         place = f"{conf.NAME}['SCHEDULES'][{_short(name)}]"
@@ -207,7 +207,7 @@ def _schedules(said: Mapping[Any, Any]) -> Iterator[checks.CheckMessage]:
             return
 
 
-def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
+def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, object]) -> Iterator[checks.CheckMessage]:
     yield from _known(options, PER_QUEUE_RULES, place)
     wrong = list(_valid(options, PER_QUEUE_RULES, place))
     yield from wrong
@@ -241,7 +241,7 @@ def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMess
         )
 
 
-def _known(said: Mapping[Any, Any], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+def _known(said: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
     for name in said:
         if name in rules:
             continue
@@ -252,7 +252,7 @@ def _known(said: Mapping[Any, Any], rules: Mapping[str, Rule], place: str) -> It
         )
 
 
-def _valid(said: Mapping[Any, Any], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+def _valid(said: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
     for name, rule in rules.items():
         if name in said and (wanted := rule(said[name])):
             yield checks.Error(

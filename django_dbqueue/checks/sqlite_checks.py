@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core import checks
 from django.db import OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks.answers import answers
 from django_dbqueue.databases.server_facts import json_read, sqlite_pragmas
@@ -24,7 +25,7 @@ def check(connection: Any) -> list[checks.CheckMessage]:
     return found
 
 
-def check_returning(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_returning(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check for UPDATE … RETURNING, which settlements use; it came with INSERT … RETURNING."""
     if not connection.features.can_return_columns_from_insert:
         yield checks.Error(
@@ -35,7 +36,7 @@ def check_returning(connection: Any) -> Iterator[checks.CheckMessage]:
         )
 
 
-def check_json(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_json(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check that JSON can be read: settlements pass ids as a JSON array, which some libraries can't read."""
     try:
         answers(connection, json_read())
@@ -50,7 +51,7 @@ def check_json(connection: Any) -> Iterator[checks.CheckMessage]:
         )
 
 
-def check_transaction_mode(connection: Any) -> Iterator[checks.CheckMessage]:
+def check_transaction_mode(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check the transaction mode: a deferred one that read first is refused at its first write, without waiting."""
     mode = str(connection.settings_dict.get("OPTIONS", {}).get("transaction_mode") or "DEFERRED")
     if mode.upper() not in _LOCK_AT_ONCE:

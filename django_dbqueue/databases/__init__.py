@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, Protocol
 
 from django_dbqueue.databases.dialect import Dialect, ServerDialect
 from django_dbqueue.databases.mysql import MYSQL
@@ -16,7 +16,14 @@ __all__ = ["Change", "Claim", "Dialect", "Event", "InOrder", "ServerDialect", "S
 _DIALECTS: Final[dict[str, Dialect]] = {"mysql": MYSQL, "postgresql": POSTGRESQL, "sqlite": SQLITE}
 
 
-def dialect_of(connection: Any) -> Dialect:
+class HasVendor(Protocol):
+    """A connection of Django's, or one that says as much."""
+
+    @property
+    def vendor(self) -> str: ...
+
+
+def dialect_of(connection: HasVendor) -> Dialect:
     """Return the dialect of a connection that names its ``vendor``, as Django's do."""
     try:
         return _DIALECTS[connection.vendor]

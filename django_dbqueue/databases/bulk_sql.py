@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.databases.depths_sql import Place, order_of, range_of
 from django_dbqueue.databases.scan_sql import ScanSQL
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Params, Statement
 from django_dbqueue.databases.streams_sql import PARKED
 from django_dbqueue.databases.vocabulary import Subject
 
@@ -44,7 +44,7 @@ class BulkSQL(Subject):
         """Continue after all rows with this ``available_at``."""
         return self._page(place, at, " AND available_at > %s", (moment,), limit)
 
-    def _page(self, place: Place, at: str, behind: str, params: tuple[Any, ...], limit: int) -> Statement:
+    def _page(self, place: Place, at: str, behind: str, params: Params, limit: int) -> Statement:
         where = range_of(self.sql, place)
         if behind and place.state in _AHEAD:
             # SQLite bounds a range by the first condition that it meets; the fence excludes what is due by now

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 from django_dbqueue.databases.statements import (
     MESSAGE_COLUMNS,
@@ -12,6 +11,7 @@ from django_dbqueue.databases.statements import (
     SAID_LEASE,
     Change,
     InOrder,
+    Mark,
     Statement,
 )
 from django_dbqueue.databases.vocabulary import Subject
@@ -43,7 +43,7 @@ class ClaimsSQL(Subject):
         status: str,
         priority: int,
         limit: int,
-        mark: tuple[Any, int] | None = None,
+        mark: Mark | None = None,
         *,
         but_token: int | None = None,
         moments_as_text: bool = False,
@@ -91,7 +91,7 @@ class ClaimsSQL(Subject):
         session: int | None,
         lease: float,
         max_reads: int,
-        now: Any,
+        now: object,
         own_lease: str = SAID_LEASE,
     ) -> Change:
         """n → run. ``now`` is the moment that the locking SELECT returned, or None for the statement's own.
@@ -112,7 +112,7 @@ class ClaimsSQL(Subject):
         queue: str,
         priority: int,
         limit: int,
-        mark: tuple[Any, int] | None,
+        mark: Mark | None,
         change: Change,
         *,
         most_bytes: int | None = None,

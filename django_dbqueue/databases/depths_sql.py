@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.streams_sql import PARKED
@@ -60,9 +60,9 @@ class DepthsSQL(Subject):
             places, limit, f" AND available_at = '{PARKED}' AND claim_token IN ({self.sql.holes(len(tokens))})", tokens
         )
 
-    def _each(self, places: Sequence[Place], limit: int, such: str, params: Sequence[Any] = ()) -> Statement:
+    def _each(self, places: Sequence[Place], limit: int, such: str, params: Sequence[object] = ()) -> Statement:
         counts: list[str] = []
-        said: list[Any] = []
+        said: list[object] = []
         for place in places:
             where = range_of(self.sql, place)
             # in the index's own order: without one, PostgreSQL would rather read the table for many rows
@@ -76,7 +76,7 @@ class DepthsSQL(Subject):
     def oldest(self, places: Sequence[Place]) -> Statement:
         """Read when the first message in each place became due, or NULL: one row, with a column for each."""
         firsts: list[str] = []
-        said: list[Any] = []
+        said: list[object] = []
         for place in places:
             where = range_of(self.sql, place)
             firsts.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from django_dbqueue.databases.inserts_sql import DEFAULTS, InsertsSQL
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Statement
@@ -15,7 +14,7 @@ class EnqueueSQL(InsertsSQL):
     """INSERTs, and how they handle a key that exists already."""
 
     def insert(
-        self, row: Mapping[str, Any], delay: float, at: Any, *, returning: str = "", ignore: bool = False
+        self, row: Mapping[str, object], delay: float, at: object, *, returning: str = "", ignore: bool = False
     ) -> Statement:
         """Insert a row with these columns; a taken key raises, or writes nothing (ignore)."""
         due, due_params = self.sql.due_from_now(delay, at) if delay or at is not None else ("", ())
@@ -25,9 +24,9 @@ class EnqueueSQL(InsertsSQL):
 
     def insert_many(
         self,
-        columns: Mapping[str, Sequence[Any]],
+        columns: Mapping[str, Sequence[object]],
         delays: Sequence[float],
-        moments: Sequence[Any],
+        moments: Sequence[object],
         *,
         returning: str = "",
         ignore: bool = False,
@@ -55,7 +54,7 @@ class EnqueueSQL(InsertsSQL):
             tuple(hashes),
         )
 
-    def overwrite(self, message_id: int, row: Sequence[Any], delay: float, at: Any) -> Statement:
+    def overwrite(self, message_id: int, row: Sequence[object], delay: float, at: object) -> Statement:
         """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease."""
         due, due_params = self.sql.due_from_now(delay, at)
         return Statement(

@@ -6,7 +6,7 @@ by a reader's position before it can be purged, or known to be purged.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.vocabulary import Subject
@@ -78,7 +78,7 @@ class HistorySQL(Subject):
         """Read the clock as of ``seconds`` ago."""
         return Statement(f"SELECT {self.sql.plus(self.sql.now, '%s')}", (-seconds,))
 
-    def window(self, after: int, limit: int, cutoff: Any) -> Statement:
+    def window(self, after: int, limit: int, cutoff: object) -> Statement:
         """Read, for the first rows after an id: the last id, the count, and the first one that is too young."""
         return Statement(
             "SELECT MAX(id), COUNT(*), MIN(CASE WHEN archived_at > %s THEN id END) FROM "

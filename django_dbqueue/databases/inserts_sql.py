@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.codecs import JSON
 from django_dbqueue.databases.literals import literal
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Row, Statement
 from django_dbqueue.databases.vocabulary import Subject
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
 """Text that can be put into SQL as it is, whatever the server and its mode."""
-DEFAULTS: Final[Mapping[str, Any]] = {"content_type": JSON, "priority": 0}
+DEFAULTS: Final[Mapping[str, object]] = {"content_type": JSON, "priority": 0}
 """The message table's defaults for columns that a sender can set; for all others NULL."""
 
 
@@ -26,7 +26,11 @@ class InsertsSQL(Subject):
         return f"INSERT INTO {self.sql.message} ({self.sql.columns([*names])})"
 
     def insert_values(
-        self, columns: Mapping[str, Sequence[Any]], delays: Sequence[float | None], moments: Sequence[Any], ending: str
+        self,
+        columns: Mapping[str, Sequence[object]],
+        delays: Sequence[float | None],
+        moments: Sequence[object],
+        ending: str,
     ) -> Statement:
         """Insert rows, given as columns of equal length, with a VALUES list."""
         names, row, params = one_row(columns)
@@ -42,8 +46,8 @@ class InsertsSQL(Subject):
 
 
 def one_row(
-    columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
-) -> tuple[list[str], str, list[tuple[Any, ...]]]:
+    columns: Mapping[str, Sequence[object]], defaults: Mapping[str, object] = DEFAULTS
+) -> tuple[list[str], str, list[Row]]:
     """Return the names of the columns that any row sets, one row of them as SQL, and the parameters of each row."""
     words, varying = said(columns, defaults)
     count = max(map(len, columns.values()))
@@ -51,15 +55,15 @@ def one_row(
 
 
 def said(
-    columns: Mapping[str, Sequence[Any]], defaults: Mapping[str, Any] = DEFAULTS
-) -> tuple[dict[str, str], list[Sequence[Any]]]:
+    columns: Mapping[str, Sequence[object]], defaults: Mapping[str, object] = DEFAULTS
+) -> tuple[dict[str, str], list[Sequence[object]]]:
     """Return SQL for each column that any row sets, and the columns of values that its %s stand for.
 
     What is the default in all rows is left to the table. Other values that all rows share go into the SQL, where
     possible: a parameter costs the driver more than building the row does.
     """
     words: dict[str, str] = {}
-    varying: list[Sequence[Any]] = []
+    varying: list[Sequence[object]] = []
     for name, values in columns.items():
         first = values[0]
         alike = values.count(first) == len(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.databases.depths_sql import Place, order_of, range_of
 from django_dbqueue.databases.statements import Statement
@@ -38,7 +38,7 @@ class ListingSQL(Subject):
     def latest_of_keys(self, hashes: Sequence[str], limit: int) -> Statement:
         """Read the number of the key and the ids of its live message and of the most recently written ones."""
         parts: list[str] = []
-        params: list[Any] = []
+        params: list[object] = []
         for number, each in enumerate(hashes):
             # The live one separately, since PostgreSQL orders it after all the others. With the id too, a server would
             # sort

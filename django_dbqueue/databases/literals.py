@@ -52,7 +52,7 @@ def inline(statement: Statement) -> str:
     return _wrap(text.replace("%%", "%"))
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return a parameter as SQL."""
     if value is None:
         return "NULL"

@@ -8,7 +8,6 @@ right, the others don't.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django_dbqueue.databases.events_sql import (
     DIED,
@@ -25,6 +24,7 @@ from django_dbqueue.databases.statements import (
     Change,
     Claim,
     Event,
+    Params,
     Statement,
 )
 from django_dbqueue.databases.vocabulary import Subject
@@ -46,7 +46,7 @@ class MessagesSQL(Subject):
         """run → nowhere: the ack of a queue that keeps no history."""
         return Change("", (), removes=True)
 
-    def _back(self, kind: str, due: str, due_params: tuple[Any, ...], crashes: str, error: str | None) -> Change:
+    def _back(self, kind: str, due: str, due_params: Params, crashes: str, error: str | None) -> Change:
         """Return it, charged; to the dead letters when the reads are spent. ``due`` is SQL for when it is due again."""
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "

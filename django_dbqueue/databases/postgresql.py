@@ -71,7 +71,7 @@ class PostgreSQLEnqueueSQL(EnqueueSQL):
 
     def insert_many(
         self,
-        columns: Mapping[str, Sequence[Any]],
+        columns: Mapping[str, Sequence[object]],
         delays: Sequence[float],
         moments: Sequence[Any],
         *,

@@ -7,9 +7,9 @@ contiguous part of it. Finding all ranges costs one index entry each, however ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Row, Statement
 from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import NEW, STATUSES
 
@@ -76,7 +76,7 @@ class QueuesSQL(Subject):
         return None
 
     @staticmethod
-    def skips(plan: Sequence[tuple[Any, ...]]) -> bool:  # noqa: ARG004
+    def skips(plan: Sequence[Row]) -> bool:  # noqa: ARG004
         """Return whether the plan reads one entry per answer, or a table so small that it doesn't matter."""
         return True
 
@@ -116,7 +116,7 @@ class MySQLQueuesSQL(QueuesSQL):
         return Statement(f"EXPLAIN FORMAT=TRADITIONAL {statement.sql}", statement.params)
 
     @staticmethod
-    def skips(plan: Sequence[tuple[Any, ...]]) -> bool:
+    def skips(plan: Sequence[Row]) -> bool:
         row = plan[0]
         rows = row[-3] if len(row) == _MYSQL_COLUMNS else row[-2]
         return "Using index for group-by" in str(row[-1]) or (rows is not None and int(rows) <= SMALL)

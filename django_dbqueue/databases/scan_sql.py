@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.vocabulary import Subject
@@ -37,12 +37,12 @@ class Span(NamedTuple):
 class ScanSQL(Subject):
     """Conditions, and statements that read pages by the primary key."""
 
-    def compared(self, column: str, operator: str, value: Any) -> Statement:
+    def compared(self, column: str, operator: str, value: object) -> Statement:
         """Return the condition that a column is equal to, before or after a value."""
         assert operator in OPERATORS
         return Statement(f"{self.sql.columns([column])} {operator} %s", (value,))
 
-    def one_of(self, column: str, values: Sequence[Any]) -> Statement:
+    def one_of(self, column: str, values: Sequence[object]) -> Statement:
         """Return the condition that a column is one of the values, of which there is at least one."""
         return Statement(f"{self.sql.columns([column])} IN ({self.sql.holes(len(values))})", tuple(values))
 

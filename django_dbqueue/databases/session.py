@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from django_dbqueue.databases.dialect import Dialect
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Row, Statement
 
 Result = TypeVar("Result")
 
@@ -18,7 +18,7 @@ class Session(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
-    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+    def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
         ...
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.databases.inserts_sql import InsertsSQL, one_row
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Row, Statement
 from django_dbqueue.statuses import NEW
 
 STAGED: Final = (
@@ -33,7 +33,7 @@ STAGED: Final = (
 class StagingSQL(InsertsSQL):
     """Statements to stage, publish and drop, and the INSERT that bypasses staging."""
 
-    def stage(self, job: str, run: int, attempt: int, rows: Sequence[tuple[Any, ...]], *, place: int) -> Statement:
+    def stage(self, job: str, run: int, attempt: int, rows: Sequence[Row], *, place: int) -> Statement:
         """Insert rows of STAGED from this place on; columns that none of them sets are left out."""
         said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
         names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))), defaults={})
@@ -43,13 +43,13 @@ class StagingSQL(InsertsSQL):
             tuple(chain.from_iterable(params)),
         )
 
-    def insert_directly(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
+    def insert_directly(self, rows: Sequence[Row]) -> Statement:
         """Insert rows of STAGED into the queue; one whose key is taken is left out, and not counted.
 
         What none of them sets is left to the table's defaults.
         """
         *said, delays, moments = zip(*rows, strict=True)
-        columns: dict[str, Sequence[Any]] = dict(zip(STAGED[: len(said)], said, strict=True))
+        columns: dict[str, Sequence[object]] = dict(zip(STAGED[: len(said)], said, strict=True))
         columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
         return self.insert_values(columns, delays, moments, self.sql.keep_standing if any(columns["live"]) else "")
 

@@ -80,12 +80,19 @@ DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
 SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
 """A lease of 0, which only SQL can write, means none: the lease would expire before the message starts."""
 
+Params = tuple[Any, ...]
+"""What a statement's placeholders stand for."""
+Row = tuple[Any, ...]
+"""A row as the driver returns it, in the order of the columns asked for; or one to be inserted."""
+Mark = tuple[object, int]
+"""``available_at`` and id of a row, after which a claimer reads on."""
+
 
 class Statement(NamedTuple):
     """SQL with %s placeholders, and its parameters."""
 
     sql: str
-    params: tuple[Any, ...]
+    params: Params
 
 
 class InOrder(Statement):
@@ -117,7 +124,7 @@ class Change(NamedTuple):
     """The SET clause of a move, with its parameters, or the removal of the row; and the event that it is, if any."""
 
     sql: str
-    params: tuple[Any, ...]
+    params: Params
     removes: bool = False
     event: Event | None = None
 

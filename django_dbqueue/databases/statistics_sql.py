@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from django_dbqueue.databases.statements import InOrder, Statement
+from django_dbqueue.databases.statements import InOrder, Params, Row, Statement
 from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE
 
@@ -33,8 +33,8 @@ class Stretch(NamedTuple):
     ``after`` is the id of the last row that was read among those of the first moment.
     """
 
-    since: Any
-    until: Any
+    since: object
+    until: object
     after: int | None = None
 
 
@@ -47,7 +47,7 @@ class StatisticsSQL(Subject):
         """Read the last hour that has a roll-up; NULL where none has."""
         return Statement(f"SELECT MAX(hour) FROM {self.sql.statistic} WHERE queue <> ''", ())
 
-    def drop_hours(self, since: Any) -> Statement:
+    def drop_hours(self, since: object) -> Statement:
         """Delete the roll-ups of this hour and all later ones; of all hours for None.
 
         The rows covering all queues, which the workers write, stay.
@@ -56,7 +56,7 @@ class StatisticsSQL(Subject):
             return Statement(f"DELETE FROM {self.sql.statistic} WHERE queue <> ''", ())
         return Statement(f"DELETE FROM {self.sql.statistic} WHERE hour >= %s AND queue <> ''", (since,))
 
-    def add_hours(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
+    def add_hours(self, rows: Sequence[Row]) -> Statement:
         """Insert roll-ups, rows of STATISTIC_COLUMNS."""
         row = f"({self.sql.holes(len(STATISTIC_COLUMNS))}, {self.sql.now})"
         return Statement(
@@ -65,7 +65,7 @@ class StatisticsSQL(Subject):
             tuple(value for each in rows for value in each),
         )
 
-    def lakes_purged_into(self, since: Any) -> Statement:
+    def lakes_purged_into(self, since: object) -> Statement:
         """Read the lakes that hold rows that left the archive, in batches planned since; any time for None."""
         # What a batch holds was archived, and therefore finished, before the batch was planned
         later, params = ("", ()) if since is None else (" AND planned_at >= %s", (since,))
@@ -75,7 +75,7 @@ class StatisticsSQL(Subject):
 
     # -- what ended, as the workers count it ------------------------------------------------------------------
 
-    def first_ends(self, ranges: Sequence[tuple[str, int]], since: Any) -> Statement:
+    def first_ends(self, ranges: Sequence[tuple[str, int]], since: object) -> Statement:
         """Read when the first message of each range (queue, priority) was done, from a moment on: place, moment."""
         each = (
             f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.sql.message}{self.sql.use_claim_index} "
@@ -87,14 +87,14 @@ class StatisticsSQL(Subject):
             tuple(value for queue, priority in ranges for value in (queue, priority, since)),
         )
 
-    def first_archived_end(self, since: Any) -> Statement:
+    def first_archived_end(self, since: object) -> Statement:
         """Read when the first message of the history ended from a moment on."""
         return Statement(
             f"SELECT finished_at FROM {self.sql.archived} WHERE finished_at >= %s ORDER BY finished_at LIMIT 1",
             (since,),
         )
 
-    def first_event(self, since: Any) -> Statement:
+    def first_event(self, since: object) -> Statement:
         """Read the time of the first event from a moment on."""
         return Statement(f"SELECT at FROM {self.sql.event} WHERE at >= %s ORDER BY at LIMIT 1", (since,))
 
@@ -145,7 +145,7 @@ class StatisticsSQL(Subject):
         )
 
     @staticmethod
-    def _within(column: str, stretch: Stretch) -> tuple[str, tuple[Any, ...]]:
+    def _within(column: str, stretch: Stretch) -> tuple[str, Params]:
         if stretch.after is None:
             return f"{column} >= %s AND {column} < %s", (stretch.since, stretch.until)
         return f"{column} = %s AND id > %s", (stretch.since, stretch.after)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from django_dbqueue.databases.statements import SAID_LEASE, Change, InOrder, Statement
+from django_dbqueue.databases.statements import SAID_LEASE, Change, InOrder, Mark, Statement
 from django_dbqueue.databases.streams_sql import PARKED
 from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -24,9 +24,7 @@ class Among(NamedTuple):
 class StreamMessagesSQL(Subject):
     """Statements about the messages of streams."""
 
-    def due_for_stream(
-        self, queue: str, priority: int, limit: int, mark: tuple[Any, int] | None, until: Any
-    ) -> Statement:
+    def due_for_stream(self, queue: str, priority: int, limit: int, mark: Mark | None, until: object) -> Statement:
         """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
 
         ``until`` is a moment by the database's clock after which nothing counts as due, or None: now.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 Result = TypeVar("Result")
 
@@ -33,7 +33,7 @@ SQLSTATE_LOST: Final = ("08", "57P")
 """Prefixes: connection exceptions, and a server that ends sessions."""
 
 
-def sqlstate_of(error: Any) -> str | None:
+def sqlstate_of(error: object) -> str | None:
     """Return the SQLSTATE of a psycopg error; None if there is none."""
     return getattr(error, "sqlstate", None)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Mark, Params, Statement
 
 
 @cache
@@ -92,7 +91,7 @@ class Vocabulary(ABC):
     def plus(self, moment: str, seconds: str) -> str:
         """Return SQL for a moment plus a number of seconds (both SQL)."""
 
-    def after(self, mark: tuple[Any, int] | None) -> tuple[str, tuple[Any, ...]]:
+    def after(self, mark: Mark | None) -> tuple[str, Params]:
         """Return SQL for 'due, and after the mark' as a bounded range of the claim index."""
         if mark is None:
             return f"available_at <= {self.now}", ()
@@ -115,7 +114,7 @@ class Vocabulary(ABC):
         """Return the condition that a row has one of these ids."""
         return Statement(f"id IN ({self.holes(len(ids))})", tuple(ids))
 
-    def due_from_now(self, delay: float, at: Any) -> tuple[str, tuple[Any, ...]]:
+    def due_from_now(self, delay: float, at: object) -> tuple[str, Params]:
         """Return SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
         if at is not None:
             return self.later_of("%s", self.now), (at,)

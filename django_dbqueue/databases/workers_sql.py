@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.vocabulary import Subject
 
@@ -19,7 +17,7 @@ class WorkersSQL(Subject):
             (server, limit),
         )
 
-    def lock_worker(self, worker_id: int, beat_at: Any, server: str) -> Statement:
+    def lock_worker(self, worker_id: int, beat_at: object, server: str) -> Statement:
         """Lock the row of a worker that has not beaten since then; a worker about to beat goes first."""
         return Statement(
             f"SELECT id FROM {self.sql.worker} WHERE id = %s AND beat_at = %s AND server = %s{self.sql.skip_locked}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from django.db import Error, connections, router
 from django.utils.connection import ConnectionDoesNotExist
@@ -128,7 +127,7 @@ def _consumers() -> Iterable[Finding]:
 def _connection(said: str | None) -> Iterable[Finding]:
     alias = said or _home()
     try:
-        connection: Any = connections[alias]
+        connection = connections[alias]
         dialect_of(connection)
         connection.ensure_connection()
         version = ".".join(map(str, connection.get_database_version()))

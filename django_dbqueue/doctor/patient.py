@@ -9,6 +9,7 @@ from sqlite3 import SQLITE_BUSY
 from typing import Any, Final
 
 from django.db import Error, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf, consumers
 from django_dbqueue.checks import mysql_checks, postgresql_checks
@@ -23,6 +24,7 @@ from django_dbqueue.databases.server_facts import (
     waits_as_before,
     waits_briefly,
 )
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.lifecycle.django_session import session_of
 
@@ -68,7 +70,7 @@ class Patient:
     """As GRANT names it; '' on SQLite."""
 
     @classmethod
-    def at(cls, connection: Any) -> Patient:
+    def at(cls, connection: BaseDatabaseWrapper) -> Patient:
         """Ask a server what it reports about itself."""
         return cls(connection, answers(connection, _question(connection.vendor)), _account(connection))
 
@@ -92,7 +94,7 @@ class Patient:
         """OPTIONS of the database's settings."""
         return dict(self.connection.settings_dict.get("OPTIONS", {}))
 
-    def ask(self, question: Statement) -> list[tuple[Any, ...]]:
+    def ask(self, question: Statement) -> list[Row]:
         """Return the rows of an answer."""
         return session_of(self.alias).fetch(question)
 
@@ -159,6 +161,6 @@ def _question(vendor: str) -> Statement:
     return sqlite_pragmas()
 
 
-def _account(connection: Any) -> str:
+def _account(connection: BaseDatabaseWrapper) -> str:
     question = {"mysql": mysql_account, "postgresql": postgresql_account}.get(connection.vendor)
     return str(session_of(connection.alias).fetch(question())[0][0]) if question else ""

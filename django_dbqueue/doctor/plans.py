@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import explained
 from django_dbqueue.databases.statements import LIVE_KEY
@@ -31,7 +34,7 @@ class QueryPlan:
     text: str
 
 
-def plan_of(connection: Any, statement: Statement) -> QueryPlan:
+def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> QueryPlan:
     """Ask for the plan of a statement without running it."""
     read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
     question = explained(connection.vendor, statement)
@@ -41,7 +44,7 @@ def plan_of(connection: Any, statement: Statement) -> QueryPlan:
         return read([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
 
 
-def _on_mysql(rows: list[dict[str, Any]]) -> QueryPlan:
+def _on_mysql(rows: list[dict[str, Json]]) -> QueryPlan:
     indexes = [
         # type "index" reads the index from end to end, as "ALL" does the table
         NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
@@ -52,7 +55,7 @@ def _on_mysql(rows: list[dict[str, Any]]) -> QueryPlan:
     return QueryPlan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
 
 
-def _on_postgresql(rows: list[dict[str, Any]]) -> QueryPlan:
+def _on_postgresql(rows: list[dict[str, Json]]) -> QueryPlan:
     said = rows[0]["query plan"]
     nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
     # The index of a bitmap is a node of its own, and finding a row by its place needs none
@@ -71,14 +74,14 @@ def _on_postgresql(rows: list[dict[str, Any]]) -> QueryPlan:
     )
 
 
-def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def walk(node: dict[str, Json]) -> Iterator[dict[str, Json]]:
     """Yield each node of PostgreSQL's plan, without those below it."""
     yield {name: value for name, value in node.items() if name != "Plans"}
     for child in node.get("Plans", ()):
         yield from walk(child)
 
 
-def _on_sqlite(rows: list[dict[str, Any]]) -> QueryPlan:
+def _on_sqlite(rows: list[dict[str, Json]]) -> QueryPlan:
     lines = [row["detail"] for row in rows]
     found = [line for line in lines if line.startswith((f"SEARCH {Vocabulary.message}", f"SCAN {Vocabulary.message}"))]
     found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]

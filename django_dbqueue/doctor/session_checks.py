@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from django.utils.translation import gettext as _
 
@@ -224,7 +224,7 @@ def _of_server(patient: Patient) -> ServerDialect:
     return patient.dialect
 
 
-def _hidden(spot: str, patient: Patient, locks: Any) -> Finding:
+def _hidden(spot: str, patient: Patient, locks: object) -> Finding:
     grant = "GRANT PROCESS ON *.* TO %s" % patient.account  # noqa: UP031 - as in the other grants
     if locks:
         return note(

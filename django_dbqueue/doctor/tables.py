@@ -21,6 +21,7 @@ from django_dbqueue.databases.server_facts import (
     postgresql_tables,
     postgresql_unused_indexes,
 )
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, TO_WORK, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
@@ -146,7 +147,7 @@ def collations(patient: Patient) -> Iterator[Finding]:
         yield fine(_("Names, keys and bodies are compared exactly, and hold every character."))
 
 
-def _listed(columns: list[tuple[Any, Any]]) -> str:
+def _listed(columns: list[tuple[str, str]]) -> str:
     return "; ".join(
         f"{table} ({', '.join(column for _table, column in rows)})" for table, rows in groupby(columns, itemgetter(0))
     )
@@ -205,7 +206,7 @@ def _has(patient: Patient, table: str, columns: tuple[str, ...], *, unique: bool
     )
 
 
-def _unused(patient: Patient) -> list[tuple[Any, ...]]:
+def _unused(patient: Patient) -> list[Row]:
     if patient.vendor not in SERVERS:
         return []
     question = mysql_unused_indexes if patient.vendor == MYSQL else postgresql_unused_indexes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error
 from django.utils.translation import gettext as _
@@ -19,6 +19,7 @@ from django_dbqueue.databases.server_facts import (
     postgresql_prepared_transactions,
     postgresql_sees_sessions,
 )
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import again
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
@@ -132,7 +133,7 @@ def oldest_on_postgresql(patient: Patient) -> Iterable[Finding]:
     )
 
 
-def _oldest(rows: list[tuple[Any, ...]], name: str, end: str) -> Iterator[Finding]:
+def _oldest(rows: list[Row], name: str, end: str) -> Iterator[Finding]:
     long = [(who, age) for who, age in rows if age is not None and age > LONG_TRANSACTION]
     if not long:
         yield fine(_("No transaction has been open for longer than %g minutes.") % (LONG_TRANSACTION / 60))

@@ -13,8 +13,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.events_sql import DEADLY
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
@@ -102,8 +105,8 @@ class EndedReader:
         self._count_deaths(cells, deaths)
         return cells, rows.read
 
-    def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Sequence[Any]]) -> None:
-        dues: dict[int, Any] = {}
+    def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Row]) -> None:
+        dues: dict[int, object] = {}
         for some in chunks({row[4] for row in deaths}, MAX_IDS):
             dues.update(self._session.fetch(self._dialect.statistics.dues(some)))
             if gone := [message_id for message_id in some if message_id not in dues]:
@@ -122,10 +125,10 @@ class EndedReader:
         minute = self._utc(moment.replace(second=0, microsecond=0))
         return cells.setdefault((queue, minute), Cell())
 
-    def _utc(self, moment: Any) -> datetime:
+    def _utc(self, moment: object) -> datetime:
         return _utc(moment, self._connection)
 
-    def _column(self, moment: datetime) -> Any:
+    def _column(self, moment: datetime) -> datetime | str:
         return to_column(moment, self._connection)
 
 
@@ -139,7 +142,7 @@ class _Rows:
     most: int | None
     read: int = 0
 
-    def of(self, build: Callable[[Stretch, int], Statement]) -> Iterator[tuple[Any, ...]]:
+    def of(self, build: Callable[[Stretch, int], Statement]) -> Iterator[Row]:
         """Yield the rows; each begins with its moment, and an id that orders equal moments."""
         since, after = self.since, None
         while True:
@@ -160,11 +163,11 @@ class _Rows:
         connection = self.session.connection
         return Stretch(to_column(since, connection), to_column(self.until, connection), after)
 
-    def _utc(self, moment: Any) -> datetime:
+    def _utc(self, moment: object) -> datetime:
         return _utc(moment, self.session.connection)
 
 
-def _utc(moment: Any, connection: Any) -> datetime:
+def _utc(moment: object, connection: BaseDatabaseWrapper) -> datetime:
     utc = to_utc(moment, connection)
     assert utc is not None
     return utc

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
@@ -27,7 +27,7 @@ class Group:
 
     count: Capped
     dead: Capped
-    last_at: Any
+    last_at: object
     """When it was last seen, as the cursor returned it; None if its events have been deleted."""
     messages: tuple[int, ...]
     """Message ids, the most recently failed first, with those that are dead now before the others."""
@@ -39,7 +39,7 @@ NOTHING: Final = Group(Capped(0, CAP), Capped(0, CAP), None, ())
 def newest_first(session: DjangoSession, queue: str | None, limit: int) -> list[int]:
     """Return group ids, the most recently seen first; beyond the limit, those first seen long ago are left out."""
     dialect = session.dialect
-    last = dict(session.fetch(dialect.failures.by_last_event(queue, limit)))
+    last: dict[int, object] = dict(session.fetch(dialect.failures.by_last_event(queue, limit)))
     if queue is None:
         last |= dict(session.fetch(dialect.failures.of_newest_events(LATELY)))
     return sorted(last, key=lambda number: (last[number] or 0, number), reverse=True)[:limit]
@@ -50,7 +50,7 @@ def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, Group]:
     found: dict[int, Group] = {}
     dialect = session.dialect
     for chunk in chunks(ids, AT_ONCE):
-        by_group: dict[int, list[tuple[int, int, Any]]] = {}
+        by_group: dict[int, list[tuple[int, int, object]]] = {}
         for number, event, message, at in session.fetch(dialect.failures.newest_of(chunk, CAP + 1)):
             by_group.setdefault(number, []).append((event, message, at))
         events = [event for rows in by_group.values() for event, _message, _at in rows[:CAP]]
@@ -61,7 +61,7 @@ def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, Group]:
     return found
 
 
-def _group(rows: list[tuple[int, int, Any]], dead: set[int]) -> Group:
+def _group(rows: list[tuple[int, int, object]], dead: set[int]) -> Group:
     """Summarise the newest events of a group, the newest first."""
     seen = rows[:CAP]
     count = Capped(len(rows), CAP)

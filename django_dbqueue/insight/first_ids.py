@@ -62,7 +62,7 @@ def latest_hours(session: DjangoSession, *, limit: int) -> list[tuple[Any, str, 
 
 
 def _ids_of(session: DjangoSession, places: list[Place], limit: int, overdue: list[int]) -> list[int]:
-    rows: list[list[tuple[Any, int]]] = [[] for _ in places]
+    rows: list[list[tuple[object, int]]] = [[] for _ in places]
     for number, moment, message_id in session.fetch(_dialect(session).listing.first_ids(places, limit, overdue)):
         rows[number].append((moment, int(message_id)))
     ids: list[int] = []

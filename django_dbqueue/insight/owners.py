@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from django_dbqueue.insight.overview import span
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.vital_signs import Sign, sign_of_session, sign_of_worker
+from django_dbqueue.models import StreamClaim
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import Stream
 from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
@@ -101,7 +102,7 @@ def _words(sign: Sign, conn_id: int | None, *, lock: int | None = None) -> str:
     return _("Its session %(id)s is not in the server's list.") % said
 
 
-def _stream(claim: Any, using: str, now: datetime) -> Owner:
+def _stream(claim: StreamClaim, using: str, now: datetime) -> Owner:
     said = {"name": claim.stream, "number": claim.number}
     name = _("stream %(name)s, claim %(number)s") % said
     stream = Stream.objects.using(using).filter(pk=claim.stream).first()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
@@ -19,6 +20,7 @@ from django_dbqueue import conf
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.moves import move
@@ -255,7 +257,7 @@ def _next_place(session: DjangoSession, selection: Selection, mark: _Mark) -> Pl
     return None
 
 
-def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int) -> list[tuple[Any, ...]]:
+def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int) -> list[Row]:
     dialect = session.dialect
     behind = None if mark.id is None else (mark.moment or "", mark.id)
     rows = session.fetch(dialect.bulk.page(place, at, behind, size))
@@ -264,6 +266,6 @@ def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int)
     return rows
 
 
-def _text(moment: Any) -> str:
+def _text(moment: str | datetime) -> str:
     """Return a moment, as the cursor returned it, as a parameter for the columns it is compared with."""
     return moment if isinstance(moment, str) else str(moment.isoformat(sep=" ", timespec="microseconds"))

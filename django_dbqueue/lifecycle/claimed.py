@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django_dbqueue.databases import Claim, Dialect, Statement
-from django_dbqueue.databases.statements import CLAIMED_COLUMNS, MESSAGE_COLUMNS
+from django_dbqueue.databases.statements import CLAIMED_COLUMNS, MESSAGE_COLUMNS, Mark, Row
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, session_of
 from django_dbqueue.lifecycle.hydration import hydrator
@@ -25,8 +25,6 @@ _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 _READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds")
 _making = threading.RLock()
 """Makes a handler and a heartbeat that ask at once get the same object."""
-
-Mark = tuple[Any, int]
 
 
 class Claimed:
@@ -44,7 +42,7 @@ class Claimed:
         "read_count",
     )
 
-    def __init__(self, claim: Claim, row: Sequence[Any], make: Callable[[Claimed, Sequence[Any]], Any]) -> None:
+    def __init__(self, claim: Claim, row: Sequence[object], make: Callable[[Claimed, Sequence[object]], Any]) -> None:
         self.claim = claim
         self.read_count = 0
         self.max_reads = 0
@@ -191,10 +189,10 @@ def _id_of(session: DjangoSession) -> int:
 
 
 def _claimed(
-    rows: list[tuple[Any, ...]],
+    rows: list[Row],
     columns: tuple[str, ...],
     terms: Terms,
-    make: Callable[[Claimed, Sequence[Any]], Any],
+    make: Callable[[Claimed, Sequence[object]], Any],
     *,
     charged: int,
 ) -> list[Claimed]:
@@ -210,7 +208,7 @@ def _claimed(
     return taken
 
 
-def _as_taken(make: Callable[..., Any], moment: datetime, claimed: Claimed, row: Sequence[Any]) -> Any:
+def _as_taken(make: Callable[..., Any], moment: datetime, claimed: Claimed, row: Sequence[object]) -> Any:
     """Build a message, as it is now, from a row as it was before ``take`` changed it."""
     until = moment + timedelta(seconds=claimed.lease_seconds)
     return make(row, (claimed.read_count, claimed.max_reads, claimed.lease_seconds, until))

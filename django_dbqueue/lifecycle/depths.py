@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases.depths_sql import Place
@@ -33,7 +33,7 @@ class Depth:
 
     queue: str
     counts: dict[str, Capped]
-    oldest_ready: Any
+    oldest_ready: object
     """A moment as the cursor returned it; None if nothing is ready or it wasn't asked for."""
 
 
@@ -106,9 +106,9 @@ def _held_too_long(session: DjangoSession, places: Iterable[Place], limit: int) 
         yield from zip(chunk, counts, strict=True)
 
 
-def _oldest(session: DjangoSession, places: Iterable[Place]) -> dict[str, Any]:
+def _oldest(session: DjangoSession, places: Iterable[Place]) -> dict[str, object]:
     dialect = session.dialect
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for chunk in chunks(places, AT_ONCE):
         [moments] = session.fetch(dialect.depths.oldest(chunk))
         for place, moment in zip(chunk, moments, strict=True):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases import InOrder, Statement, dialect_of
+from django_dbqueue.databases.statements import Params, Row
 from django_dbqueue.databases.transient_errors import SECONDS, again
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.retry import in_callers_transaction, is_passing
@@ -22,6 +25,11 @@ MessageType = type[models.Model]
 
 MAX_IDS = 900
 """Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
+
+
+Execute = Callable[..., object]
+Context = dict[str, Any]
+"""What Django gives an execute wrapper, besides the statement."""
 
 
 class Ahead(NamedTuple):
@@ -46,11 +54,11 @@ class DjangoSession:
         self.dialect = dialect_of(connections[using])
 
     @property
-    def connection(self) -> Any:
+    def connection(self) -> BaseDatabaseWrapper:
         """Return the current thread's connection."""
         return connections[self.using]
 
-    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+    def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
         connection = connections[self.using]
         with connection.cursor() as cursor:
@@ -59,7 +67,7 @@ class DjangoSession:
             cursor.execute(statement.sql, statement.params)
             return list(cursor.fetchall())
 
-    def fetch_messages(self, statement: Statement) -> list[tuple[Any, ...]]:
+    def fetch_messages(self, statement: Statement) -> list[Row]:
         """Run a statement that returns many messages, whose timestamps ``from_db_value`` converts, as always.
 
         Django converts PostgreSQL's timestamps to what its settings ask for in Python: 5 µs for each of a message's
@@ -71,7 +79,7 @@ class DjangoSession:
                 cursor.adapters.register_loader("timestamptz", connection.Database.types.datetime.TimestamptzLoader)
             return self._rows(connection, cursor, statement)
 
-    def _rows(self, connection: Any, cursor: Any, statement: Statement) -> list[tuple[Any, ...]]:
+    def _rows(self, connection: BaseDatabaseWrapper, cursor: CursorWrapper, statement: Statement) -> list[Row]:
         sql = self.dialect.sql
         if not isinstance(statement, InOrder) or not sql.keep_order:
             cursor.execute(statement.sql, statement.params)
@@ -124,7 +132,7 @@ class DjangoSession:
         It is for claims, whose sessions are their own anyway: a pooler may keep one for a client that sends two
         statements at once.
         """
-        connection: Any = connections[self.using]
+        connection = connections[self.using]
         connection.ensure_connection()
         with self._begun(connection, saves_a_journey), transaction.atomic(using=self.using):
             yield
@@ -149,14 +157,14 @@ class DjangoSession:
         What the check raises then comes after both have run, so the only transaction open must be one that the error
         undoes.
         """
-        connection: Any = connections[self.using]
+        connection = connections[self.using]
         statement, check = ahead
         if not takes_many(connection):
             check(self.run(statement))
             yield
             return
 
-        def with_it(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        def with_it(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
             connection.execute_wrappers.remove(with_it)
             result = execute(f"{statement.sql}; {sql}", (*statement.params, *(params or ())), many, context)
             check(context["cursor"].rowcount)
@@ -189,7 +197,7 @@ def takes_many(connection: Any) -> bool:
 
 
 @contextmanager
-def held_to_order(connection: Any, cursor: Any, statement: Statement) -> Iterator[None]:
+def held_to_order(connection: BaseDatabaseWrapper, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
     """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
     sql = dialect_of(connection).sql
     is_held = isinstance(statement, InOrder) and bool(sql.keep_order) and connection.in_atomic_block
@@ -210,10 +218,10 @@ def _immediate(connection: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _begun_by_the_first(connection: Any, begin: str) -> Iterator[None]:
+def _begun_by_the_first(connection: BaseDatabaseWrapper, begin: str) -> Iterator[None]:
     """Make the first statement in atomic() send BEGIN before it."""
 
-    def with_begin(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    def with_begin(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
         if with_begin not in connection.execute_wrappers:  # a project's own wrapper has sent something before
             return execute(sql, params, many, context)
         connection.execute_wrappers.remove(with_begin)
@@ -241,7 +249,7 @@ def _begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
 
 def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
     """Raise TransactionNotAllowed inside the caller's transaction; a TestCase's own wrapper does not count."""
-    connection = session.connection
+    connection: Any = session.connection
     if not connection.in_atomic_block and not connection.get_autocommit():
         raise TransactionNotAllowed(
             f"{verb} runs in a transaction of its own, but was called with autocommit off, where only you could "
@@ -255,7 +263,7 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
         )
 
 
-def chunks(items: Any, size: int) -> Iterator[list[Any]]:
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """Split an iterable into lists of at most ``size`` items."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):

@@ -8,6 +8,7 @@ of it. If it has gone meanwhile, the INSERT is retried.
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
 from django_dbqueue.retry import is_duplicate
 from django_dbqueue.statuses import NEW
@@ -50,7 +52,7 @@ def seal_for(envelope: Envelope, queue: str) -> Sealed:
     return seal(envelope, queue=queue, priority=priority, max_bytes=max_bytes)
 
 
-def row_of(item: Sealed) -> dict[str, Any]:
+def row_of(item: Sealed) -> dict[str, object]:
     """Return the values of an INSERT, by column."""
     return {
         "queue": item.queue,
@@ -124,7 +126,7 @@ def _created(model: MessageType, session: DjangoSession, message_id: int, item: 
     return filler(model)(model, session.using, written)
 
 
-def due_moment(session: DjangoSession, item: Sealed) -> Any:
+def due_moment(session: DjangoSession, item: Sealed) -> datetime | str | None:
     """Return ``at`` as a parameter for the column, or None."""
     if item.at is None:
         return None
@@ -157,7 +159,7 @@ def _by_id(session: DjangoSession, message_id: int) -> Statement:
     )
 
 
-def overwrite(session: DjangoSession, standing: Any, item: Sealed) -> bool:
+def overwrite(session: DjangoSession, standing: HeldMessage, item: Sealed) -> bool:
     """Give a live message new content, unless it is the same already; its running claim ends."""
     if _says_the_same(standing, item) and not _says_another_time(session, standing, item):
         return False
@@ -166,7 +168,7 @@ def overwrite(session: DjangoSession, standing: Any, item: Sealed) -> bool:
     return session.run(dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(session, item))) == 1
 
 
-def _says_the_same(standing: Any, item: Sealed) -> bool:
+def _says_the_same(standing: HeldMessage, item: Sealed) -> bool:
     return (
         (standing.body, standing.content_type, standing.headers_text, standing.priority)
         == (item.body, item.content_type, item.headers, item.priority)

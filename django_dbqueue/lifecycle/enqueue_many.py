@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import IntegrityError
 
@@ -44,7 +43,7 @@ class EnqueueReport:
 
 
 def enqueue_many(
-    model: MessageType, session: DjangoSession, items: Iterable[Any], *, queue: str, on_conflict: OnConflict
+    model: MessageType, session: DjangoSession, items: Iterable[object], *, queue: str, on_conflict: OnConflict
 ) -> EnqueueReport:
     """Store messages from envelopes or payloads in one transaction: all or nothing, in bounded memory."""
     check_on_conflict(on_conflict)
@@ -68,7 +67,7 @@ def enqueue_many(
     return store()  # an iterator can't be read twice, so retrying after an error midway is up to the caller
 
 
-def _sealed(items: Iterable[Any], queue: str) -> Iterable[Sealed]:
+def _sealed(items: Iterable[object], queue: str) -> Iterable[Sealed]:
     priority, max_bytes = conf.for_senders(queue)
     for index, item in enumerate(items):
         envelope = item if isinstance(item, Envelope) else Envelope(item)
@@ -133,7 +132,7 @@ def _insert_rows(session: DjangoSession, items: list[Sealed]) -> list[Sealed]:
     """Insert with one statement; return the items that were not inserted because their key was taken meanwhile."""
     dialect = session.dialect
     *told, delays, _ = zip(*items, strict=True)
-    columns: dict[str, Sequence[Any]] = dict(zip(Sealed._fields, told, strict=False))
+    columns: dict[str, Sequence[object]] = dict(zip(Sealed._fields, told, strict=False))
     columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
     moments = [due_moment(session, item) for item in items]
     if dialect.sql.ignore_duplicate:

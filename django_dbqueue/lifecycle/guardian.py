@@ -47,7 +47,7 @@ class Late(NamedTuple):
     """A worker whose next beat is late, as its row shows."""
 
     id: int
-    beat_at: Any
+    beat_at: object
     conn_id: int | None
     session_lock: int | None
     server: str

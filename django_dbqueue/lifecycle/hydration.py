@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.models.base import ModelState
 from django.db.models.signals import post_init, pre_init
 
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Row
 
 MessageType = type[models.Model]
 _FROM_DB = models.Model.from_db.__func__  # type: ignore[attr-defined]
@@ -24,7 +24,7 @@ class _Plan(NamedTuple):
     """Which attributes the columns fill, and which conversions some of them need."""
 
     names: tuple[str, ...]
-    conversions: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...]
+    conversions: tuple[tuple[str, Callable[[object, object, object], object]], ...]
 
 
 @cache
@@ -35,13 +35,13 @@ def _plan(model: MessageType, columns: tuple[str, ...]) -> _Plan:
     return _Plan(tuple(field.attname for field in fields), tuple(conversions))
 
 
-def hydrate(model: MessageType, using: str, row: tuple[Any, ...], **instead: Any) -> Any:
+def hydrate(model: MessageType, using: str, row: Row, **instead: Any) -> Any:
     """Build a message from a row in the order of MESSAGE_COLUMNS, as the driver returned it."""
     return hydrate_all(model, using, [row], MESSAGE_COLUMNS, **instead)[0]
 
 
 def hydrate_all(
-    model: MessageType, using: str, rows: Iterable[Sequence[Any]], columns: tuple[str, ...], **same: Any
+    model: MessageType, using: str, rows: Iterable[Sequence[object]], columns: tuple[str, ...], **same: Any
 ) -> list[Any]:
     """Build messages from rows in the order of these columns; ``same`` holds attributes that all of them share."""
     return list(map(hydrator(model, using, columns, **same), rows))
@@ -60,7 +60,7 @@ def hydrator(
     connection = connections[using]
     fill = filler(model)
 
-    def make(row: Sequence[Any], anew: Sequence[Any] = ()) -> Any:
+    def make(row: Sequence[object], anew: Sequence[object] = ()) -> Any:
         values = dict(zip(names, row, strict=False))
         for name, convert in needed:
             if values[name] is not None:
@@ -72,7 +72,7 @@ def hydrator(
     return make
 
 
-def filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], Any]:
+def filler(model: MessageType) -> Callable[[MessageType, str, dict[str, object]], Any]:
     """Return the function that builds a message from its attributes.
 
     A project's proxy may customise how its objects are built.
@@ -83,7 +83,7 @@ def filler(model: MessageType) -> Callable[[MessageType, str, dict[str, Any]], A
     return _filled
 
 
-def _filled(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+def _filled(model: MessageType, using: str, values: dict[str, object]) -> Any:
     message: Any = model.__new__(model)
     values["_state"] = state = ModelState()
     state.db, state.adding = using, False
@@ -91,7 +91,7 @@ def _filled(model: MessageType, using: str, values: dict[str, Any]) -> Any:
     return message
 
 
-def _made_otherwise(model: MessageType, using: str, values: dict[str, Any]) -> Any:
+def _made_otherwise(model: MessageType, using: str, values: dict[str, object]) -> Any:
     """Let Django's own constructor build it, with everything known, so that listeners needn't read it."""
     fields = [field.attname for field in model._meta.concrete_fields if field.attname in values]
     message = model.from_db(using, fields, [values[name] for name in fields])

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django_dbqueue.databases import Change, Claim, Event, Statement
 from django_dbqueue.databases.events_sql import FAILURES, RESENT
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.failures import failure_ids
+from django_dbqueue.lifecycle.held_message import HeldMessage
 
 Result = TypeVar("Result")
 
@@ -54,7 +55,7 @@ def _recorded(session: DjangoSession, event: Event, where: Statement, go_on: Cal
         return go_on() if session.run(session.dialect.events.record(event, where)) else None
 
 
-def resent(session: DjangoSession, message: Any, new_id: int, *, actor: str | None) -> None:
+def resent(session: DjangoSession, message: HeldMessage, new_id: int, *, actor: str | None) -> None:
     """Record that a message was sent again, as a new one, in the transaction that sends it."""
     same = Statement("id = %s", (message.pk,))
     session.run(session.dialect.events.record(Event(RESENT, f"#{new_id}", actor), same))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -13,6 +13,9 @@ from django_dbqueue import stored_texts
 from django_dbqueue.databases import Change, Dialect, statements
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 
 class Stage(NamedTuple):
@@ -43,9 +46,9 @@ class Verb:
     """As URLs and commands write it."""
     permission: str
     stages: tuple[str, ...]
-    label: Any
-    many: Any
-    question: Any
+    label: StrPromise
+    many: StrPromise
+    question: StrPromise
     done: str
     """What Django's admin log keeps: English, as of Django's own entries."""
     move: Callable[[Dialect, str, str | None], Change] | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import STATUSES
@@ -53,7 +54,7 @@ def _place(each: Range) -> tuple[str, str, int]:
     return each.queue, each.status, -each.priority
 
 
-def _skipped(session: DjangoSession, statement: Statement) -> list[tuple[Any, ...]] | None:
+def _skipped(session: DjangoSession, statement: Statement) -> list[Row] | None:
     """Run a skip scan; return None, with nothing read, if the server would read the index from end to end."""
     dialect = session.dialect
     plan = dialect.queues.plan(statement)

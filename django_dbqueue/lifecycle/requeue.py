@@ -9,13 +9,13 @@ newer live message holds it, that row is reported as DuplicateKey and the others
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from django.db import IntegrityError
 
 from django_dbqueue.databases import Change, Dialect
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import STAGES, VERBS, WAITING, Verb
@@ -35,26 +35,26 @@ class Changed(int):
         return changed
 
 
-def requeue(session: DjangoSession, messages: Iterable[Any], *, actor: str | None = None) -> Changed:
+def requeue(session: DjangoSession, messages: Iterable[HeldMessage], *, actor: str | None = None) -> Changed:
     """{run, dead} → n, as if new. ``actor``, here and below, is the person who does it, if one does."""
     return apply(session, VERBS["requeue"], messages, actor=actor)
 
 
 def reject_waiting(
-    session: DjangoSession, messages: Iterable[Any], *, reason: str, actor: str | None = None
+    session: DjangoSession, messages: Iterable[HeldMessage], *, reason: str, actor: str | None = None
 ) -> Changed:
     """N → dead, by an operator."""
     change = VERBS["reject"].change
     return _move_each(session, messages, STAGES[WAITING].sql, lambda dialect: change(dialect, reason, actor))
 
 
-def drop(session: DjangoSession, messages: Iterable[Any], *, reason: str, actor: str | None = None) -> Changed:
+def drop(session: DjangoSession, messages: Iterable[HeldMessage], *, reason: str, actor: str | None = None) -> Changed:
     """{n, run, dead} → y, marked by whom."""
     return apply(session, VERBS["drop"], messages, reason=reason, actor=actor)
 
 
 def apply(
-    session: DjangoSession, verb: Verb, messages: Iterable[Any], *, reason: str = "", actor: str | None = None
+    session: DjangoSession, verb: Verb, messages: Iterable[HeldMessage], *, reason: str = "", actor: str | None = None
 ) -> Changed:
     """Move those that the verb applies to; ``reason`` is what the column ``error`` is to keep."""
     return _move_each(session, messages, verb.fence, lambda dialect: verb.change(dialect, reason, actor))
@@ -76,7 +76,7 @@ def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, re
 
 
 def _move_each(
-    session: DjangoSession, messages: Iterable[Any], state: str, change: Callable[[Dialect], Change]
+    session: DjangoSession, messages: Iterable[HeldMessage], state: str, change: Callable[[Dialect], Change]
 ) -> Changed:
     count = 0
     conflicts: list[DBQueueError] = []
@@ -88,7 +88,7 @@ def _move_each(
     return Changed(count, conflicts)
 
 
-def _move_one(session: DjangoSession, message: Any, state: str, change: Callable[[Dialect], Change]) -> int:
+def _move_one(session: DjangoSession, message: HeldMessage, state: str, change: Callable[[Dialect], Change]) -> int:
     dialect = session.dialect
     where = dialect.messages.unmoved(message.claim, state)
     return session.outermost(lambda: move(session, change(dialect), where))

@@ -8,10 +8,9 @@ wins, and the rescue skips its row, or loses, and its statement changes nothing.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from django_dbqueue import signals
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statements import Row, Statement
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.lifecycle.ranges import queues_in_use
@@ -46,19 +45,19 @@ def rescue(
     return rescued
 
 
-def _tell(model: MessageType, queue: str, rows: list[tuple[Any, ...]]) -> None:
+def _tell(model: MessageType, queue: str, rows: list[Row]) -> None:
     signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence="lease over")
     for message_id, read_count, max_reads, _ in rows:
         if 0 < (max_reads or 0) <= read_count:
             signals.message_died.send(model, queue=queue, message_id=message_id, error=LEASE_OVER)
 
 
-def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[tuple[Any, ...]]:
+def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[Row]:
     dialect = session.dialect
     with session.transaction():
         names = ("id", "read_count", "max_reads")
         rows = session.fetch(dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
-        ids: list[Any] = [row[0] for row in rows]
+        ids: list[int] = [row[0] for row in rows]
         if ids:
             where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
             move(session, blamed(session, dialect.messages.rescue(LEASE_OVER), [queue]), where)

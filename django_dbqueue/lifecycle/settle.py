@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from django_dbqueue import conf, signals
 from django_dbqueue.databases import Change, Claim
@@ -19,6 +19,9 @@ from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession, chunks
 from django_dbqueue.lifecycle.error_texts import error_text
+from django_dbqueue.lifecycle.held_message import HeldMessage
+
+Held = TypeVar("Held", bound=HeldMessage)
 
 
 def ack_of(session: DjangoSession, queue: str) -> Change:
@@ -31,36 +34,38 @@ def ack_of(session: DjangoSession, queue: str) -> Change:
     return dialect.messages.remove() if conf.on_ack(queue) == conf.DELETE else dialect.messages.ack()
 
 
-def ack_one(message: Any, session: DjangoSession) -> None:
+def ack_one(message: HeldMessage, session: DjangoSession) -> None:
     """run → y, or the row is removed."""
     _settle_one(message, session, "ack", ack_of(session, message.queue))
 
 
 def nack_one(
-    message: Any, session: DjangoSession, *, delay: float | timedelta | None, error: str | BaseException | None
+    message: HeldMessage, session: DjangoSession, *, delay: float | timedelta | None, error: str | BaseException | None
 ) -> None:
     """run → n, charged, or dead when the reads are spent."""
     seconds = None if delay is None else check_seconds("delay", delay)
     _settle_one(message, session, "nack", session.dialect.messages.nack(seconds, error_text(error)))
 
 
-def reject_one(message: Any, session: DjangoSession, *, reason: str) -> None:
+def reject_one(message: HeldMessage, session: DjangoSession, *, reason: str) -> None:
     """run → dead."""
     _settle_one(message, session, "reject", session.dialect.messages.reject(error_text(reason) or "Rejected"))
 
 
-def release_one(message: Any, session: DjangoSession) -> None:
+def release_one(message: HeldMessage, session: DjangoSession) -> None:
     """run → n, uncharged."""
     _settle_one(message, session, "release", session.dialect.messages.release(pause=message.release_pause))
 
 
-def extend_one(message: Any, session: DjangoSession, *, seconds: float | timedelta | None) -> None:
+def extend_one(message: HeldMessage, session: DjangoSession, *, seconds: float | timedelta | None) -> None:
     """run → run with a new deadline."""
     length = None if seconds is None else check_seconds("seconds", seconds)
     _settle_one(message, session, "extend", session.dialect.messages.extend(length), settled=False)
 
 
-def _settle_one(message: Any, session: DjangoSession, verb: str, change: Change, *, settled: bool = True) -> None:
+def _settle_one(
+    message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool = True
+) -> None:
     if change.event is not None:
         change = moves.blamed(session, change, [message.queue])
     if session.outermost(partial(moves.settle, session, change, [message.claim])) != 1:
@@ -70,7 +75,7 @@ def _settle_one(message: Any, session: DjangoSession, verb: str, change: Change,
     message.forget(settled=settled, removed=change.removes)
 
 
-def ack_many(messages: Iterable[Any], session: DjangoSession) -> list[Any]:
+def ack_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]:
     """run → y, or the row is removed, for each; return the ones that were lost."""
     return _settle_many(messages, session, "ack", partial(ack_of, session))
 
@@ -84,25 +89,25 @@ def ack_claims(session: DjangoSession, queues: Mapping[Claim, str]) -> set[Claim
 
 
 def nack_many(
-    messages: Iterable[Any],
+    messages: Iterable[Held],
     session: DjangoSession,
     *,
     delay: float | timedelta | None,
     error: str | BaseException | None,
-) -> list[Any]:
+) -> list[Held]:
     """run → n, charged, or dead, for each; return the ones that were lost."""
     seconds = None if delay is None else check_seconds("delay", delay)
     change = session.dialect.messages.nack(seconds, error_text(error))
     return _settle_many(messages, session, "nack", lambda _: change)
 
 
-def reject_many(messages: Iterable[Any], session: DjangoSession, *, reason: str) -> list[Any]:
+def reject_many(messages: Iterable[Held], session: DjangoSession, *, reason: str) -> list[Held]:
     """run → dead for each; return the ones that were lost."""
     change = session.dialect.messages.reject(error_text(reason) or "Rejected")
     return _settle_many(messages, session, "reject", lambda _: change)
 
 
-def release_many(messages: Iterable[Any], session: DjangoSession) -> list[Any]:
+def release_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]:
     """run → n, uncharged, for each; return the ones that were lost."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
@@ -110,7 +115,7 @@ def release_many(messages: Iterable[Any], session: DjangoSession) -> list[Any]:
     return _settle_many(messages, session, "release", lambda _: change)
 
 
-def extend_many(messages: Iterable[Any], session: DjangoSession, *, seconds: float | timedelta | None) -> list[Any]:
+def extend_many(messages: Iterable[Held], session: DjangoSession, *, seconds: float | timedelta | None) -> list[Held]:
     """run → run with a new deadline for each; return the ones that were lost."""
     length = None if seconds is None else check_seconds("seconds", seconds)
     change = session.dialect.messages.extend(length)
@@ -118,14 +123,14 @@ def extend_many(messages: Iterable[Any], session: DjangoSession, *, seconds: flo
 
 
 def _settle_many(
-    messages: Iterable[Any],
+    messages: Iterable[Held],
     session: DjangoSession,
     verb: str,
     change_of: Callable[[str], Change],
     *,
     settled: bool = True,
-) -> list[Any]:
-    lost: list[Any] = []
+) -> list[Held]:
+    lost: list[Held] = []
     for chunk in chunks(messages, MAX_IDS):
         changes = _by_change({message.claim: message.queue for message in chunk}, change_of)
         kept: dict[Claim, Change] = {}

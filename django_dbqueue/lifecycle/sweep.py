@@ -18,6 +18,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, requeue
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
+from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.statuses import DONE
 
@@ -33,7 +34,7 @@ class Order:
     by: str
     reason: str = ""
 
-    def do(self, session: DjangoSession, message: Any) -> requeue.Changed:
+    def do(self, session: DjangoSession, message: HeldMessage) -> requeue.Changed:
         """Do it to one message, in the caller's transaction."""
         verb = VERBS[self.verb]
         return requeue.apply(session, verb, [message], reason=verb.said_by(self.by, self.reason), actor=self.by)
@@ -113,7 +114,7 @@ def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence
     return step
 
 
-def _refusal(changed: requeue.Changed, message: Any) -> str:
+def _refusal(changed: requeue.Changed, message: HeldMessage) -> str:
     """Say why a message was not moved; '' if it was."""
     if changed:
         return ""

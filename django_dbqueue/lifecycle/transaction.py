@@ -17,10 +17,11 @@ from django.db import DatabaseError, transaction
 from django_dbqueue.exceptions import TransactionBroken, TransactionNotAllowed
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.held_message import HeldMessage
 
 
 @contextmanager
-def acked_with_its_rows(message: Any, session: DjangoSession) -> Iterator[None]:
+def acked_with_its_rows(message: HeldMessage, session: DjangoSession) -> Iterator[None]:
     """Run the block in a transaction that ends with the message's ack, unless the block settled it itself."""
     connection = session.connection
     if not connection.in_atomic_block and not connection.get_autocommit():

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from django.core.management.base import CommandError
 from django.db import Error, connections
@@ -24,6 +24,9 @@ from django_dbqueue.models.aliases import db_alias
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}\Z")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+
+Options = dict[str, Any]
+"""What a command's arguments said, by the name of the option."""
 
 
 def seconds(text: str) -> float:

@@ -23,7 +23,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.management.common_options import chosen_alias, unreadable, wrong_settings_told
+from django_dbqueue.management.common_options import Options, chosen_alias, unreadable, wrong_settings_told
 from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1
@@ -81,10 +81,10 @@ class ConsoleCommand(TerminalCommand, ABC):
         """Add the options that only this command takes."""
 
     @abstractmethod
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         """Do it. InvalidMessage, CommandError and database errors may pass through."""
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         alias = ""
         try:
             alias = chosen_alias(said["database"])
@@ -96,7 +96,7 @@ class ConsoleCommand(TerminalCommand, ABC):
         except Error as error:
             raise unreadable(alias, error) from error
 
-    def say(self, document: dict[str, Any], *, as_json: bool, text: str) -> None:
+    def say(self, document: dict[str, object], *, as_json: bool, text: str) -> None:
         """Print a result, for programs or for people."""
         self.stdout.write(json.dumps(document) if as_json else text)
 

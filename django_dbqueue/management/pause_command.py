@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from argparse import ArgumentParser
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from django.utils.translation import gettext as _
 
@@ -14,6 +14,7 @@ from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.overview import known_queues
 from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.management.common_options import Options
 from django_dbqueue.management.console import (
     LONGEST_NAME,
     ConsoleCommand,
@@ -43,7 +44,7 @@ class PausingCommand(ConsoleCommand):
         parser.add_argument("queues", nargs="+", metavar="queue", help="the queues' names")
         add_by(parser)
 
-    def declared(self, said: dict[str, Any]) -> set[str]:  # noqa: ARG002 - queue_pause looks at it
+    def declared(self, said: Options) -> set[str]:  # noqa: ARG002 - queue_pause looks at it
         """Return names that are valid although the database doesn't know them."""
         return set()
 
@@ -51,7 +52,7 @@ class PausingCommand(ConsoleCommand):
     def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:
         """Apply it to a queue in the other state."""
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may use an encoding other than UTF-8
         reason = storable(said.get("reason"), LONGEST_REASON) or ""
         names = [check_queue(name) for name in dict.fromkeys(said["queues"])]
@@ -80,7 +81,7 @@ class PausingCommand(ConsoleCommand):
         return True, rows.get(pk=name)
 
 
-def _document(row: Queue, *, changed: bool) -> dict[str, Any]:
+def _document(row: Queue, *, changed: bool) -> dict[str, object]:
     return {
         "queue": row.name,
         "changed": changed,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from django.db import connections
 
 from django_dbqueue import conf
 from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.management.common_options import Options
 from django_dbqueue.spark.credentials import Credentials
 
 _PASSED_ON = {
@@ -31,7 +30,7 @@ _PASSED_ON = {
 
 def credentials_of(using: str) -> Credentials:
     """Return the credentials of one of Django's databases; UnsupportedDatabase if the queue can't live there."""
-    connection: Any = connections[using]
+    connection = connections[using]
     if connection.vendor not in _PASSED_ON:
         raise UnsupportedDatabase(f"the queue can't use {connection.vendor!r}, which the database {using!r} is")
     said = connection.settings_dict
@@ -51,7 +50,7 @@ def credentials_of(using: str) -> Credentials:
     )
 
 
-def told_by_settings(said: Mapping[str, Any]) -> dict[str, Any]:
+def told_by_settings(said: Options) -> Options:
     """Return the arguments of a job that enqueues messages, with the values of DBQUEUE where they set none."""
     told = dict(said)
     if "max_payload_bytes" in told and told["max_payload_bytes"] is None:

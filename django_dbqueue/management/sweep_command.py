@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from django.core.management.base import CommandError
 from django.db import Error
@@ -22,7 +22,7 @@ from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.management.common_options import one_line, whole
+from django_dbqueue.management.common_options import Options, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -101,7 +101,7 @@ class SweepCommand(ConsoleCommand):
 
     # -- doing --------------------------------------------------------------------------------------------
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         self._refuse_odd(said)
         by = operator(said["by"])
         if said["dry_run"]:
@@ -120,7 +120,7 @@ class SweepCommand(ConsoleCommand):
         self.confirm(self.question(count, where), yes=said["yes"])
         self._sweep(alias, said, sweep.Order(self.verb, by, said.get("reason") or ""))
 
-    def _refuse_odd(self, said: dict[str, Any]) -> None:
+    def _refuse_odd(self, said: Options) -> None:
         wrong = ""
         if bool(said["ids"]) == (said["queue"] is not None):
             wrong = _("Name ids, or a queue with --queue, --state, and --all or --limit.")
@@ -137,7 +137,7 @@ class SweepCommand(ConsoleCommand):
         if said["queue"] is not None:
             check_queue(said["queue"])
 
-    def _count(self, alias: str, said: dict[str, Any]) -> None:
+    def _count(self, alias: str, said: Options) -> None:
         """Print how many it would be, page by page; nothing is locked."""
         with stop_signals() as stop:
             count = 0
@@ -153,13 +153,13 @@ class SweepCommand(ConsoleCommand):
         text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(count)}
         self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
 
-    def _standing(self, alias: str, said: dict[str, Any]) -> Iterator[int]:
+    def _standing(self, alias: str, said: Options) -> Iterator[int]:
         if said["ids"]:
             yield sweep.count_movable(session_of(alias), self.verb, said["ids"])
             return
         yield from sweep.count_in_state(session_of(alias), said["queue"], said["state"])
 
-    def _nothing(self, alias: str, said: dict[str, Any]) -> None:
+    def _nothing(self, alias: str, said: Options) -> None:
         if said["ids"]:
             text = _("None of these messages can be moved so.")
         else:
@@ -167,7 +167,7 @@ class SweepCommand(ConsoleCommand):
             text = with_hint(text, said["queue"], queues_in_use(session_of(alias)))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
-    def _sweep(self, alias: str, said: dict[str, Any], order: sweep.Order) -> None:
+    def _sweep(self, alias: str, said: Options, order: sweep.Order) -> None:
         swept = Swept()
         error: Error | None = None
         total = len(set(said["ids"])) or said["limit"]
@@ -194,7 +194,7 @@ class SweepCommand(ConsoleCommand):
         if swept.refused or swept.left_alone:
             sys.exit(EXIT_WRONG)
 
-    def _steps(self, alias: str, said: dict[str, Any], order: sweep.Order) -> Iterator[sweep.SweepStep]:
+    def _steps(self, alias: str, said: Options, order: sweep.Order) -> Iterator[sweep.SweepStep]:
         if said["ids"]:
             return sweep.by_ids(Message, session_of(alias), order, said["ids"])
         return sweep.by_state(Message, session_of(alias), order, said["queue"], said["state"], limit=said["limit"])
@@ -205,9 +205,9 @@ class SweepCommand(ConsoleCommand):
                 Message, verb=order.verb, queue=queue, by=order.by, reason=order.reason, count=count
             )
 
-    def _report(self, swept: Swept, said: dict[str, Any], *, interrupted: bool, error: Error | None) -> None:
+    def _report(self, swept: Swept, said: Options, *, interrupted: bool, error: Error | None) -> None:
         if said["json"]:
-            document = {
+            document: dict[str, object] = {
                 "verb": self.verb,
                 "dry_run": False,
                 "moved": swept.total,

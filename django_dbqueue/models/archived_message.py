@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import codecs
+from django_dbqueue.codecs import Json
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 
@@ -44,6 +43,6 @@ class ArchivedMessage(models.Model):
         return f"{self.queue} #{self.message_id}"
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> Json:
         """The body, decoded on each access; UndecodableMessage if that fails."""
         return codecs.decode(self.body or "", self.content_type)

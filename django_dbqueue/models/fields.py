@@ -33,7 +33,7 @@ class DbNow(Func):
     arity = 0
     allowed_default = True
 
-    def as_sql(self, _compiler: Any, connection: BaseDatabaseWrapper, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
+    def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
         return dialect_of(connection).sql.now, []
 
 
@@ -95,7 +95,7 @@ class UTCDateTimeField(Moment):
     statements compare these columns with the server's UTC clock, so they must hold nothing else.
     """
 
-    def from_db_value(self, value: Any, _expression: Any, connection: BaseDatabaseWrapper) -> datetime | None:
+    def from_db_value(self, value: Any, _expression: object, connection: BaseDatabaseWrapper) -> datetime | None:
         return to_utc(value, connection)
 
     def get_prep_value(self, value: Any) -> Any:
@@ -125,7 +125,7 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     return moment.astimezone(UTC)
 
 
-def to_column(moment: datetime, connection: BaseDatabaseWrapper) -> Any:
+def to_column(moment: datetime, connection: BaseDatabaseWrapper) -> datetime | str:
     """Return an aware moment as a parameter for the queue's columns."""
     if connection.vendor == "postgresql":
         return moment

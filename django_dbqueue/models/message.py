@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from django.db import connections, models, transaction
 from django.db.models import Q
@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import codecs
+from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.django_session import session_of
@@ -119,7 +120,7 @@ class Message(models.Model):
         return f"{self.queue} #{self.pk}"
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> Json:
         """The body, decoded on each access; UndecodableMessage if that fails."""
         ahead = self.__dict__.pop("_ahead", None)
         if ahead is not None and ahead[0] is self.body and ahead[1] is self.content_type:
@@ -138,7 +139,7 @@ class Message(models.Model):
             self.__dict__.pop("body", None)
 
     @property
-    def headers(self) -> dict[str, Any]:
+    def headers(self) -> dict[str, Json]:
         """The headers, decoded on each access; {} where none were sent."""
         return codecs.decode_headers(self.headers_text)
 

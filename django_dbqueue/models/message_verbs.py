@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_dbqueue import conf
+from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
 from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, requeue, rescue, settle
 from django_dbqueue.lifecycle.claim import Claimer
@@ -41,7 +42,7 @@ class Verbs:
 
     def enqueue(
         self,
-        payload: Any,
+        payload: Json,
         *,
         queue: str = "default",
         key: str | None = None,
@@ -50,7 +51,7 @@ class Verbs:
         priority: int | None = None,
         max_reads: int | None = None,
         lease: float | timedelta | None = None,
-        headers: dict[str, Any] | None = None,
+        headers: dict[str, Json] | None = None,
         on_conflict: OnConflict = "ignore",
         using: str | None = None,
     ) -> Message:
@@ -68,7 +69,7 @@ class Verbs:
 
     def enqueue_many(
         self,
-        items: Iterable[Any],
+        items: Iterable[object],
         *,
         queue: str = "default",
         on_conflict: OnConflict = "ignore",
@@ -83,11 +84,11 @@ class Verbs:
             self.model, self._session(using), items, queue=check_queue(queue), on_conflict=on_conflict
         )
 
-    async def aenqueue(self, payload: Any, **options: Any) -> Message:
+    async def aenqueue(self, payload: Json, **options: Any) -> Message:
         """Run ``enqueue`` from async code."""
         return await sync_to_async(self.enqueue)(payload, **options)
 
-    async def aenqueue_many(self, items: Iterable[Any], **options: Any) -> EnqueueReport:
+    async def aenqueue_many(self, items: Iterable[object], **options: Any) -> EnqueueReport:
         """Run ``enqueue_many`` from async code; ``items`` is a plain iterable."""
         return await sync_to_async(self.enqueue_many)(items, **options)
 

@@ -7,7 +7,7 @@ workers, is done once.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
@@ -18,6 +18,9 @@ from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 from django_dbqueue.models.message import Message
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
 
 RUNNING: Final = "running"
 DONE: Final = "done"
@@ -37,7 +40,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
         *,
         expected: int,
         reason: str,
-        user: Any,
+        user: AbstractBaseUser,
         ticket: str,
         using: str | None = None,
     ) -> BulkOperation | None:
@@ -72,7 +75,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
                 return None
             raise
 
-    def locked(self, pk: Any, *, using: str) -> BulkOperation | None:
+    def locked(self, pk: int | str, *, using: str) -> BulkOperation | None:
         """Return an operation, locked against others until this transaction ends; None if there is none."""
         return self.using(using).select_for_update().filter(pk=pk).first()
 

@@ -44,7 +44,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     """Messages selected by state, and what an operator may do to them."""
 
     _db: str | None
-    _hints: dict[str, Any]
+    _hints: dict[str, models.Model]
 
     # -- adjectives ---------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ _MessageManager = models.Manager.from_queryset(MessageQuerySet)
 class MessageManager(Verbs, _MessageManager["Message"]):
     """``Message.objects``: the verbs directly, the adjectives through a queryset."""
 
-    _hints: dict[str, Any]
+    _hints: dict[str, models.Model]
 
     def get_queryset(self) -> MessageQuerySet:
         """Return messages from the database they are written to."""
@@ -234,7 +234,7 @@ _QueueManager = models.Manager.from_queryset(QueueQuerySet)
 class QueueManager(_QueueManager[Any]):
     """``Queue.objects``."""
 
-    _hints: dict[str, Any]
+    _hints: dict[str, models.Model]
 
     def get_queryset(self) -> QueueQuerySet:
         """Return queues from the database of their messages."""

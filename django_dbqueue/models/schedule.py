@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
@@ -33,9 +33,9 @@ KEPT: Final = timedelta(days=30)
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     """The verbs of the workers that run schedules."""
 
-    def standing(self, plans: list[Plan]) -> dict[str, Any]:
+    def standing(self, plans: list[Plan]) -> dict[str, StandingSchedule]:
         """Return the rows of these schedules by name, each with the database's clock in ``db_now``."""
-        rows = self.filter(name__in=[plan.name for plan in plans])
+        rows: models.QuerySet[Any] = self.filter(name__in=[plan.name for plan in plans])
         return {row.name: row for row in rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()))}
 
     def begin(self, plan: Plan, *, declared_at: datetime) -> None:
@@ -52,18 +52,18 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
             if not self.filter(pk=plan.name).exists():
                 raise
 
-    def redeclare(self, plan: Plan, standing: Any, *, declared_at: datetime) -> bool:
+    def redeclare(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> bool:
         """Restart a changed schedule from now; return False if another worker has the row."""
         changes = {"queue": plan.queue, "declared_at": declared_at, "last_due": DbNow(), **_definition(plan)}
         return self._move(standing, changes)
 
-    def confirm(self, plan: Plan, standing: Any, *, declared_at: datetime) -> None:
+    def confirm(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> None:
         """Record, once a minute among all workers, that it is still declared."""
         standing_since = standing.declared_at if standing.declared_at - standing.db_now <= AHEAD else declared_at
         if standing.declared_at != max(standing_since, declared_at) or standing.was_seen_long_ago(SEEN_EVERY):
             self._move(standing, {"queue": plan.queue, "declared_at": max(standing_since, declared_at)})
 
-    def fire(self, plan: Plan, standing: Any, *, times: list[datetime], upto: datetime) -> bool:
+    def fire(self, plan: Plan, standing: StandingSchedule, *, times: list[datetime], upto: datetime) -> bool:
         """Enqueue one message for each of these due times and move on, in one transaction; False if another did."""
 
         def send() -> None:
@@ -76,7 +76,9 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
         return self._move(standing, {"queue": plan.queue, "last_due": upto}, and_then=send)
 
-    def _move(self, standing: Any, changes: dict[str, Any], *, and_then: Callable[[], None] | None = None) -> bool:
+    def _move(
+        self, standing: StandingSchedule, changes: dict[str, object], *, and_then: Callable[[], None] | None = None
+    ) -> bool:
         """Change a row that is as it was read; return False if it isn't, or somebody has it locked.
 
         Nothing waits for the row: a worker that hangs midway must not hang the others with it.
@@ -127,7 +129,7 @@ _ScheduleManager = models.Manager.from_queryset(ScheduleQuerySet)
 class ScheduleManager(_ScheduleManager["Schedule"]):
     """``Schedule.objects``."""
 
-    _hints: dict[str, Any]
+    _hints: dict[str, models.Model]
 
     def get_queryset(self) -> ScheduleQuerySet:
         """Return schedules from the database of their messages."""
@@ -161,3 +163,11 @@ class Schedule(models.Model):
         seen: datetime = self.seen_at
         now: datetime = self.db_now  # type: ignore[attr-defined]  # as ``standing()`` reads it
         return not -AHEAD < now - seen < age
+
+
+if TYPE_CHECKING:
+
+    class StandingSchedule(Schedule):
+        """A schedule, with the database's clock when it was read."""
+
+        db_now: datetime

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.databases.streams_sql import FREEING, OPEN
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+from django_dbqueue.models.message import Message
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.streams.id_ranges import from_text, holds
 
@@ -43,7 +44,7 @@ class Stream(models.Model):
 class StreamClaimQuerySet(models.QuerySet[Any]):
     """``StreamClaim.objects``."""
 
-    def join(self, messages: Iterable[Any]) -> None:
+    def join(self, messages: Iterable[Message]) -> None:
         """Set the ``stream_claim`` of each message that a stream holds, with one statement for all."""
         parked = [message for message in messages if message.status == RUNNING and message.available_at == PARKED]
         if not parked:

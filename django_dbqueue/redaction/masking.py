@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
+from django_dbqueue.codecs import Json
 from django_dbqueue.redaction.matching import LEAST as ANYWHERE
 from django_dbqueue.redaction.matching import Masks
 from django_dbqueue.redaction.opening import Unreadable, characters, opened
@@ -43,16 +44,16 @@ class Secret(NamedTuple):
     """A value that must not be read, and the name of its field ("" in a list)."""
 
     field: str
-    value: Any
+    value: Json
 
 
-def secrets_between(before: Any, after: Any, field: str = "") -> set[Secret]:
+def secrets_between(before: Json, after: Json, field: str = "") -> set[Secret]:
     """Return the values that are in ``before`` and are gone, or changed, in ``after``.
 
     Raise Unreadable if one of them looks like JSON and can't be read: an error may quote any part of it.
     """
     if isinstance(before, dict) and isinstance(after, dict):
-        pairs: Iterable[tuple[Any, Any, Any]] = ((key, item, after.get(key, _GONE)) for key, item in before.items())
+        pairs: Iterable[tuple[Json, Json, Json]] = ((key, item, after.get(key, _GONE)) for key, item in before.items())
     elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
         pairs = ((field, *both) for both in zip(before, after, strict=True))
     elif isinstance(before, str | bytes) and isinstance(after, str | bytes):
@@ -83,7 +84,7 @@ def masked(text: str, secrets: Iterable[Secret], *, mark: str) -> str | None:
     return masks.shown(mark)
 
 
-def _beginning(value: Any, length: int) -> Any:
+def _beginning(value: Json, length: int) -> Json:
     """Return as much of a longer value as a text can contain; ``repr()`` chooses quotes by all of it."""
     if not isinstance(value, str) or len(value) <= length:
         return value
@@ -125,7 +126,7 @@ def _between_texts(before: str | bytes, after: str | bytes, field: str) -> set[S
     return {Secret(field, value) for value in (one, *gone)}
 
 
-def _leaves(value: Any, field: str) -> Iterator[Secret]:
+def _leaves(value: Json, field: str) -> Iterator[Secret]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _leaves(item, key)
@@ -139,15 +140,15 @@ def _leaves(value: Any, field: str) -> Iterator[Secret]:
         yield Secret(field, _text(value))
 
 
-def _text(value: Any) -> Any:
+def _text(value: Json) -> Json:
     return characters(value) if isinstance(value, bytes) else value
 
 
-def _is_word_of_json(value: Any) -> bool:
+def _is_word_of_json(value: Json) -> bool:
     return value is None or isinstance(value, bool)
 
 
-def _written(value: Any) -> set[str]:
+def _written(value: Json) -> set[str]:
     """Return the forms in which an error may write a value."""
     if not isinstance(value, str):
         return {str(value), json.dumps(value)}

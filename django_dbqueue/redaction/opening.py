@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote_plus
 
 from django_dbqueue import codecs
+from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import UndecodableMessage
 
 _AROUND: Final = " \t\r\n\v\f\0\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029\ufeff"
@@ -28,7 +29,7 @@ class Unreadable(Exception):
     """A text that looks like JSON, but can't be read as needed."""
 
 
-def opened(text: str | bytes) -> Any:
+def opened(text: str | bytes) -> Json:
     """Return the value of the JSON that a text holds, None if it holds none; Unreadable if that is undecidable.
 
     The value of JSON that was encoded twice is itself a text.
@@ -39,7 +40,7 @@ def opened(text: str | bytes) -> Any:
     return strictly(text.strip(_AROUND))
 
 
-def strictly(text: str) -> Any:
+def strictly(text: str) -> Json:
     """Return the value of JSON text; Unreadable also if an object repeats a name, since one of its values is lost."""
     try:
         codecs.decode_json(text)  # which checks how deep it nests
@@ -72,7 +73,7 @@ def names(text: str | bytes, fields: Iterable[tuple[str, ...]]) -> bool:
     )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice")

@@ -24,12 +24,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from django_dbqueue import codecs, conf
+from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.redaction.masking import Secret, masked, outline, secrets_between
 from django_dbqueue.redaction.opening import Unreadable, names, opened, strictly
@@ -45,7 +46,7 @@ DEEP: Final = "**"
 _KEPT: Final = "_dbqueue_redaction"
 
 Path = tuple[str, ...]
-Hook = Callable[[str, Any, dict[str, Any]], tuple[Any, dict[str, Any]]]
+Hook = Callable[[str, Json, dict[str, Json]], tuple[Json, dict[str, Json]]]
 
 _log = logging.getLogger("django_dbqueue")
 
@@ -54,13 +55,13 @@ class Stored(Protocol):
     """A message, an archived one, or what a list has read of one."""
 
     @property
-    def queue(self) -> Any: ...
+    def queue(self) -> str: ...
     @property
-    def body(self) -> Any: ...
+    def body(self) -> str: ...
     @property
-    def content_type(self) -> Any: ...
+    def content_type(self) -> str: ...
     @property
-    def headers_text(self) -> Any: ...
+    def headers_text(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class Content:
     the stored text, and ``..._broken`` says why. With ``hidden``, which says why, neither is shown.
     """
 
-    payload: Any = None
-    headers: Any = None
+    payload: Json = None
+    headers: Json = None
     payload_broken: str = ""
     headers_broken: str = ""
     hidden: str = ""
@@ -88,7 +89,7 @@ class _Hiding:
     def __init__(self) -> None:
         self.unread = False
 
-    def hide(self, value: Any, paths: list[Path]) -> Any:
+    def hide(self, value: Json, paths: list[Path]) -> Json:
         """Return the value with a mark wherever one of the paths leads, or may lead."""
         if not paths:
             return value
@@ -120,8 +121,8 @@ class _Redaction:
     """The outcome for one content: payload and headers before and after, or why nothing of it is shown."""
 
     def __init__(self, message: Stored) -> None:
-        self.before: tuple[Any, Any] = (None, None)
-        self.after: tuple[Any, Any] = (None, None)
+        self.before: tuple[Json, Json] = (None, None)
+        self.after: tuple[Json, Json] = (None, None)
         self.hidden = ""
         self._hiding = _Hiding()
         try:
@@ -170,13 +171,14 @@ def error_text(text: str | None, *, of: Stored | None, sees_payload: bool) -> st
 
 def load_hook(path: str) -> Hook:
     """Return the callable at a dotted path; ImportError, or what its module raises, if there is none."""
-    hook: Any = import_string(path)
+    hook: Hook = import_string(path)
     if not callable(hook):
         raise ImportError(f"{path} is not callable")
-    return hook  # type: ignore[no-any-return]
+    return hook
 
 
 def _as_stored(message: Stored) -> Content:
+    headers: object
     payload, headers, payload_broken, headers_broken = message.body, message.headers_text, "", ""
     try:
         payload = codecs.decode(message.body or "", message.content_type)
@@ -192,7 +194,7 @@ def _as_stored(message: Stored) -> Content:
 def _redaction_of(message: Stored) -> _Redaction:
     """Return the redaction of a content, computed once per object: a page asks for it many times."""
     said = (conf.redaction(), message.queue, message.body, message.content_type, message.headers_text)
-    kept: tuple[Any, _Redaction] | None = getattr(message, _KEPT, None)
+    kept: tuple[Json, _Redaction] | None = getattr(message, _KEPT, None)
     if kept is not None and kept[0] == said:
         return kept[1]
     found = _Redaction(message)
@@ -201,7 +203,7 @@ def _redaction_of(message: Stored) -> _Redaction:
     return found
 
 
-def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Any, Any], tuple[Any, dict[str, Any]]]:
+def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Json, Json], tuple[Json, dict[str, Json]]]:
     """Return (payload, headers) as stored, and as they may be shown."""
     fields, path = conf.redaction()
     before, ours = _decoded(message), _decoded(message)  # twice: a hook may change what it is given
@@ -215,7 +217,7 @@ def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Any, Any], tuple[
     return before, after
 
 
-def _decoded(message: Stored) -> tuple[Any, dict[str, Any]]:
+def _decoded(message: Stored) -> tuple[Json, dict[str, Json]]:
     try:
         payload = codecs.decode(message.body or "", message.content_type)
         for text in (message.body if message.content_type == codecs.JSON else None, message.headers_text):
@@ -226,7 +228,7 @@ def _decoded(message: Stored) -> tuple[Any, dict[str, Any]]:
         raise _Unshown(_("Not shown: what can't be decoded can't be redacted.")) from error
 
 
-def _by_hook(path: str, queue: str, payload: Any, headers: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _by_hook(path: str, queue: str, payload: Json, headers: dict[str, Json]) -> tuple[Json, dict[str, Json]]:
     try:
         payload, headers = load_hook(path)(queue, payload, headers)
         if not isinstance(headers, Mapping):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.core.management.base import CommandError
 from django.db import Error, transaction
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import SPENT_BEFORE
+from django_dbqueue.databases.statements import SPENT_BEFORE, Row
 from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
@@ -28,7 +28,8 @@ from django_dbqueue.routines.standing import StandingRoutine, refuse_foreign, sc
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""
 NO_BINLOG_TRUST = {1418, 1419}
-NO_PRIVILEGE: set[Any] = {1044, 1142, 1143, 1227, 1370, "42501"}
+Value = TypeVar("Value")
+NO_PRIVILEGE: set[object] = {1044, 1142, 1143, 1227, 1370, "42501"}
 
 
 class Installed(NamedTuple):
@@ -156,7 +157,7 @@ def _words(session: DjangoSession) -> Words:
     )
 
 
-def _that_differ(values: dict[str | None, Any]) -> dict[str | None, Any]:
+def _that_differ(values: dict[str | None, Value]) -> dict[str | None, Value]:
     return {name: value for name, value in values.items() if name is None or value != values[None]}
 
 
@@ -238,7 +239,7 @@ def _run_all(session: DjangoSession, routine: Routine) -> None:
             cursor.execute(text)
 
 
-def _grants(session: DjangoSession, routine: Routine) -> list[tuple[Any, ...]]:
+def _grants(session: DjangoSession, routine: Routine) -> list[Row]:
     """Return who may execute a routine about to be dropped; [] if we may not see that (docs/routines.md)."""
     if len(routine.statements) == 1:
         return []  # CREATE OR REPLACE keeps them

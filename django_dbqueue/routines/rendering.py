@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.codecs import MAX_DEPTH
 from django_dbqueue.databases.dialect import Dialect
@@ -195,7 +195,7 @@ def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Stat
     )
 
 
-def _row(words: Words) -> dict[str, Any]:
+def _row(words: Words) -> dict[str, object]:
     """Return what an INSERT sets: a message without key and headers, due now."""
     return {
         "queue": raw("_queue_name"),

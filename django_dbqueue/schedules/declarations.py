@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from django.conf import settings
 
 from django_dbqueue import conf
+from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_queue, seal
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules import cron
@@ -32,7 +33,7 @@ class Plan:
     queue: str
     cron: cron.Cron
     missed: Missed
-    payload: Any
+    payload: Json
     key: str | None
 
     def envelope(self, due: datetime) -> Envelope:

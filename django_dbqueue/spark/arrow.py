@@ -98,7 +98,7 @@ class Pages:
         with closing(self.connection._execute(statement)) as cursor:
             yield from self._gathered(lambda: cursor.fetchmany(self.step))
 
-    def _gathered(self, fetch: Callable[[], Sequence[Any]]) -> Iterator[pa.RecordBatch]:
+    def _gathered(self, fetch: Callable[[], Sequence[object]]) -> Iterator[pa.RecordBatch]:
         columns: list[list[Any]] = [[] for _ in self.schema]
         size = 0
         while rows := fetch():
@@ -116,14 +116,14 @@ class Pages:
         if columns[0]:
             yield self._converted(columns)
 
-    def _converted(self, columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    def _converted(self, columns: Sequence[Sequence[object]]) -> pa.RecordBatch:
         arrays = [_converted(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _from_postgresql(self, statement: Statement) -> Generator[pa.RecordBatch]:
         copied = self.dialect.scan.copied_out(statement)
         with self.connection.raw.cursor() as cursor, cursor.copy(copied.sql, copied.params) as copy:
-            lines: list[Any] = []
+            lines: list[bytes] = []
             size = 0
             for line in copy:
                 lines.append(line)
@@ -134,7 +134,7 @@ class Pages:
             if lines:
                 yield self._parsed(lines)
 
-    def _parsed(self, lines: Sequence[Any]) -> pa.RecordBatch:
+    def _parsed(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         from pyarrow import csv
 
         text = _HEADER + b"".join(lines)
@@ -167,7 +167,7 @@ class Pages:
         self.close()
 
 
-def _converted(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _converted(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     first = next(filter(None, values), None)  # the fastest test: most columns are decided by it
     if first is None:  # as in many columns, batch after batch; or only zeros and empty texts
         first = next((value for value in values if value is not None), None)

@@ -78,7 +78,7 @@ class Register:
             "to another database, or this one was restored from an older state. Export to another root."
         )
 
-    def plan(self, after: int, limit: int, cutoff: Any) -> Batch | None:
+    def plan(self, after: int, limit: int, cutoff: object) -> Batch | None:
         """Plan the first rows after an id that were archived up to the cutoff; None if there are none."""
         connection, dialect = self.connection, self.connection.dialect
 

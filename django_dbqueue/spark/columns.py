@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import UTC
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Final
@@ -17,7 +17,7 @@ from pyspark.sql import types as spark
 
 from django_dbqueue.exceptions import InvalidPipeline
 
-Convert = Callable[[Any], Any]
+Convert = Callable[[Any], object]
 
 BODIES: Final = ("payload", "json", "body")
 """Columns of which a frame has one: any value, the text of a JSON document, or a body as it is stored in the queue."""
@@ -134,7 +134,7 @@ class _Array:
     def __init__(self, each: Convert) -> None:
         self.each = each
 
-    def __call__(self, value: Iterable[Any]) -> list[Any]:
+    def __call__(self, value: Iterable[object]) -> list[object]:
         return [None if item is None else self.each(item) for item in value]
 
 
@@ -142,7 +142,7 @@ class _Map:
     def __init__(self, each: Convert | None) -> None:
         self.each = each
 
-    def __call__(self, value: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    def __call__(self, value: Iterable[tuple[str, object]]) -> dict[str, object]:
         if self.each is None:
             return dict(value)
         return {key: None if item is None else self.each(item) for key, item in value}
@@ -152,7 +152,7 @@ class _Struct:
     def __init__(self, changed: dict[str, Convert]) -> None:
         self.changed = changed
 
-    def __call__(self, value: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, value: dict[str, object]) -> dict[str, object]:
         for name, convert in self.changed.items():
             if value[name] is not None:
                 value[name] = convert(value[name])
@@ -163,9 +163,9 @@ def _digits(value: Decimal) -> str:
     return format(value, "f")
 
 
-def _moment(value: Any) -> str:
+def _moment(value: datetime) -> str:
     return str(value.astimezone(UTC).isoformat())
 
 
-def _iso(value: Any) -> str:
+def _iso(value: date) -> str:
     return str(value.isoformat())

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
     MYSQL_LOST,
@@ -67,7 +68,7 @@ class Connection:
                 error if shown == said else None
             )
 
-    def fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+    def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
         held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.sql.keep_order
         if held:
@@ -99,7 +100,7 @@ class Connection:
             cursor.execute(statement.sql, statement.params)
         return cursor
 
-    def _literal(self, value: Any) -> Any:
+    def _literal(self, value: object) -> Any:
         """Return a parameter as mysqlclient writes it; its own way takes three times as long for a text."""
         return self.raw.string_literal(value) if type(value) is str else self.raw.literal(value)
 
@@ -167,7 +168,7 @@ def is_away(error: BaseException) -> bool:
     return False
 
 
-def to_utc(value: Any) -> datetime:
+def to_utc(value: object) -> datetime:
     """Return a moment from a cursor as an aware datetime in UTC."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     assert isinstance(moment, datetime)

@@ -46,7 +46,7 @@ class Credentials:
     port: int | None = None
     user: str = ""
     password: str = field(default="", repr=False)
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:
@@ -168,7 +168,7 @@ def _json_of(text: str) -> Any:
         return None
 
 
-def _is_well_typed(said: dict[str, Any]) -> bool:
+def _is_well_typed(said: dict[str, object]) -> bool:
     texts = [said.get(name, "") for name in ("host", "user", "password")]
     port = said.get("port")
     return (

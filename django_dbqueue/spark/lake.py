@@ -134,7 +134,7 @@ def identity(files: Files, *, make: bool) -> str | None:
         name = f"{PREFIX}{slug or 'root'}:{secrets.token_hex(4)}"
         files.publish(IDENTITY, json.dumps({"format": FORMAT, "lake": name}) + "\n")
     try:
-        said: Any = json.loads(files.read(IDENTITY))["lake"]
+        said: object = json.loads(files.read(IDENTITY))["lake"]
     except Exception as error:
         raise LakeDamaged(f"{files.url(IDENTITY)} doesn't contain the lake's name: {first_line(error)}") from error
     if not isinstance(said, str) or not said.startswith(PREFIX):

@@ -82,6 +82,6 @@ def name_of(first_id: int) -> str:
     return f"{first_id:019d}.json"
 
 
-def _seal(said: dict[str, Any]) -> str:
+def _seal(said: dict[str, object]) -> str:
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import DatabaseAway
@@ -118,5 +118,5 @@ class Lasting:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

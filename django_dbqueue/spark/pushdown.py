@@ -96,7 +96,7 @@ def _negated(condition: Condition | None, asked: Filter, dialect: Dialect) -> Co
     return Condition(condition.column, dialect.scan.negated(condition.statement), exact=True)
 
 
-def _fits(value: Any, column: str, kind: DataType) -> bool:
+def _fits(value: object, column: str, kind: DataType) -> bool:
     """Return whether every server can compare a column of this type with the value without conversion."""
     if isinstance(kind, StringType):
         if column == "status":
@@ -110,7 +110,7 @@ def _fits(value: Any, column: str, kind: DataType) -> bool:
 _ASCII: Final = frozenset({"queue", "content_type", "outcome"})
 
 
-def _as_column(value: Any, vendor: str) -> Any:
+def _as_column(value: object, vendor: str) -> object:
     return to_column(value, vendor) if isinstance(value, datetime) else value
 
 

@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.envelope import (
     Sealed,
     check_due,
@@ -34,6 +35,9 @@ _SHOWN: Final = 120
 """Characters of a bad row's payload in its error."""
 _UNREADABLE: Final = (ValueError, OverflowError)
 """For Arrow values that Python can't hold: Spark strings that aren't UTF-8, days before year 1 or after 9999."""
+
+Columns = Mapping[str, Sequence[Any]]
+"""The values of each column of a batch, as Arrow gave them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,10 @@ class Sealing:
                 content, key = (columns[name][number - before] if name in columns else None for name in (how, "key"))
                 raise _refusal(error, number + 1, partition, content, key=key) from None
 
-    def _sealed(self, how: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[Sealed]:
+    def _sealed(self, how: str, columns: Columns) -> Iterator[Sealed]:
         """Check, column by column, what ``seal`` checks; rows are taken in order."""
 
-        def said(name: str, check: Callable[[Any], Any], unsaid: Any = None) -> Iterable[Any]:
+        def said(name: str, check: Callable[[object], object], unsaid: object = None) -> Iterable[object]:
             if name not in columns:
                 return repeat(unsaid)
             return (unsaid if value is None else check(value) for value in columns[name])
@@ -92,7 +96,7 @@ class Sealing:
             named = None if key is None else key_hash(queue, key)
             yield Sealed(queue, key, named, body, kind, headers, priority, max_reads, lease, delay, at)
 
-    def _bodies(self, how: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    def _bodies(self, how: str, columns: Columns) -> Iterator[tuple[str, str]]:
         encode = partial(codecs.encode, max_bytes=self.max_bytes)
         if how == "payload":
             return map(encode, columns[how])
@@ -111,15 +115,15 @@ class Sealing:
         codecs.encode(body, max_bytes=self.max_bytes)
         return body, _content_type(kind)
 
-    def _queues(self, columns: Mapping[str, Sequence[Any]]) -> Iterable[Any]:
+    def _queues(self, columns: Columns) -> Iterable[object]:
         if "queue" not in columns:
             return repeat(self.queue)
         return (check_queue(self.queue if name is None else name) for name in columns["queue"])
 
 
-def _values(batch: RecordBatch, place: int, field: StructField) -> list[Any]:
+def _values(batch: RecordBatch, place: int, field: StructField) -> list[object]:
     convert, column = value_of(field), batch.column(place)
-    values: list[Any] = _moments(column) if field.name == "at" else column.to_pylist()
+    values: list[object] = _moments(column) if field.name == "at" else column.to_pylist()
     if convert is None:
         return values
     return [None if value is None else convert(value) for value in values]
@@ -141,7 +145,7 @@ def _unreadable(
     raise AssertionError("unreachable")  # pragma: no cover
 
 
-def _moments(column: Array) -> list[Any]:
+def _moments(column: Array) -> list[object]:
     import pyarrow as pa
 
     return list(column.cast(pa.timestamp("us", "UTC")).to_pylist())  # only UTC, no other zone to look up row by row
@@ -154,7 +158,7 @@ def _payload(text: str | None) -> Any:
     return codecs.decode_json(text)
 
 
-def _headers(said: Any) -> str | None:
+def _headers(said: object) -> str | None:
     return check_headers(codecs.decode_headers(said) if isinstance(said, str) else said)
 
 
@@ -165,13 +169,13 @@ def _content_type(kind: str | None) -> str:
     return kind
 
 
-def _refusal(error: Exception, number: int, partition: int, content: Any, *, key: Any) -> InvalidMessage:
+def _refusal(error: Exception, number: int, partition: int, content: object, *, key: object) -> InvalidMessage:
     shown = repr(content[: _SHOWN + 1] if isinstance(content, str | bytes) else content)
     shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
     named = "" if key is None else f" (key {str(key)[:_SHOWN]!r})"
     return InvalidMessage(f"Row {number:,} of partition {partition}{named} can't be a message: {error} It is {shown}.")
 
 
-def row_of(item: Sealed, vendor: str) -> tuple[Any, ...]:
+def row_of(item: Sealed, vendor: str) -> Row:
     """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
     return item if item.at is None else item._replace(at=to_column(item.at, vendor))

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.spark.connection import Connection, is_away
@@ -45,7 +45,7 @@ class StreamRunner:
         self._claimer = StreamClaimer(spec, self.run)
         self._heartbeat = StreamHeartbeat(credentials, spec, self.run)
         self._heartbeat.start()
-        self._until: Any = None
+        self._until: object = None
         self._idle = 0.0
         self._look_at = 0.0
         self._acked = -1

@@ -7,10 +7,11 @@ a statement over a range locks no other row.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
-from django_dbqueue.databases import Dialect
+from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.stream_messages_sql import Among
 
 Ranges = tuple[tuple[int, int], ...]
@@ -109,6 +110,6 @@ def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Ite
         yield dialect.stream_messages.named(few), len(few)
 
 
-def run_over(session: Any, ranges: Ranges, statement: Any) -> int:
+def run_over(session: Session, ranges: Ranges, statement: Callable[..., Statement]) -> int:
     """Run ``statement(among)`` over ranges; return how many rows they matched in total."""
     return sum(session.run(statement(among)) for among, _ in steps(session.dialect, ranges))

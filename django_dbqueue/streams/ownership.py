@@ -13,11 +13,11 @@ import os
 import socket
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.databases import ServerDialect
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import new_token
+from django_dbqueue.databases.statements import Row, new_token
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 
 HOLD: Final = "hold"
@@ -167,7 +167,7 @@ def _lock_of(session: Session, name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
 
 
-def _is_alive(row: tuple[Any, ...]) -> bool:
+def _is_alive(row: Row) -> bool:
     """Return whether the process that a SQLite row names is alive; one elsewhere is judged by its beat alone."""
     _queue, run, runner, _session, _last, _begun, _beat, is_recent = row
     if run is None:

@@ -12,7 +12,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue.databases import Event
 from django_dbqueue.databases.events_sql import DIED
@@ -48,7 +48,7 @@ class StreamClaimer:
         rows = session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, above=above, limit=1))
         return int(rows[0][0]) if rows else None
 
-    def claim(self, session: Session, limit: int, *, until: Any = None) -> int | None:
+    def claim(self, session: Session, limit: int, *, until: object = None) -> int | None:
         """Claim up to ``limit`` messages that are due (at ``until`` at the latest); return the claim's number.
 
         Return None if nothing is due, or if the queue is paused.
@@ -60,7 +60,7 @@ class StreamClaimer:
             more = session.outermost(partial(self._fill, session, filling, chunk, until))
         return filling.number
 
-    def _fill(self, session: Session, filling: _Filling, chunk: int, until: Any) -> bool:
+    def _fill(self, session: Session, filling: _Filling, chunk: int, until: object) -> bool:
         """Claim a chunk in one transaction; return whether more may be due."""
         dialect = session.dialect
         marks = self.low_water.begin(lambda: priorities_in_use(session, self.spec.queue, NEW))
@@ -84,7 +84,9 @@ class StreamClaimer:
             return not self.low_water.saw_all
         return True
 
-    def _find(self, session: Session, chunk: int, until: Any, marks: Marks, taken: list[int], spent: list[int]) -> int:
+    def _find(
+        self, session: Session, chunk: int, until: object, marks: Marks, taken: list[int], spent: list[int]
+    ) -> int:
         """Lock what is due after the marks, which advance; return how many of the chunk are missing."""
         left = chunk
         for priority in self.low_water.priorities:

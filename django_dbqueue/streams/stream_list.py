@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.streams.ownership import is_running
@@ -19,7 +18,7 @@ class Standing:
     runner: str
     conn_id: int | None
     last_number: int
-    beat_at: Any
+    beat_at: object
     claims: int
     messages: int
     overdue: int

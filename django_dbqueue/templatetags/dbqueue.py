@@ -15,7 +15,7 @@ register = template.Library()
 
 
 @register.inclusion_tag("admin/django_dbqueue/dashboard.html", takes_context=True)
-def dbqueue_dashboard(context: Any) -> dict[str, Any]:
+def dbqueue_dashboard(context: Any) -> dict[str, object]:
     """Show the dashboard to users who may see queues; nothing to others."""
     return dashboard(context["request"])
 

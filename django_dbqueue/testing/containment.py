@@ -11,12 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from django.db import Error, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.worker.thread_connections import is_open
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ class LostTransaction(AssertionError):
     """A consumer broke or ended the transaction that the test runs in; the text says how, and what to do."""
 
 
-def in_the_tests_transaction(handler: Callable[[], Any]) -> Any:
+def in_the_tests_transaction(handler: Callable[[], Result]) -> Result:
     """Call it as a worker would: with connections in order after it, and its commit hooks run.
 
     Exceptions propagate; LostTransaction is raised if it did what only a worker's own connection survives.
@@ -54,7 +57,7 @@ def in_the_tests_transaction(handler: Callable[[], Any]) -> Any:
     return returned
 
 
-def _open() -> list[Any]:
+def _open() -> list[BaseDatabaseWrapper]:
     """Return this thread's connections, each once: a mirror shares its object with what it mirrors."""
     return list({id(connection): connection for connection in connections.all(initialized_only=True)}.values())
 
@@ -62,12 +65,12 @@ def _open() -> list[Any]:
 class _Standing:
     """The state of a connection inside the test's transaction before a handler."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
         self._blocks = len(connection.atomic_blocks)
         self._inner = len(connection.savepoint_ids)
         self._hooks = len(connection.run_on_commit)
-        self._savepoint = connection.savepoint()
+        self._savepoint: Any = connection.savepoint()
 
     def restore(self) -> bool:
         """End what the handler left open; return whether everything else it did is intact."""
@@ -106,7 +109,7 @@ def _contained() -> Iterator[None]:
 
 
 @contextmanager
-def _never_closed(in_the_test: list[Any]) -> Iterator[None]:
+def _never_closed(in_the_test: list[BaseDatabaseWrapper]) -> Iterator[None]:
     """Make close() do nothing: close_old_connections() is good practice in a handler, but would end the test."""
     with ExitStack() as stack:
         for connection in in_the_test:
@@ -138,7 +141,7 @@ def _run_hooks(marks: list[tuple[Any, int]]) -> None:
                 logger.error("a robust hook on the commit failed: %s", error, exc_info=error)
 
 
-def _leave_clean(connection: Any) -> None:
+def _leave_clean(connection: BaseDatabaseWrapper) -> None:
     """Undo what a handler left open on a connection that was outside any transaction before it.
 
     Unlike a worker, this doesn't open a new connection: a database in memory ends with its last one.
@@ -154,5 +157,5 @@ def _leave_clean(connection: Any) -> None:
         connection.connection = None  # close() would fail on MySQL; the next use opens a new one
 
 
-def _is_outside(connection: Any) -> bool:
+def _is_outside(connection: BaseDatabaseWrapper) -> bool:
     return not connection.in_atomic_block and bool(connection.get_autocommit())

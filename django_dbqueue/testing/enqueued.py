@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db.models import Count, Q
 
+from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_queue, check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models import Message
@@ -21,18 +22,18 @@ MAX_TEXT: Final = 200
 """Characters of each value that a failure shows."""
 SECOND: Final = timedelta(seconds=1)
 
-Expected = dict[str, Any]
+Expected = dict[str, Json]
 
 
 def assert_enqueued(
     queue: str,
     *,
-    payload: Any = ...,
+    payload: Json = ...,
     key: str | EllipsisType | None = ...,
     at: datetime | EllipsisType = ...,
     delay: float | timedelta | EllipsisType = ...,
     priority: int | EllipsisType = ...,
-    headers: dict[str, Any] | EllipsisType = ...,
+    headers: dict[str, Json] | EllipsisType = ...,
     count: int | None = None,
     using: str | None = None,
 ) -> list[Message]:
@@ -58,12 +59,12 @@ def assert_enqueued(
 def refute_enqueued(
     queue: str,
     *,
-    payload: Any = ...,
+    payload: Json = ...,
     key: str | EllipsisType | None = ...,
     at: datetime | EllipsisType = ...,
     delay: float | timedelta | EllipsisType = ...,
     priority: int | EllipsisType = ...,
-    headers: dict[str, Any] | EllipsisType = ...,
+    headers: dict[str, Json] | EllipsisType = ...,
     using: str | None = None,
 ) -> None:
     """Assert that no message like this waits or is being processed; matched as in ``assert_enqueued``."""
@@ -74,7 +75,7 @@ def refute_enqueued(
         raise AssertionError("\n".join(lines))
 
 
-def _expected(**said: Any) -> Expected:
+def _expected(**said: Json) -> Expected:
     expected = {name: value for name, value in said.items() if value is not ...}
     if "at" in expected and "delay" in expected:
         raise ValueError("Give at or delay, not both: each says when the message is due.")
@@ -121,7 +122,7 @@ def _value(message: Message, name: str) -> Any:
     return message.due_at if name == "at" else getattr(message, name)
 
 
-def _unlike(there: Any, wanted: Any, path: str) -> list[str]:
+def _unlike(there: object, wanted: object, path: str) -> list[str]:
     """Compare only what is expected; return what differs, by path."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         missing = [f"{path}[{name!r}] is missing" for name in wanted if name not in there]
@@ -137,7 +138,7 @@ def _unlike(there: Any, wanted: Any, path: str) -> list[str]:
     return [] if is_same else [f"{path} is {_short(there)}"]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
@@ -175,6 +176,6 @@ def _payload(message: Message) -> str:
         return f"undecodable ({error})"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."

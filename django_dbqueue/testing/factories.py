@@ -41,7 +41,7 @@ class MessageFactory(Factory[Message]):
     queue = "default"
 
     @classmethod
-    def _create(cls, model_class: type[Message], *_: Any, **said: Any) -> Message:
+    def _create(cls, model_class: type[Message], *_: object, **said: Any) -> Message:
         state, reason = said.pop("state", "ready"), said.pop("reason", "made dead for a test")
         if state not in STATES:
             raise ValueError(f"state must be one of {', '.join(STATES)}, not {state!r}.")
@@ -60,7 +60,7 @@ class MessageFactory(Factory[Message]):
         return held
 
     @classmethod
-    def _build(cls, model_class: type[Message], *_: Any, **said: Any) -> Message:
+    def _build(cls, model_class: type[Message], *_: object, **said: Any) -> Message:
         queue = said.pop("queue")
         sealed = seal_for(Envelope(**said), queue)
         return model_class(

@@ -17,7 +17,7 @@ from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.operator_verbs import VERBS
-from django_dbqueue.models import BulkOperation
+from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING
 from django_dbqueue.retry import is_victim
 
@@ -42,7 +42,7 @@ def take_step(message: Any) -> None:
         raise
 
 
-def _take_step(message: Any, session: DjangoSession) -> None:
+def _take_step(message: Message, session: DjangoSession) -> None:
     with message.transaction():
         operation = BulkOperation.objects.locked(message.payload["operation"], using=session.using)
         if operation is None or operation.state != RUNNING:
@@ -65,7 +65,7 @@ def _may(operation: BulkOperation) -> bool:
     return user is not None and user.has_perms([f"django_dbqueue.{codename}" for codename in codenames])
 
 
-def _fail(message: Any, session: DjangoSession, error: str | None) -> None:
+def _fail(message: Message, session: DjangoSession, error: str | None) -> None:
     with session.transaction():
         operation = BulkOperation.objects.locked(message.payload["operation"], using=session.using)
         if operation is not None and operation.state == RUNNING:

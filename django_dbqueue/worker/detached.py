@@ -19,6 +19,7 @@ from multiprocessing import util
 from typing import Any
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from django_dbqueue.worker.board import Board
@@ -56,7 +57,7 @@ class Detachment:
                     stream.flush()
             os._exit(EXIT_OK if succeeded else EXIT_FAILED)
 
-    def _remember(self, *, connection: Any, **_: Any) -> None:
+    def _remember(self, *, connection: BaseDatabaseWrapper, **_: object) -> None:
         with self._lock:
             self._wrappers.add(connection)
 

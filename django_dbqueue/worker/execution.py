@@ -7,7 +7,7 @@ import inspect
 import math
 import random
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from asgiref.sync import async_to_sync
 from django.db import transaction
@@ -134,7 +134,7 @@ def _call_async(delivery: Delivery) -> None:
         async_to_sync(run)()
 
 
-def _refuse_unawaited(consumer: Consumer, returned: Any) -> None:
+def _refuse_unawaited(consumer: Consumer, returned: object) -> None:
     """Raise TypeError if a handler returned something that still has to be awaited: its work was not done."""
     if returned is None or not inspect.isawaitable(returned):
         return

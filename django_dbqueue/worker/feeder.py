@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error, OperationalError
 
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.claim import Beside, Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.retry import is_out_of_memory
 from django_dbqueue.worker.holding import Delivery, Holding
 from django_dbqueue.worker.lookout import Lookout
@@ -33,7 +33,7 @@ class Feeder:
 
     def __init__(
         self,
-        model: Any,
+        model: MessageType,
         options: WorkerOptions,
         consumers: dict[str, Consumer],
         holding: Holding,

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.worker.thread_connections import close_raw
 
@@ -25,7 +26,7 @@ class LentThreads(ThreadPoolExecutor):
 
     def __init__(self) -> None:
         super().__init__(MOST_THREADS, thread_name_prefix="dbqueue-lent")
-        self._opened: dict[int, Any] = {}
+        self._opened: dict[int, BaseDatabaseWrapper] = {}
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         """Run it in one of the threads."""

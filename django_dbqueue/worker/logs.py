@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -63,7 +64,7 @@ class LossyStream:
             self._stream.write(text)
         return len(text)
 
-    def writelines(self, lines: Any) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts, likewise."""
         for line in lines:
             self.write(line)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from django_dbqueue import conf
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_streams, failures, moves, rescue
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Schedule
 from django_dbqueue.worker.lookout import Lookout
@@ -41,7 +41,7 @@ class Maintenance:
     Each task is rescheduled before it is tried, so one that keeps failing doesn't keep the others from their turn.
     """
 
-    def __init__(self, model: Any, using: str, queues: tuple[str, ...]) -> None:
+    def __init__(self, model: MessageType, using: str, queues: tuple[str, ...]) -> None:
         self._model = model
         self._using = using
         self._queues = queues
@@ -49,7 +49,7 @@ class Maintenance:
         self.lookout = Lookout(using, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
         self._rescue_from = 0.0
-        self._to_do: list[Callable[[], Any]] = []
+        self._to_do: list[Callable[[], object]] = []
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
         self._failures_after = 0

@@ -101,7 +101,7 @@ class Listener(threading.Thread):
         """Listen; after a failure, try again a little later (polling continues meanwhile)."""
         backoff = Backoff(0.1, 5.0)
         while not self._over.is_set():
-            connection: Any = connections[self._using]
+            connection = connections[self._using]
             try:
                 with connection.cursor() as cursor:
                     cursor.execute("LISTEN django_dbqueue")

@@ -14,9 +14,10 @@ import secrets
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error, IntegrityError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.databases import ServerDialect, dialect_of
@@ -114,7 +115,7 @@ class Presence:
 
     # -- the row ------------------------------------------------------------------------------------------
 
-    def _write(self, *, every: int, of: OwnSession | None = None, **fields: Any) -> None:
+    def _write(self, *, every: int, of: OwnSession | None = None, **fields: object) -> None:
         """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it."""
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
         rows = Worker.objects.using(self._using).filter(pk=self._worker.pk)
@@ -128,7 +129,7 @@ class Presence:
         except IntegrityError:  # the other thread was first, and the next beat corrects it
             mine.update(**fields)
 
-    def _insert(self, fields: dict[str, Any]) -> None:
+    def _insert(self, fields: dict[str, object]) -> None:
         worker = self._worker
         Worker.objects.using(self._using).create(
             id=worker.pk,
@@ -175,7 +176,7 @@ def _take_lock(using: str, dialect: ServerDialect) -> tuple[int | None, str]:
     return (number, "") if taken else (None, f"the named lock {number} is already taken")
 
 
-def told_by_driver(connection: Any) -> int | None:
+def told_by_driver(connection: BaseDatabaseWrapper) -> int | None:
     """Return the session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
     raw = connection.connection
     if connection.vendor == "mysql":

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.db import Error, connections
@@ -99,7 +100,7 @@ class Runner:
 
     # -- from outside -------------------------------------------------------------------------------------
 
-    def stop(self, *_: Any) -> None:
+    def stop(self, *_: object) -> None:
         """Claim no more, release what has not started, let running handlers finish (a signal handler too)."""
         self._stopping = True
         self._handover.ring()
@@ -280,7 +281,7 @@ class Runner:
 
     # -- the database comes and goes ----------------------------------------------------------------------
 
-    def _try_database(self, work: Any) -> bool:
+    def _try_database(self, work: Callable[[], object]) -> bool:
         """Do it; if the database is in trouble, log it once, close, and let the caller retry."""
         try:
             work()

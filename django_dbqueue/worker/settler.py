@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 from django.db import Error, connections
 
 from django_dbqueue import conf, log_events, signals
 from django_dbqueue.databases import Change, Claim, dialect_of
-from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, session_of
+from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
@@ -31,7 +30,7 @@ logger = logging.getLogger("django_dbqueue.worker")
 class Settler:
     """A collector of verdicts, which it settles on the worker's own connection."""
 
-    def __init__(self, model: Any, using: str, holding: Holding, board: Board) -> None:
+    def __init__(self, model: MessageType, using: str, holding: Holding, board: Board) -> None:
         self.model = model
         self.using = using
         self._holding = holding

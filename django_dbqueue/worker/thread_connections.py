@@ -7,6 +7,7 @@ import sqlite3
 from typing import Any
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.worker.leftovers import tidy
 
@@ -38,7 +39,7 @@ def leave_clean() -> None:
             discard(connection.alias)
 
 
-def _leave_clean(connection: Any) -> None:
+def _leave_clean(connection: BaseDatabaseWrapper) -> None:
     if connection.in_atomic_block or connection.needs_rollback or not _is_sound(connection):
         discard(connection.alias)
         return
@@ -54,7 +55,7 @@ def discard(alias: str) -> None:
         del connections[alias]
 
 
-def close_raw(connection: Any) -> None:
+def close_raw(connection: BaseDatabaseWrapper) -> None:
     """Close the driver's connection, whatever its state; the thread that opened it may have ended."""
     with contextlib.suppress(BaseException):
         if connection.connection is not None:
@@ -77,7 +78,7 @@ def _keep(connection: Any) -> None:
     connection.health_check_done = False
 
 
-def _is_sound(connection: Any) -> bool:
+def _is_sound(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the driver's connection is open (or absent), with autocommit on and nothing begun by raw SQL."""
     return connection.connection is None or (
         is_open(connection) and bool(connection.autocommit) and not _is_in_raw_transaction(connection)
@@ -104,7 +105,7 @@ def _is_in_raw_transaction(connection: Any) -> bool:
     return bool(raw.in_transaction)
 
 
-def is_open(connection: Any) -> bool:
+def is_open(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the driver's connection, which exists, is still open. Every driver reports it differently."""
     raw = connection.connection
     if connection.vendor == "mysql":

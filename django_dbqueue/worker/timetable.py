@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules.declarations import Plan
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.schedule import StandingSchedule
 
 LOOK_EVERY: Final = 5.0
 """Seconds after which a worker checks in any case: clocks are set, and rows change."""
@@ -49,13 +52,13 @@ class Timetable:
 
     def _look(self) -> float:
         """Handle every schedule; return for how many seconds nothing more will be due."""
-        standing: dict[str, Any] = self._rows.standing(list(self._plans))
+        standing: dict[str, StandingSchedule] = self._rows.standing(list(self._plans))
         for row in standing.values():
             if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
                 self._declared_at = row.db_now
         return min(self._see_to(plan, standing.get(plan.name)) for plan in self._plans)
 
-    def _see_to(self, plan: Plan, row: Any) -> float:
+    def _see_to(self, plan: Plan, row: StandingSchedule | None) -> float:
         if row is None:
             self._rows.begin(plan, declared_at=self._declared_at)
             return LOOK_AGAIN
@@ -69,7 +72,7 @@ class Timetable:
         self._rows.confirm(plan, row, declared_at=self._declared_at)
         return LOOK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
 
-    def _see_to_another_definition(self, plan: Plan, row: Any) -> float:
+    def _see_to_another_definition(self, plan: Plan, row: StandingSchedule) -> float:
         """Let the later start win, so that two versions don't overwrite each other forever.
 
         The earlier one takes over again when the later one is gone.
@@ -84,7 +87,7 @@ class Timetable:
             )
         return LOOK_AGAIN
 
-    def _fire(self, plan: Plan, row: Any, *, first: datetime) -> bool:
+    def _fire(self, plan: Plan, row: StandingSchedule, *, first: datetime) -> bool:
         """Enqueue what is due, from the first time on; return False if another worker did so or holds the row."""
         latest = plan.cron.latest(after=row.last_due, until=row.db_now)
         assert latest is not None  # the first one is due
@@ -102,7 +105,7 @@ class Timetable:
             )  # fmt: skip
         return True
 
-    def _say_overruled(self, plan: Plan, row: Any) -> None:
+    def _say_overruled(self, plan: Plan, row: StandingSchedule) -> None:
         if plan.name not in self._overruled:
             self._overruled.add(plan.name)
             logger.warning(
@@ -111,7 +114,7 @@ class Timetable:
                 plan.name, plan.cron.expression, row.cron, row.timezone,
             )  # fmt: skip
 
-    def _say_ahead(self, plan: Plan, row: Any) -> None:
+    def _say_ahead(self, plan: Plan, row: StandingSchedule) -> None:
         """Warn once: setting it back is for somebody who knows which of the two times was wrong."""
         if (plan.name, row.last_due) not in self._said_ahead:
             self._said_ahead.add((plan.name, row.last_due))

@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ class Command(TerminalCommand):
             help="let schedules continue from now if a wrong server clock has put them ahead",
         )
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         levels: Counter[str] = Counter()
         is_ill = False
         for finding in examine(self._alias(said["database"]), sets_back=said["set_back_schedules"]):
@@ -65,7 +66,7 @@ class Command(TerminalCommand):
             raise CommandError(str(error), returncode=EXIT_WRONG) from error
 
     def _text(self, finding: Finding) -> str:
-        styled: dict[str, Any] = {
+        styled: dict[str, Callable[[str], str]] = {
             OK: self.style.SUCCESS,
             NOTE: str,
             WARNING: self.style.WARNING,

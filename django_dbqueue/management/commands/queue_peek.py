@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -18,7 +18,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.management.common_options import whole
+from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import clock
@@ -66,7 +66,7 @@ class Command(ConsoleCommand):
             "--why", action="store_true", help="explain why each message is in its state, and what can be done"
         )
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         messages = self._find(alias, check_queue(said["queue"]), said)
         now = clock(alias)
         StreamClaim.objects.using(alias).join(messages)
@@ -79,7 +79,7 @@ class Command(ConsoleCommand):
             self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session_of(alias))))
             sys.exit(EXIT_NOTHING)
 
-    def _find(self, alias: str, queue: str, said: dict[str, Any]) -> list[Message]:
+    def _find(self, alias: str, queue: str, said: Options) -> list[Message]:
         rows = Message.objects.using(alias)
         if not (said["payload"] or is_redacting()):  # masking an error needs payload and headers
             rows = rows.defer("body", "headers_text")
@@ -100,7 +100,7 @@ def _state_of(message: Message, now: datetime) -> str:
     return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
 
 
-def _nothing(said: dict[str, Any]) -> str:
+def _nothing(said: Options) -> str:
     where = {"queue": said["queue"], "state": said["state"] or ("live" if said["key"] is not None else "ready")}
     if said["key"] is not None:
         return _("No message of queue %(queue)r with this key is %(state)s.") % where
@@ -112,7 +112,7 @@ def _reasons(messages: list[Message], now: datetime) -> dict[int, Why]:
 
 
 def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | None) -> str:
-    shown: dict[str, Any] = {"state": state, **{name: getattr(message, name) for name in SAID}}
+    shown: dict[str, object] = {"state": state, **{name: getattr(message, name) for name in SAID}}
     if reason is not None:
         shown["why"] = {name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice")}
     shown |= {name: iso(getattr(message, name)) for name in MOMENTS}

@@ -44,7 +44,7 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_jobs(parser, _add_database)
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         job = JOBS[said["job"]]
         alias = chosen_alias(said["database"])
         _refuse_memory(alias)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from django.core.management.base import CommandError
 from django.db import Error
@@ -18,7 +18,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.ranges import queues_in_use
-from django_dbqueue.management.common_options import age, one_line, whole
+from django_dbqueue.management.common_options import Options, age, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
@@ -63,7 +63,7 @@ class Command(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="count what would be moved, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         queue, by = check_queue(said["queue"]), operator(said["by"])
         if said["dry_run"]:
             self._count(alias, queue, said)
@@ -87,7 +87,7 @@ class Command(ConsoleCommand):
                 error = raised
         self._report(alias, queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
 
-    def _count(self, alias: str, queue: str, said: dict[str, Any]) -> None:
+    def _count(self, alias: str, queue: str, said: Options) -> None:
         counts = dict.fromkeys(STATES[said["dead"]], 0)
         with stop_signals() as stop:
             for state in counts:
@@ -111,7 +111,7 @@ class Command(ConsoleCommand):
         alias: str,
         queue: str,
         moved: dict[str, int],
-        said: dict[str, Any],
+        said: Options,
         *,
         by: str,
         interrupted: bool,
@@ -137,7 +137,7 @@ class Command(ConsoleCommand):
             self._nothing(alias, queue)
 
 
-def _moving(alias: str, queue: str, said: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def _moving(alias: str, queue: str, said: Options) -> Iterator[tuple[str, int]]:
     """Move a bounded number at a time, waiting for our turn among archivers; yield the state and how many."""
     left, old = said["limit"], said["older_than"]
     walk = DeadWalk(session_of(alias), queue)

@@ -59,7 +59,7 @@ class Command(TerminalCommand):
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         if said["interval"] is not None and not said["watch"]:
             raise CommandError(_("--interval needs --watch: a single run checks only once."), returncode=2)
         self._json, self._rescued = said["json"], 0
@@ -152,7 +152,7 @@ class Command(TerminalCommand):
                 self._print("blind", _("Blind spot: %(spot)s") % {"spot": spot})
         self._spots = spots
 
-    def _print_rescued(self, *, queue: str, message_ids: list[int], evidence: str, **_kwargs: Any) -> None:
+    def _print_rescued(self, *, queue: str, message_ids: list[int], evidence: str, **_kwargs: object) -> None:
         self._rescued += len(message_ids)
         text = ngettext(
             "%(count)s message of %(queue)s rescued (%(evidence)s): %(ids)s",
@@ -166,7 +166,7 @@ class Command(TerminalCommand):
         }
         self._print("rescued", text, queue=queue, message_ids=message_ids, evidence=evidence)
 
-    def _print_died(self, *, queue: str, message_id: int, error: str, **_kwargs: Any) -> None:
+    def _print_died(self, *, queue: str, message_id: int, error: str, **_kwargs: object) -> None:
         text = _("Message %(id)s of %(queue)s is dead, because it has no reads left: %(error)s") % {
             "id": message_id,
             "queue": queue,
@@ -174,7 +174,7 @@ class Command(TerminalCommand):
         }
         self._print("died", text, queue=queue, message_id=message_id, error=error)
 
-    def _print(self, event: str, text: str, **fields: Any) -> None:
+    def _print(self, event: str, text: str, **fields: object) -> None:
         moment = datetime.now(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") + "Z"
         if self._json:
             text = json.dumps({"time": moment, "event": event, "text": text, **fields}, default=str)

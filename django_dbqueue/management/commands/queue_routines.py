@@ -28,7 +28,7 @@ class Command(TerminalCommand):
         parser.add_argument("action", choices=("install", "uninstall", "print"))
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         alias = chosen_alias(said["database"])
         try:
             getattr(self, f"_{said['action']}")(alias)

@@ -7,17 +7,17 @@ import binascii
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.codecs import decode_json
+from django_dbqueue.codecs import Json, decode_json
 from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.management.common_options import lease, seconds, whole
+from django_dbqueue.management.common_options import Options, lease, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
 from django_dbqueue.models import Message
 
@@ -94,7 +94,7 @@ class Command(ConsoleCommand):
             ),
         )
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         try:
             message = Message.objects.enqueue(
                 _payload(said["kind"], said["payload"]),
@@ -126,8 +126,8 @@ class Command(ConsoleCommand):
             )
 
 
-def _headers(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    headers: dict[str, Any] = {}
+def _headers(pairs: list[tuple[str, str]]) -> dict[str, Json]:
+    headers: dict[str, Json] = {}
     for name, value in pairs:
         if name in headers:
             raise InvalidMessage(_("The header %(name)r is given twice.") % {"name": name})
@@ -135,7 +135,7 @@ def _headers(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     return headers
 
 
-def _payload(kind: str, said: str | None) -> Any:
+def _payload(kind: str, said: str | None) -> Json:
     text = _read() if said is None or said == "-" else said
     if kind == "text":
         return text

@@ -9,7 +9,7 @@ from argparse import ArgumentParser
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from multiprocessing.connection import wait
-from typing import Any, Final
+from typing import Final
 
 from django.core.management.base import CommandError
 from django.db import Error
@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, span
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED
-from django_dbqueue.management.common_options import one_line, seconds, whole
+from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard
@@ -73,7 +73,7 @@ class Command(ConsoleCommand):
             "--cap", type=whole(1, MAX_CAP), default=CAP, help=f"stop counting at this number (default: {CAP:,})"
         )
 
-    def act(self, alias: str, said: dict[str, Any]) -> None:
+    def act(self, alias: str, said: Options) -> None:
         self._ignored = _ignored(said)
         self._names = [check_queue(name) for name in dict.fromkeys(said["queues"])] or None
         if self._names is not None:
@@ -92,13 +92,13 @@ class Command(ConsoleCommand):
         self.stdout.flush()
         sys.exit(EXIT_WRONG)
 
-    def _look(self, alias: str, said: dict[str, Any]) -> Look:
+    def _look(self, alias: str, said: Options) -> Look:
         seen = overview(alias, self._names, cap=said["cap"])
         return Look.at(seen, max_age=said["max_age"], ignored=self._ignored)
 
     # -- again and again ----------------------------------------------------------------------------------
 
-    def _watch(self, alias: str, said: dict[str, Any]) -> None:
+    def _watch(self, alias: str, said: Options) -> None:
         """Show each look in place of the last one; for programs and pipes, one after the other."""
         interval = INTERVAL if said["interval"] is None else said["interval"]
         in_place = self.stdout.isatty() and not said["json"]
@@ -111,7 +111,7 @@ class Command(ConsoleCommand):
                 except Error as error:
                     discard(alias)
                     lines = [_("Database trouble, retrying: %(error)s") % {"error": one_line(error)}]
-                    document = {"database": alias, "error": one_line(error)}
+                    document: dict[str, object] = {"database": alias, "error": one_line(error)}
                 else:
                     lines = [_at(look.seen.at), *_lines(look)]
                     document = _document(look, alias, said["cap"])
@@ -131,7 +131,7 @@ class Command(ConsoleCommand):
         self.stdout.write(f"{HOME}{drawn}{REST_OF_SCREEN}", ending="")
 
 
-def _ignored(said: dict[str, Any]) -> frozenset[str]:
+def _ignored(said: Options) -> frozenset[str]:
     if said["watch"] and said["check"]:
         raise CommandError(_("--check reports once and exits: leave out --watch."), returncode=EXIT_USAGE)
     if said["interval"] is not None and not said["watch"]:
@@ -170,12 +170,12 @@ def _troubles(each: QueueOverview, now: datetime, max_age: float | None, ignored
 # -- showing ----------------------------------------------------------------------------------------------
 
 
-def _document(look: Look, alias: str, cap: int) -> dict[str, Any]:
+def _document(look: Look, alias: str, cap: int) -> dict[str, object]:
     queues = [_one(each, look.seen.at, look.wrong[each.name]) for each in look.seen.queues]
     return {"database": alias, "at": iso(look.seen.at), "cap": cap, "fine": look.is_fine, "queues": queues}
 
 
-def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, Any]:
+def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, object]:
     waits = None if each.oldest_ready is None else max(0.0, (now - each.oldest_ready).total_seconds())
     return {
         "queue": each.name,

@@ -72,7 +72,7 @@ class Command(BaseCommand):
             "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
         )
 
-    def handle(self, *_args: Any, **said: Any) -> None:
+    def handle(self, *_args: object, **said: Any) -> None:
         logs.set_up(said["log_format"], said["verbosity"])
         alias = chosen_alias(said["database"])
         do_without_pools()

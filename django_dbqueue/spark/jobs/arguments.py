@@ -109,15 +109,15 @@ def pair(text: str) -> tuple[str, str]:
 def argument(
     text: str,
     *,
-    read: Callable[[str], Any] = str,
-    default: Any = MISSING,
+    read: Callable[[str], object] = str,
+    default: object = MISSING,
     metavar: str | None = None,
     choices: tuple[str, ...] | None = None,
     flag: bool = False,
     repeated: bool = False,
 ) -> Any:
     """Declare a field as ``--its-name``; required if it has no default. A repeated one is a tuple."""
-    said: dict[str, Any] = {"help": text.replace("%", "%%")}
+    said: dict[str, object] = {"help": text.replace("%", "%%")}
     if flag:
         said["action"] = "store_true"
     else:
@@ -168,7 +168,9 @@ def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
         parser.add_argument(flag, dest=each.name, required=each.default is MISSING, default=_unsaid(each), **said)
 
 
-def config_of(config: type[Config], said: Namespace | Mapping[str, Any], *, credentials: Mapping[str, Any]) -> Config:
+def config_of(
+    config: type[Config], said: Namespace | Mapping[str, object], *, credentials: Mapping[str, Any]
+) -> Config:
     """Build a config from what a parser read; InvalidPipeline if its values don't go together."""
     values = vars(said) if isinstance(said, Namespace) else said
     given: dict[str, Any] = {each.name: values[each.name] for each in arguments_of(config)}

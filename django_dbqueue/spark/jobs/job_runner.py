@@ -90,7 +90,7 @@ def run_job(
         return _again_after_outages(config, lambda: _module(job).run(spark, told, progress=progress))
 
 
-def _again_after_outages(config: JobConfig, run: Callable[[], Any]) -> Any:
+def _again_after_outages(config: JobConfig, run: Callable[[], object]) -> Any:
     """Run a job, again from its beginning if its driver loses the database: each job can be repeated."""
 
     def work() -> Any:
@@ -196,7 +196,7 @@ def in_one_sentence(error: Exception) -> tuple[str, int] | None:
     return None
 
 
-def said_credentials(said: Mapping[str, Any]) -> dict[str, str]:
+def said_credentials(said: Mapping[str, str]) -> dict[str, str]:
     """Return where a command line says the credentials are; InvalidPipeline unless it names exactly one place."""
     given = {name: said[name] for name in ("credentials_file", "credentials_env") if said[name] is not None}
     if len(given) != 1:

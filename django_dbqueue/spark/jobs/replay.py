@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection
@@ -175,7 +175,7 @@ class _Lineage:
         self.job_id = job_id
 
     def __call__(self, headers: str | None, message_id: int, archive_id: int, queue: str) -> str:
-        said: dict[str, Any] = {}
+        said: dict[str, object] = {}
         if headers is not None:
             try:
                 said = dict(json.loads(headers))

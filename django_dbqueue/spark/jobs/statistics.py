@@ -15,6 +15,7 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.connection import Connection, to_column, to_utc
@@ -193,7 +194,7 @@ def _replace(connection: Connection, cells: DataFrame, since: datetime | None) -
     return written, messages
 
 
-def _column_values(cell: Any, vendor: str) -> tuple[Any, ...]:
+def _column_values(cell: Any, vendor: str) -> Row:
     hour = to_column(datetime.fromtimestamp(cell.hour * 3_600, UTC), vendor)
     wait, took = (
         [None, None, None] if spread is None else [micros / 1_000_000 for micros in spread]
@@ -202,7 +203,7 @@ def _column_values(cell: Any, vendor: str) -> tuple[Any, ...]:
     return (cell.queue, hour, cell.messages, cell.failures, cell.retries, cell.dead, *wait, *took)
 
 
-def _chunks(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
     each = iter(rows)
     while chunk := list(islice(each, _INSERTED)):
         yield chunk

@@ -1,0 +1,47 @@
+"""What the lifecycle needs of a message: the model is a layer above it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, Protocol
+
+from django_dbqueue.databases.statements import Claim
+
+
+class HeldMessage(Protocol):
+    """A message as its holder, or an operator, has it in hand."""
+
+    id: int
+    queue: str
+    key: str | None
+    status: str
+    priority: int
+    body: str
+    content_type: str
+    headers_text: str | None
+    read_count: int
+    max_reads: int | None
+    lease_seconds: float | None
+    due_at: datetime
+    claim_token: int | None
+    available_at: datetime | None
+    held_token: int | None
+    outcome: Literal["created", "updated", "ignored"] | None
+    lease_lost: bool
+    settled: bool
+    release_pause: float
+
+    @property
+    def pk(self) -> int: ...
+
+    @property
+    def claim(self) -> Claim:
+        """What this object holds, or held."""
+        ...
+
+    @property
+    def settlements_pending(self) -> int: ...
+
+    def forget(self, *, settled: bool, removed: bool) -> None:
+        """Note that a settlement by this object was committed."""
+        ...
