@@ -133,7 +133,7 @@ class MessagesSQL(Subject):
     def held(self, claims: Sequence[Claim]) -> Statement:
         """Return the fence: these rows, running, each under the token of its holder."""
         if len(claims) == 1:
-            return Statement(f"id = %s AND status = '{RUNNING}' AND claim_token = %s", claims[0])
+            return Statement(f"id = %s AND status = '{RUNNING}' AND claim_token = %s", tuple(claims[0]))
         ids = self.sql.id_in([claim.id for claim in claims])
         token = self._token_of(claims)
         return Statement(
