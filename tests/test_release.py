@@ -62,7 +62,7 @@ def test_what_is_not_committed_is_not_tagged(checkout: Path) -> None:
 
 def test_a_tag_is_not_set_twice(checkout: Path) -> None:
     subprocess.run([*GIT, "tag", "v0.1.0"], cwd=checkout, check=True)
-    assert "the tag v0.1.0 is there already" in tagged(checkout)
+    assert "the tag v0.1.0 already exists" in tagged(checkout)
 
 
 def test_what_it_does_not_know_it_explains(checkout: Path) -> None:
