@@ -54,7 +54,7 @@ ILL = {
         "mysql",
         {
             "durability": "innodb_flush_log_at_trx_commit is 2, sync_binlog is 0",
-            "writable": "can't be written to (read_only)",
+            "writable": "The database refuses writes (read_only)",
             "packet-size": "packets of up to 1,048,576",
             "read-timeout": "innodb_lock_wait_timeout (200 s)",
             "idle-timeout": "idle for 30 s (wait_timeout)",

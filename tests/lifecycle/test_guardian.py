@@ -288,7 +288,7 @@ else:
         [unproven] = blind_spots(DjangoSession("default"))
         assert "1 worker can't prove its session" in unproven
         Worker.objects.update(server="another since then")
-        [elsewhere] = blind_spots("default")
+        [elsewhere] = blind_spots(DjangoSession("default"))
         assert "1 worker is connected to another server" in elsewhere
 
     if settings.TEST_DATABASE in ("mysql", "mariadb"):

@@ -122,7 +122,7 @@ if settings.TEST_DATABASE in OURS:
             code = (
                 "from django_dbqueue.models import Worker; from django_dbqueue.databases import dialect_of; "
                 "from django.db import connection; c = connection.cursor(); "
-                "c.execute(dialect_of(connection).me().sql); here = c.fetchone()[1]; "
+                "c.execute(dialect_of(connection).sessions.me().sql); here = c.fetchone()[1]; "
                 f"print(Worker.objects.filter(queues={queue!r}, server=here).count())"
             )
             return django(environment, code)

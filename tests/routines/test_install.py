@@ -42,7 +42,7 @@ def mark(name: str) -> None:
 def test_install_says_what_it_made_and_a_second_one_makes_nothing_again() -> None:
     said = command("install")
     assert {line.split()[2].partition("(")[0].removeprefix("public.") for line in said[:-1]} == everything()
-    assert said[-1] == f"{len(everything())} made, 0 unchanged"
+    assert said[-1] == f"{len(everything())} created, 0 unchanged"
     assert standing() == everything() <= set(NAMES)
     assert {routine.name for routine in installation.install(DjangoSession("default"))[0]} == set()
 
@@ -156,7 +156,7 @@ else:
             },
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert command("install") == [f"0 made, {len(everything())} unchanged"]
+        assert command("install") == [f"0 created, {len(everything())} unchanged"]
 
     def test_an_installation_is_undone_with_its_transaction() -> None:
         with transaction.atomic():

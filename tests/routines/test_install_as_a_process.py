@@ -73,7 +73,7 @@ if IS_MYSQL:
         command("install")
         with account(f"ALL ON {database()}.*") as who:
             output, errors = manage(worker_env, "queue_routines", "install", who=who).communicate()
-        assert (output, errors) == (f"0 made, {len(everything())} unchanged\n", "")
+        assert (output, errors) == (f"0 created, {len(everything())} unchanged\n", "")
 
     def test_an_upgrade_that_is_refused_leaves_the_older_routines_as_they_were(worker_env: dict[str, str]) -> None:
         with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 5}):
@@ -113,7 +113,7 @@ else:
                 process = manage(worker_env, *arguments, **there)
                 output, errors = process.communicate()
                 assert process.returncode == 0, errors
-            assert output.splitlines()[-1] == f"0 made, {len(everything())} unchanged"
+            assert output.splitlines()[-1] == f"0 created, {len(everything())} unchanged"
             client = Client(connection.settings_dict)
             message_id = client.value(f"{quoted}.put_message_in_queue", "q", "x", 0, 60)
             assert [row["id"] for row in client.call(f"{quoted}.get_message_from_queue", "q")] == [message_id]

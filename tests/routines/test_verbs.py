@@ -228,7 +228,7 @@ def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(
         monkeypatch.setattr(installed, "random_bytes", lambda: Statement("SELECT NO_SUCH_FUNCTION(1)", ()))
         made = io.StringIO()
         call_command("queue_routines", "install", stdout=made)
-        assert ("made function dbqueue_new_token" in made.getvalue()) == (settings.TEST_DATABASE == "mariadb")
+        assert ("created function dbqueue_new_token" in made.getvalue()) == (settings.TEST_DATABASE == "mariadb")
         monkeypatch.undo()
     for _ in range(400):
         client.put(QUEUE, "x")

@@ -146,7 +146,7 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
     ) -> None:
         django(schema, "migrate", "-v0")
         mysql_client(script=django(schema, "queue_routines", "print"), database=SCHEMA)
-        assert django(schema, "queue_routines", "install").startswith("0 made, ")
+        assert django(schema, "queue_routines", "install").startswith("0 created, ")
         output = mysql_client(
             "--batch", script="SELECT put_message_in_queue('q', 'ü€😀', 1, 0); CALL get_message_from_queue('q');",
             database=SCHEMA,
