@@ -1,1 +1,1 @@
-"""One verb per module: what may happen to a message, and which party may do it."""
+"""What may happen to a message, and which party may do it."""

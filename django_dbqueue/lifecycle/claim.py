@@ -54,7 +54,7 @@ class Claimer:
     queue: str
     worker_id: int | None = None
     most_bytes: int | None = None
-    """A larger body is left in the database (``taking.read_body``)."""
+    """A larger body is left in the database (``claimed.read_body``)."""
     low_water: LowWater = field(default_factory=LowWater)
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
