@@ -217,7 +217,7 @@ if settings.TEST_DATABASE == "mysql":
             run(session, f"SELECT RELEASE_LOCK('{name}')")
             waits.result()
         assert found.level == "note"
-        assert "a character of four bytes" in found.found
+        assert "a four-byte character" in found.found
         [found] = looked(look, lambda found: found[0].level != "note")
         assert found.level == "ok"
 
