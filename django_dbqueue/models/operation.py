@@ -26,7 +26,7 @@ RUNNING: Final = "running"
 DONE: Final = "done"
 STOPPED: Final = "stopped"
 REFUSED: Final = "refused"
-"""Stopped because the person who started it has lost the permission."""
+"""The person who started it has lost the permission, so it was stopped."""
 FAILED: Final = "failed"
 
 
