@@ -23,7 +23,7 @@ BYTES: Final = "bytes"
 CONTENT_TYPES: Final = (JSON, TEXT, BYTES)
 
 Json: TypeAlias = Any
-"""What JSON can express; of a payload also bytes. The type checker does not look inside: only the sender knows what a payload holds."""
+"""What JSON can express; of a payload also bytes. The checker does not look inside: only the sender knows it."""
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; CPython's own scanner gives up at about a thousand."""
