@@ -280,11 +280,13 @@ class Supervisor:
     # -- stopping -----------------------------------------------------------------------------------------
 
     def _follow_signals(self, stop: StopSignals) -> None:
-        if stop.received and self._deadline is None:
-            logger.info("stopping: running handlers have %g s to finish", self._options.grace)
+        begins = bool(stop.received) and self._deadline is None
+        if begins:
             self._deadline = time.monotonic() + self._options.grace
         if self._deadline is not None and not self._killed:
             self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked misses the first one
+        if begins:  # once the children were signalled, so that whoever reads it knows that they were
+            logger.info("stopping: running handlers have %g s to finish", self._options.grace)
         over = self._deadline is not None and time.monotonic() >= self._deadline
         if (stop.received > 1 or over) and not self._killed:
             self._killed = True  # children first, then what they held: two runs never overlap

@@ -89,7 +89,7 @@ def test_a_stop_gives_back_what_was_claimed_anew_before_it_had_begun(
     requeue(*ahead)
     wait_until(lambda: running_anew(*ahead), "the others to be claimed anew")
     worker.signal(signal.SIGTERM)
-    worker.wait_for_output("stopping")
+    wait_until(lambda: Message.objects.running("test").count() == 1, "what has not begun to be released")
     gate.touch()
     assert worker.ended() == 0, worker.output
     rows = Message.objects.filter(pk__in=[message.pk for message in ahead])
