@@ -14,8 +14,10 @@ class DBQueueConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django_dbqueue import autocommit, checks, log_events
+        from django_dbqueue import autocommit, checks, consumers, log_events
+        from django_dbqueue.tasks.sources import task_consumers
 
         checks.register()
         log_events.connect()
         autocommit.connect()
+        consumers.add_source(task_consumers)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
@@ -38,6 +38,16 @@ class Reject(Exception):
     """Raised by a handler: send the message to the dead letters, with the reason."""
 
 
+class Runner(Protocol):
+    """What runs the messages of a queue in a handler's place: it is given the worker's own view of a delivery."""
+
+    def run(self, delivery: Any) -> Any:
+        """Run it and return the worker's verdict; raise what ends it otherwise."""
+
+    def judge(self, delivery: Any, error: BaseException) -> Any:
+        """Return the verdict that follows from what ``run`` raised."""
+
+
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """A handler and its decorator's options."""
@@ -48,6 +58,8 @@ class Consumer:
     transactional: bool = False
     schedule: dict[str, object] | None = None
     """The decorator's schedule, in the form of ``DBQUEUE["SCHEDULES"]``."""
+    runner: Runner | None = None
+    """What runs its messages instead of a handler that gets the message: the tasks of a queue."""
     is_async: bool = field(init=False)
     """Whether the handler is a coroutine function."""
 
@@ -66,6 +78,13 @@ class Consumer:
 
 
 _registry: dict[str, Consumer] = {}
+_sources: list[Callable[[], dict[str, Consumer]]] = []
+
+
+def add_source(source: Callable[[], dict[str, Consumer]]) -> None:
+    """Let ``registered`` ask for more consumers: of queues that no function consumes."""
+    if source not in _sources:
+        _sources.append(source)
 
 
 def consumer(
@@ -162,14 +181,14 @@ def autodiscover() -> None:
 
 def has_consumer(queue: str) -> bool | None:
     """Return whether this project has a consumer for a queue; None if not all its modules can be imported here."""
-    if queue in _registry:
+    if queue in registered():
         return True
     try:
         autodiscover()
     except Exception:
         logger.warning("not all consumers could be imported", exc_info=True)
         return None
-    return queue in _registry
+    return queue in registered()
 
 
 def plans() -> list[declarations.Plan]:
@@ -188,6 +207,14 @@ def plans() -> list[declarations.Plan]:
     return declared
 
 
-def registered() -> dict[str, Consumer]:
-    """Return the consumers by queue."""
+def functions() -> dict[str, Consumer]:
+    """Return the consumers that are functions, by queue."""
     return dict(_registry)
+
+
+def registered() -> dict[str, Consumer]:
+    """Return the consumers by queue: functions, and what else the sources have for queues without one."""
+    found = functions()
+    for source in _sources:
+        found = source() | found
+    return found

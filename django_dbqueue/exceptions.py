@@ -113,3 +113,7 @@ class StreamLost(DBQueueError, RuntimeError):
 
 class HistoryGone(DBQueueError, RuntimeError):
     """Rows that a reader of the history still had to read were purged. The text says which, and what to do."""
+
+
+class WorkerLost(DBQueueError):
+    """Names, in a task's result, an attempt that its worker did not end: it was killed, stopped or silent too long."""

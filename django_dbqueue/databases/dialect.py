@@ -17,6 +17,7 @@ from django_dbqueue.databases.listing_sql import ListingSQL
 from django_dbqueue.databases.lookout_sql import LookoutSQL
 from django_dbqueue.databases.messages_sql import MessagesSQL
 from django_dbqueue.databases.queues_sql import QueuesSQL
+from django_dbqueue.databases.results_sql import ResultsSQL
 from django_dbqueue.databases.scan_sql import ScanSQL
 from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.databases.staging_sql import StagingSQL
@@ -49,6 +50,7 @@ class Dialect:
         self.messages = messages(sql)
         self.events = events(sql)
         self.failures = FailuresSQL(sql)
+        self.results = ResultsSQL(sql)
         self.archive = ArchiveSQL(sql)
         self.bulk = BulkSQL(sql)
         # who works

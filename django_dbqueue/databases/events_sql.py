@@ -84,7 +84,8 @@ class EventsSQL(Subject):
             f"id, queue, {kind}, {self.sql.now}, read_count, claimed_at, conn_id, "
             f"(SELECT {worker} FROM {self.sql.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}"
         )
-        return sql, (storable(event.actor, ACTOR_LENGTH), head_of(event.text), *blamed)
+        detail = event.text if event.whole else head_of(event.text)
+        return sql, (storable(event.actor, ACTOR_LENGTH), detail, *blamed)
 
     def old(self, age: float, limit: int, *, lock: bool = True) -> Statement:
         """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""

@@ -118,6 +118,16 @@ class Event(NamedTuple):
     """Whether it is a death instead, if the reads are spent."""
     failures: tuple[tuple[str, int], ...] = ()
     """By queue, the kind of failure that it is."""
+    whole: bool = False
+    """Whether the record keeps the whole text, with the traceback, and not only its head."""
+
+
+class Kept(NamedTuple):
+    """What is kept of a task's return value, in the form of the columns, and for how many seconds."""
+
+    body: str
+    content_type: str
+    seconds: float
 
 
 class Change(NamedTuple):

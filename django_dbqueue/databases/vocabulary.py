@@ -26,6 +26,7 @@ class Vocabulary(ABC):
     published = "django_dbqueue_publishedjob"
     queue = "django_dbqueue_queue"
     reader = "django_dbqueue_historyreader"
+    result = "django_dbqueue_result"
     staged = "django_dbqueue_stagedmessage"
     statistic = "django_dbqueue_queuestatistic"
     stream = "django_dbqueue_stream"

@@ -22,6 +22,8 @@ from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.held_message import HeldMessage
 
 Held = TypeVar("Held", bound=HeldMessage)
+Then = Callable[[set[int]], object]
+"""What a transaction that settles does besides, given the ids that it moved."""
 
 
 def ack_of(session: DjangoSession, queue: str) -> Change:
@@ -157,12 +159,15 @@ def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) 
     return found
 
 
-def settle_claims(session: DjangoSession, change: Change, claims: Iterable[Claim]) -> set[Claim]:
+def settle_claims(
+    session: DjangoSession, change: Change, claims: Iterable[Claim], *, then: Then | None = None
+) -> set[Claim]:
     """Move what these claims still hold, and record it if it is an event; return the claims that held.
 
-    It is one statement, plus one for each time a message is named again under another token.
+    It is one statement, plus one for each time a message is named again under another token. ``then`` is called with
+    the ids that were moved, in the same transaction.
     """
-    return set().union(*(_settle_layer(session, change, layer) for layer in layers(claims)))
+    return set().union(*(_settle_layer(session, change, layer, then) for layer in layers(claims)))
 
 
 def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
@@ -175,30 +180,44 @@ def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
     return parts
 
 
-def _settle_layer(session: DjangoSession, change: Change, claims: list[Claim]) -> set[Claim]:
-    if len(claims) == 1:
+def _settle_layer(session: DjangoSession, change: Change, claims: list[Claim], then: Then | None) -> set[Claim]:
+    if len(claims) == 1 and then is None:
         return set(claims) if session.outermost(lambda: moves.settle(session, change, claims)) else set()
     if session.dialect.sql.updates_return_rows:
-        moved = session.outermost(lambda: moves.settle_and_tell(session, change, claims))
+        moved = session.outermost(lambda: _move_and_tell(session, change, claims, then))
     else:
-        moved = session.outermost(lambda: _move_counted(session, change, claims))
+        moved = session.outermost(lambda: _move_counted(session, change, claims, then))
     return {claim for claim in claims if claim.id in moved}
 
 
-def _move_counted(session: DjangoSession, change: Change, claims: list[Claim]) -> set[int]:
+def _move_and_tell(session: DjangoSession, change: Change, claims: list[Claim], then: Then | None) -> set[int]:
+    """Move where the server returns the rows that it moved."""
+    if then is None:
+        return moves.settle_and_tell(session, change, claims)
+    with session.transaction():
+        if moved := moves.settle_and_tell(session, change, claims):
+            then(moved)
+        return moved
+
+
+def _move_counted(session: DjangoSession, change: Change, claims: list[Claim], then: Then | None) -> set[int]:
     """Move where the server only counts: if the count is short, undo, lock to see which are held, and move those."""
-    dialect = session.dialect
+    dialect, everything = session.dialect, {claim.id for claim in claims}
     try:
         with session.transaction():
             if moves.settle(session, change, claims) < len(claims):
                 raise Short
+            if then is not None:
+                then(everything)
     except Short:
         with session.transaction():
             held = {row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims)))}
             if held:
                 moves.settle(session, change, [claim for claim in claims if claim.id in held])
+                if then is not None:
+                    then(held)
             return held
-    return {claim.id for claim in claims}
+    return everything
 
 
 def settling_all(session: DjangoSession, change: Change, claims: list[Claim]) -> Ahead:

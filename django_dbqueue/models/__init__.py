@@ -9,6 +9,7 @@ from django_dbqueue.models.message import Message
 from django_dbqueue.models.mutex import Mutex
 from django_dbqueue.models.operation import BulkOperation
 from django_dbqueue.models.queue import Queue
+from django_dbqueue.models.result import Result
 from django_dbqueue.models.schedule import Schedule
 from django_dbqueue.models.staged import PublishedJob, StagedMessage
 from django_dbqueue.models.statistic import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
@@ -29,6 +30,7 @@ __all__ = [
     "Queue",
     "QueueMinute",
     "QueueStatistic",
+    "Result",
     "Schedule",
     "StagedMessage",
     "StatisticProgress",

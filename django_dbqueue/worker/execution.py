@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +15,7 @@ from django.db import transaction
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
+from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.lifecycle.django_session import session_of
@@ -29,9 +31,13 @@ from django_dbqueue.worker.thread_connections import leave_clean
 class Verdict:
     """What is to become of a message whose handler has ended; ``delay`` in seconds."""
 
-    verb: Literal["ack", "acked", "nack", "reject", "nothing"]
+    verb: Literal["ack", "acked", "nack", "reject", "release", "drop", "nothing"]
     delay: float | None = None
     error: str = ""
+    result: Kept | None = None
+    """What is kept of the return value, if the message is acked."""
+    keeps_trace: bool = False
+    """Whether the record of a failure keeps its traceback."""
 
 
 RELEASE_PAUSE: Final = 1.0
@@ -67,12 +73,14 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
     had ended the claim, and was rolled back with the error, the message is still ours to release.
     """
     try:
-        return _decided(delivery, error)
+        runner = delivery.consumer.runner
+        return decided(delivery, error) if runner is None else runner.judge(delivery, error)
     except BaseException as unreadable:
         return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(unreadable) or "")
 
 
-def _decided(delivery: Delivery, error: BaseException) -> Verdict:
+def decided(delivery: Delivery, error: BaseException) -> Verdict:
+    """Return what follows from an error; whatever the error raises when inspected is raised."""
     if isinstance(error, UndecodableMessage):
         return Verdict("reject", error=error_text(error) or "")
     if isinstance(error, Reject):
@@ -90,19 +98,26 @@ def _decided(delivery: Delivery, error: BaseException) -> Verdict:
 
 
 def _call(delivery: Delivery) -> Verdict:
+    if delivery.consumer.runner is not None:
+        verdict: Verdict = delivery.consumer.runner.run(delivery)
+        return verdict
     if delivery.consumer.is_async:
         _call_async(delivery)
     elif delivery.consumer.transactional:
-        return _call_in_transaction(delivery)
+        return in_transaction(delivery, lambda: _call_handler(delivery))
     else:
-        _refuse_unawaited(delivery.consumer, delivery.consumer.handler(delivery.message))
+        _call_handler(delivery)
     return ACK
 
 
-def _call_in_transaction(delivery: Delivery) -> Verdict:
-    """Make the handler's rows and the ack one commit; a deadlock victim starts again.
+def _call_handler(delivery: Delivery) -> None:
+    _refuse_unawaited(delivery.consumer, delivery.consumer.handler(delivery.message))
 
-    What the handler settled itself stays that way.
+
+def in_transaction(delivery: Delivery, work: Callable[[], object]) -> Verdict:
+    """Make what the work writes and the ack one commit; a deadlock victim starts again.
+
+    What the work settled itself stays that way.
     """
     message, alias = delivery.message, delivery.message._state.db
     commits: list[str] = []
@@ -110,7 +125,7 @@ def _call_in_transaction(delivery: Delivery) -> Verdict:
     def attempt() -> Verdict:
         with message.transaction():
             transaction.on_commit(lambda: commits.append(alias), using=alias)
-            _refuse_unawaited(delivery.consumer, delivery.consumer.handler(message))
+            work()
             settled_by_itself = message.settlements_pending
         return NOTHING if settled_by_itself else ACKED
 

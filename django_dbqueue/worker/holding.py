@@ -11,6 +11,7 @@ from django_dbqueue import signals
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Claim
+from django_dbqueue.databases.statements import Kept
 from django_dbqueue.lifecycle.claimed import Claimed
 from django_dbqueue.worker.board import Board, SlotState
 
@@ -34,6 +35,7 @@ class Delivery:
         "lease",
         "options",
         "reads",
+        "result",
         "slot",
         "started_at",
         "superseded",
@@ -55,6 +57,8 @@ class Delivery:
         self.ack_sent = False
         """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
         self.extended_at = 0.0
+        self.result: Kept | None = None
+        """What is kept of a task's return value when the message is acked."""
         self.lease = float(claimed.lease_seconds)
         """The length of the message's lease in seconds."""
         self.reads: int = claimed.read_count

@@ -9,7 +9,7 @@ from typing import Final
 
 from django_dbqueue import conf
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import archive, expired_streams, failures, moves, rescue
+from django_dbqueue.lifecycle import archive, expired_streams, failures, moves, rescue, results
 from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Schedule
@@ -153,4 +153,5 @@ class Maintenance:
             session_of(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
         gone = moves.forget_events(session_of(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
-        return more or gone == ARCHIVE_AT_ONCE
+        past = results.forget_results(session_of(self._using), limit=ARCHIVE_AT_ONCE)
+        return more or ARCHIVE_AT_ONCE in (gone, past)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 
 from django.db import Error, connections
 
 from django_dbqueue import conf, log_events, signals
-from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
+from django_dbqueue.lifecycle.results import keep
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.retry import is_passing
@@ -35,7 +37,8 @@ class Settler:
         self.using = using
         self._holding = holding
         self._board = board
-        self._acks: dict[str, list[tuple[Delivery, float]]] = {}
+        self._acks: dict[tuple[str, bool], list[tuple[Delivery, float]]] = {}
+        """By what an ack does to the row, and whether a result is kept with it."""
         self._others: list[tuple[Delivery, Verdict]] = []
         self._sent: list[tuple[Delivery, float]] = []
         self._sent_before: set[int] = set()
@@ -56,7 +59,9 @@ class Settler:
         elif delivery.superseded:
             self._holding.drop(delivery)
         elif verdict.verb == "ack":
-            self._acks.setdefault(delivery.options.on_ack, []).append((delivery, seconds))
+            delivery.result = verdict.result
+            kind = (delivery.options.on_ack, verdict.result is not None)
+            self._acks.setdefault(kind, []).append((delivery, seconds))
         else:
             self._others.append((delivery, verdict))
 
@@ -76,13 +81,15 @@ class Settler:
 
     def flush(self) -> None:
         """Settle all that was collected; what a database error left undone stays collected."""
-        for acks in self._acks.values():  # one list per on_ack, so that its first queue stands for all
-            while acks:
-                self._flush_acks(ack_of(session_of(self.using), acks[0][0].message.queue), acks)
+        for acks in self._acks.values():
+            self._flush_acks(acks)
         self.flush_all_but_acks()
 
     def flush_all_but_acks(self) -> None:
-        """Settle all that can't wait for a claim's transaction."""
+        """Settle all that can't wait for a claim's transaction, and all that doesn't fit into it."""
+        for (_, keeps), acks in self._acks.items():
+            if keeps:
+                self._flush_acks(acks)
         dialect = dialect_of(connections[self.using])
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
@@ -95,11 +102,7 @@ class Settler:
             self._board.count("given_back", len(unstarted))
         while self._others:
             delivery, verdict = self._others[0]
-            change = (
-                dialect.messages.reject(verdict.error)
-                if verdict.verb == "reject"
-                else dialect.messages.nack(verdict.delay, verdict.error)
-            )
+            change = _change_of(dialect, verdict)
             claim = delivery.claim
             held = bool(
                 settle_claims(
@@ -123,7 +126,7 @@ class Settler:
         return min(MAX_IDS, len(self._next_acks()))
 
     def _next_acks(self) -> list[tuple[Delivery, float]]:
-        return next(filter(None, self._acks.values()), [])
+        return next((acks for (_, keeps), acks in self._acks.items() if acks and not keeps), [])
 
     def send(self) -> Ahead | None:
         """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
@@ -154,14 +157,21 @@ class Settler:
             del self._next_acks()[: len(sent)]
             self._finish_acks(sent)
 
-    def _flush_acks(self, change: Change, acks: list[tuple[Delivery, float]]) -> None:
-        part = acks[:MAX_IDS]
+    def _flush_acks(self, acks: list[tuple[Delivery, float]]) -> None:
+        while acks:
+            self._flush_some(acks)
+
+    def _flush_some(self, acks: list[tuple[Delivery, float]]) -> None:
+        session, part = session_of(self.using), acks[:MAX_IDS]
+        change = ack_of(session, part[0][0].message.queue)  # a list has one on_ack, so that its first queue is enough
+        results = {delivery.claim.id: delivery.result for delivery, _ in part if delivery.result is not None}
         sent_before = _sent_of(part)
         for delivery, _ in part:
             delivery.ack_sent = True
         claims = [delivery.claim for delivery, _ in part]
         try:
-            done = {claim.id for claim in settle_claims(session_of(self.using), change, claims)}
+            then = partial(keep, session, results) if results else None
+            done = {claim.id for claim in settle_claims(session, change, claims, then=then)}
         except Error as error:
             if is_passing(error):
                 _unsend(part, sent_before)
@@ -224,7 +234,11 @@ class Settler:
             return
         message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
         said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
-        if verdict.verb == "reject" or delivery.is_last:
+        if verdict.verb == "release":
+            self._board.count("given_back")
+        elif verdict.verb == "drop":
+            self._board.count("done")
+        elif verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
             signals.message_died.send(self.model, **said)
         else:
@@ -241,3 +255,16 @@ def _sent_of(acks: list[tuple[Delivery, float]]) -> set[int]:
 def _unsend(acks: list[tuple[Delivery, float]], sent_before: set[int]) -> None:
     for delivery, _ in acks:
         delivery.ack_sent = delivery.claim.id in sent_before
+
+
+def _change_of(dialect: Dialect, verdict: Verdict) -> Change:
+    """Return what a verdict other than an ack does to a row."""
+    messages = dialect.messages
+    if verdict.verb == "release":
+        return messages.release(pause=verdict.delay or 0.0)
+    if verdict.verb == "drop":
+        return messages.drop(verdict.error)
+    change = messages.reject(verdict.error) if verdict.verb == "reject" else messages.nack(verdict.delay, verdict.error)
+    if verdict.keeps_trace and change.event is not None:
+        change = change._replace(event=change.event._replace(whole=True))
+    return change

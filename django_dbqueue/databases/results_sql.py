@@ -1,0 +1,35 @@
+"""What tasks returned, beside the hot table: written with the ack, deleted when it has been kept long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from django_dbqueue.databases.statements import Kept, Statement
+from django_dbqueue.databases.vocabulary import Subject
+
+
+class ResultsSQL(Subject):
+    """Statements that write, and delete, results."""
+
+    def insert(self, results: Sequence[tuple[int, Kept]]) -> Statement:
+        """Keep what these messages returned, in one statement; the transaction that acks them runs it."""
+        row = f"(%s, %s, %s, {self.sql.plus(self.sql.now, '%s')})"
+        values = ((message_id, kept.body, kept.content_type, kept.seconds) for message_id, kept in results)
+        return Statement(
+            f"INSERT INTO {self.sql.result} (message_id, body, content_type, expires_at) "
+            f"VALUES {', '.join([row] * len(results))}",
+            tuple(chain.from_iterable(values)),
+        )
+
+    def expired(self, limit: int, *, lock: bool = True) -> Statement:
+        """Lock results that were kept long enough, skipping those that others have locked; or only read them."""
+        return Statement(
+            f"SELECT message_id FROM {self.sql.result} WHERE expires_at <= {self.sql.now} "
+            f"ORDER BY expires_at LIMIT %s{self.sql.skip_locked if lock else ''}",
+            (limit,),
+        )
+
+    def delete(self, ids: Sequence[int]) -> Statement:
+        """Delete results that the same transaction has locked."""
+        return Statement(f"DELETE FROM {self.sql.result} WHERE message_id IN ({self.sql.holes(len(ids))})", tuple(ids))

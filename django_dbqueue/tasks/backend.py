@@ -1,0 +1,119 @@
+"""The backend: ``enqueue`` stores a message in the caller's transaction, ``get_result`` reads what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.tasks import compat
+from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask
+from django_dbqueue.tasks.envelopes import envelope_of
+from django_dbqueue.tasks.options import check_options, options_of
+from django_dbqueue.tasks.task import DBQueueTask
+
+if TYPE_CHECKING:
+    from django.core.checks import CheckMessage
+
+    from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
+    from django_dbqueue.tasks.compat import Task, TaskResult
+
+Call = tuple["Task", Sequence[Any], Mapping[str, Any]]
+"""A task, its arguments by position and by name."""
+
+
+class DBQueueBackend(BaseTaskBackend):
+    """Tasks as messages of the queue: leases, retries, results in the same commit, and an operator's console.
+
+    ``OPTIONS``: ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results``; see ``TaskOptions``.
+    """
+
+    task_class = DBQueueTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def validate_task(self, task: Task) -> None:
+        """Raise InvalidTask for what can't be enqueued here."""
+        super().validate_task(task)
+        if isinstance(task.priority, bool) or not isinstance(task.priority, int):
+            raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
+        own = {name: value for name in DBQueueTask.__slots__ if (value := getattr(task, name, None)) is not None}
+        check_options(own, f"The task {task.module_path}")
+
+    def enqueue(
+        self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], *, expires: datetime | None = None
+    ) -> TaskResult:
+        """Store the task in the caller's transaction and return its result, READY.
+
+        A worker that claims it after ``expires`` (aware) drops it. Raises InvalidTask, and TypeError or ValueError for
+        arguments that JSON can't express; then nothing is written.
+        """
+        from django_dbqueue.models import Message
+        from django_dbqueue.tasks.results import enqueued
+
+        self.validate_task(task)
+        envelope = envelope_of(task, args, kwargs, options_of(task, self.options), self.alias, expires=expires)
+        try:
+            message = Message.objects.enqueue(
+                envelope.payload,
+                queue=task.queue_name,
+                at=envelope.at,
+                priority=envelope.priority,
+                max_reads=envelope.max_reads,
+                lease=envelope.lease,
+                headers=envelope.headers,
+            )
+        except InvalidMessage as error:
+            raise InvalidTask(f"{task.module_path}: {error}") from error
+        result = enqueued(task, message, self.alias)
+        compat.signal("task_enqueued").send(type(self), task_result=result)
+        return result
+
+    def enqueue_many(self, calls: Iterable[Call]) -> int:
+        """Store many tasks, each with its arguments, in one transaction, all or nothing; return how many.
+
+        It is as fast as ``Message.objects.enqueue_many``: no results are built, and ``task_enqueued`` is not sent.
+        """
+        from django.db import transaction
+
+        from django_dbqueue.models import Message
+        from django_dbqueue.models.aliases import db_alias
+
+        by_queue: dict[str, list[Any]] = {}
+        checked: set[Task] = set()
+        for task, args, kwargs in calls:
+            if task not in checked:
+                self.validate_task(task)
+                checked.add(task)
+            envelope = envelope_of(task, args, kwargs, options_of(task, self.options), self.alias)
+            by_queue.setdefault(task.queue_name, []).append(envelope)
+        count = 0
+        with transaction.atomic(using=db_alias(Message)):
+            for queue, envelopes in by_queue.items():
+                try:
+                    report: EnqueueReport = Message.objects.enqueue_many(envelopes, queue=queue)
+                except InvalidMessage as error:
+                    raise InvalidTask(str(error)) from error
+                count += report.total
+        return count
+
+    async def aenqueue_many(self, calls: Iterable[Call]) -> int:
+        """Run ``enqueue_many`` from async code."""
+        return await sync_to_async(self.enqueue_many)(calls)
+
+    def get_result(self, result_id: str) -> TaskResult:
+        """Return the result by its id; TaskResultDoesNotExist if there is none, or no more."""
+        from django_dbqueue.tasks.results import result_by_id
+
+        return result_by_id(result_id, self.alias)
+
+    def check(self, **kwargs: Any) -> list[CheckMessage]:
+        """Return what is wrong with this backend's settings."""
+        from django_dbqueue.tasks.checks import check_backend
+
+        return [*super().check(**kwargs), *check_backend(self)]

@@ -1,0 +1,51 @@
+"""System checks of the backend's settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.core import checks
+
+from django_dbqueue import conf
+from django_dbqueue.consumers import functions
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.tasks.compat import InvalidTask
+from django_dbqueue.tasks.options import NAMES, check_options
+
+if TYPE_CHECKING:
+    from django_dbqueue.tasks.backend import DBQueueBackend
+
+
+def check_backend(backend: DBQueueBackend) -> list[checks.CheckMessage]:
+    """Return what is wrong with a backend of ``TASKS``."""
+    found: list[checks.CheckMessage] = []
+    place = f"TASKS[{backend.alias!r}]"
+    try:
+        check_options(backend.options, f"{place}['OPTIONS']")
+    except InvalidTask as error:
+        found.append(checks.Error(str(error), hint=f"The options are {', '.join(NAMES)}.", id="dbqueue.E021"))
+    consumed = functions()
+    for queue in sorted(map(str, backend.queues)):
+        try:
+            check_queue(queue)
+        except InvalidMessage as error:
+            found.append(checks.Error(f"{place}['QUEUES']: {error}", id="dbqueue.E022"))
+            continue
+        if queue in consumed:
+            found.append(
+                checks.Error(
+                    f"The queue {queue!r} of {place} has the consumer {consumed[queue].name}, which gets its tasks.",
+                    hint="Give the consumer, or the tasks, a queue of their own.",
+                    id="dbqueue.E020",
+                )
+            )
+        elif conf.on_ack(queue) == conf.DELETE and backend.options.get("keep_results", True):
+            found.append(
+                checks.Warning(
+                    f"Acked messages of the queue {queue!r} are deleted, so that its tasks have no results.",
+                    hint="Set on_ack to 'keep' for it, or keep_results to 0 for its backend.",
+                    id="dbqueue.W020",
+                )
+            )
+    return found

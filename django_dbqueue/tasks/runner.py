@@ -1,0 +1,248 @@
+"""How a worker runs the tasks of a queue: it finds the task, calls it, and decides what becomes of the message.
+
+A task whose path can't be imported here is released for a while: a newer release may have enqueued it, and its workers
+are on their way. After that it fails as any other.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
+
+from asgiref.sync import async_to_sync
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.dispatch import receiver
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from django_dbqueue import codecs, conf
+from django_dbqueue.consumers import Retry
+from django_dbqueue.databases.statements import Kept
+from django_dbqueue.envelope import check_seconds
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.error_texts import error_text
+from django_dbqueue.lifecycle.results import keep
+from django_dbqueue.tasks import compat
+from django_dbqueue.tasks.compat import Task, TaskContext, TaskError, TaskResult, TaskResultStatus, normalize_json
+from django_dbqueue.tasks.envelopes import BACKEND, DEFAULT, EXPIRES, TASK
+from django_dbqueue.tasks.options import TaskOptions, options_of
+from django_dbqueue.tasks.results import running, sent_as
+from django_dbqueue.worker.execution import ACK, Verdict, decided, in_transaction
+from django_dbqueue.worker.execution import backoff as usual_backoff
+from django_dbqueue.worker.holding import Delivery
+
+logger = logging.getLogger("django_dbqueue.tasks")
+_log = logging.getLogger(compat.HOME)
+"""Django's own log of tasks."""
+
+UNKNOWN_FOR: Final = timedelta(hours=1)
+"""How long after it was due a task that can't be imported is released, uncharged."""
+UNKNOWN_PAUSE: Final = 10.0
+"""Seconds until it is tried again."""
+
+
+class UnknownTask(Exception):
+    """The message names a task that can't be imported here, or something that is no task."""
+
+
+class InvalidResult(Exception):
+    """The task returned what can't be kept: it would return it again, so it isn't retried. Recorded as a TypeError."""
+
+
+class Known(NamedTuple):
+    """A task that was found, and what holds for it."""
+
+    task: Task
+    function: Callable[..., object]
+    """Its function, to be called without an event loop."""
+    expires: datetime | None
+    """When it is too late to run it."""
+    options: TaskOptions
+    sender: type
+
+
+class Run:
+    """One attempt. What its signals and its context show is built only if somebody asks for it."""
+
+    __slots__ = ("_result", "args", "delivery", "known", "kwargs", "value")
+
+    def __init__(self, delivery: Delivery, known: Known) -> None:
+        payload = delivery.message.payload
+        self.delivery = delivery
+        self.known = known
+        self.args: list[Any] = payload["args"]
+        self.kwargs: dict[str, Any] = payload["kwargs"]
+        self.value: Any = None
+        """What the task returned, in JSON's types."""
+        self._result: TaskResult | None = None
+
+    @property
+    def result(self) -> TaskResult:
+        """The result as it is now, RUNNING."""
+        if self._result is None:
+            self._result = running(self.known.task, self.delivery.message, _name(os.getpid()), self.delivery.reads)
+        return self._result
+
+    def call(self) -> object:
+        """Call the task's function."""
+        known = self.known
+        if known.task.takes_context:
+            return known.function(TaskContext(task_result=self.result), *self.args, **self.kwargs)
+        return known.function(*self.args, **self.kwargs)
+
+    def finish(self, status: TaskResultStatus) -> None:
+        """Tell those who listen how it ended."""
+        if _is_heard("task_finished"):
+            object.__setattr__(self.result, "finished_at", timezone.now())
+            object.__setattr__(self.result, "status", status)
+            object.__setattr__(self.result, "_return_value", self.value)
+            self.send("task_finished")
+
+    def send(self, name: str) -> None:
+        """Send a signal, if anybody listens; what a receiver raises is logged, and ends no task."""
+        if _is_heard(name):
+            compat.signal(name).send_robust(self.known.sender, task_result=self.result)
+
+
+def _is_heard(name: str) -> bool:
+    """Return whether a signal has a receiver besides Django's own, which only logs, or whether that log is on.
+
+    Django's default logging makes a record of each start and end, at INFO, which nobody sees in production.
+    """
+    return len(compat.signal(name).receivers) > 1 or _log.isEnabledFor(logging.INFO)
+
+
+class TaskRunner:
+    """A runner of the tasks of a queue, shared by the threads of a worker."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, Run] = {}
+        """What is being run, by the id of its message, for ``judge``."""
+
+    def run(self, delivery: Delivery) -> Verdict:
+        """Run the task and return the verdict; raise what ends it otherwise."""
+        message = delivery.message
+        try:
+            known = _known(message.headers_text, message.queue, message.priority)
+        except UnknownTask as error:
+            if timezone.now() - message.due_at >= UNKNOWN_FOR:
+                raise
+            logger.warning("message %s: %s Released for %g s.", message.pk, error, UNKNOWN_PAUSE)
+            return Verdict("release", UNKNOWN_PAUSE, str(error))
+        if known.expires is not None and message.claimed_at > known.expires:
+            return Verdict("drop", error=f"Expired: it was not to be run after {known.expires.isoformat()}.")
+        run = self._runs[delivery.claim.id] = Run(delivery, known)
+        run.send("task_started")
+        verdict = _in_one_commit(run) if known.options.transactional else _plain(run)
+        del self._runs[delivery.claim.id]
+        run.finish(TaskResultStatus.SUCCESSFUL)
+        return verdict
+
+    def judge(self, delivery: Delivery, error: BaseException) -> Verdict:
+        """Return the verdict that follows from what ``run`` raised."""
+        run = self._runs.pop(delivery.claim.id, None)
+        if isinstance(error, InvalidResult):
+            error = TypeError(str(error))
+            verdict = Verdict("reject", error=error_text(error) or "")
+        else:
+            verdict = decided(delivery, error)
+        if run is not None:
+            run.value = None
+            run.result.errors.append(_told(error))
+            if verdict.verb == "nack" and not isinstance(error, Retry):
+                verdict = _delayed(verdict, run, error)
+            if verdict.verb == "reject" or delivery.is_last:
+                run.finish(TaskResultStatus.FAILED)
+        return replace(verdict, keeps_trace=True)
+
+
+@lru_cache(maxsize=10_000)
+def _known(headers_text: str | None, queue: str, priority: int) -> Known:
+    """Return the task that a message's headers name; UnknownTask if there is none here."""
+    headers = codecs.decode_headers(headers_text)
+    path, alias, expires = headers.get(TASK), headers.get(BACKEND, DEFAULT), headers.get(EXPIRES)
+    if not isinstance(path, str):
+        raise UnknownTask(f"It has no header {TASK!r}: it was not enqueued by @task, and its queue has no consumer.")
+    try:
+        task, backend = import_string(path), compat.task_backends[alias]
+    except (ImportError, ImproperlyConfigured) as error:
+        raise UnknownTask(f"The task {path} can't be found here: {error}.") from error
+    if not isinstance(task, Task):
+        raise UnknownTask(f"{path} is no task here, but {type(task).__name__}.")
+    return Known(
+        sent_as(task, queue, priority, alias),
+        async_to_sync(task.func) if inspect.iscoroutinefunction(task.func) else task.func,
+        None if expires is None else datetime.fromisoformat(expires),
+        options_of(task, backend.options),
+        type(backend),
+    )
+
+
+@receiver(setting_changed, dispatch_uid="django_dbqueue.tasks.runner")
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in ("TASKS", conf.NAME):
+        _known.cache_clear()
+
+
+@cache
+def _name(pid: int) -> str:
+    return f"{socket.gethostname()}:{pid}"
+
+
+def _plain(run: Run) -> Verdict:
+    kept = _kept(run, run.call())
+    return ACK if kept is None else replace(ACK, result=kept)
+
+
+def _in_one_commit(run: Run) -> Verdict:
+    """Make the body's rows, the result and the ack one commit; the fenced ack is its last statement."""
+    message = run.delivery.message
+
+    def work() -> None:
+        kept = _kept(run, run.call())
+        if kept is not None:
+            keep(session_of(message._state.db), {message.pk: kept}, {message.pk})
+
+    return in_transaction(run.delivery, work)
+
+
+def _kept(run: Run, value: object) -> Kept | None:
+    """Return what is kept of a value, which the result then shows; InvalidResult if JSON can't express it."""
+    if value is None:
+        return None
+    try:
+        run.value = normalize_json(value)
+        body, content_type = codecs.encode(run.value, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+    except (TypeError, ValueError) as error:
+        path = run.known.task.module_path
+        raise InvalidResult(f"{path} returned what can't be kept as a result: {error}") from error
+    seconds = run.known.options.keep_results
+    return Kept(body, content_type, seconds) if seconds and run.delivery.options.on_ack != conf.DELETE else None
+
+
+def _delayed(verdict: Verdict, run: Run, error: BaseException) -> Verdict:
+    """Return a retry's verdict with the delay that the task asks for."""
+    said, usual = run.known.options.backoff, run.delivery.options
+    if said is None:
+        return verdict
+    if callable(said):
+        return replace(verdict, delay=check_seconds("backoff", said(error, run.result)))
+    options = replace(usual, backoff=float(said), backoff_max=max(said, usual.backoff_max))
+    return replace(verdict, delay=usual_backoff(options, run.delivery.reads))
+
+
+def _told(error: BaseException) -> TaskError:
+    kind = type(error)
+    return TaskError(
+        exception_class_path=f"{kind.__module__}.{kind.__qualname__}",
+        traceback="".join(traceback.format_exception(error)),
+    )

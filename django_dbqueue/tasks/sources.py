@@ -1,0 +1,56 @@
+"""Which queues have tasks: those of the backends in ``TASKS`` that are this one, unless a consumer has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from django_dbqueue.consumers import Consumer
+
+if TYPE_CHECKING:
+    from django_dbqueue.tasks.backend import DBQueueBackend
+
+ANY_QUEUE: Final = ("default",)
+"""The queues of a backend that takes any name, as far as they are known beforehand."""
+
+
+def backends() -> dict[str, DBQueueBackend]:
+    """Return the backends of the settings that are this one, by alias."""
+    said = getattr(settings, "TASKS", {})
+    if not any(_is_ours(each.get("BACKEND")) for each in said.values()):
+        return {}
+    from django_dbqueue.tasks.compat import task_backends
+
+    return {alias: task_backends[alias] for alias, each in said.items() if _is_ours(each.get("BACKEND"))}
+
+
+def _is_ours(path: object) -> bool:
+    if not isinstance(path, str):
+        return False
+    try:
+        found = import_string(path)
+    except ImportError:
+        return False
+    from django_dbqueue.tasks.backend import DBQueueBackend
+
+    return isinstance(found, type) and issubclass(found, DBQueueBackend)
+
+
+def task_consumers() -> dict[str, Consumer]:
+    """Return a consumer for each queue of the backends."""
+    queues = {queue for backend in backends().values() for queue in (backend.queues or ANY_QUEUE)}
+    return {queue: task_consumer(queue) for queue in sorted(queues)}
+
+
+def task_consumer(queue: str) -> Consumer:
+    """Return what runs the tasks of a queue."""
+    from django_dbqueue.tasks.runner import TaskRunner
+
+    return Consumer(queue, run_task, runner=TaskRunner())
+
+
+def run_task(message: object) -> None:
+    """Stand for the tasks of a queue, where a consumer is named: its runner runs them, without a call of this."""
+    raise NotImplementedError

@@ -1,0 +1,51 @@
+"""Waiting for a result, by asking for it with growing pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from django_dbqueue.tasks.compat import TaskResult
+
+SHORTEST: Final = 0.02
+LONGEST: Final = 0.5
+GROWS: Final = 1.5
+"""The pause between two looks: seconds at first, at most, and by what it grows."""
+
+
+def wait_for(result: TaskResult, *, timeout: float | None = None) -> TaskResult:
+    """Refresh a result until it is finished, and return it; TimeoutError after ``timeout`` seconds (None: never).
+
+    Inside a transaction that enqueued it, or that began before it ended at REPEATABLE READ, nobody can see it end.
+    """
+    until, pause = _until(timeout), SHORTEST
+    while True:
+        result.refresh()
+        if result.is_finished:
+            return result
+        time.sleep(_pause(result, until, pause))
+        pause = min(pause * GROWS, LONGEST)
+
+
+async def await_for(result: TaskResult, *, timeout: float | None = None) -> TaskResult:
+    """Do as ``wait_for`` does, without blocking the event loop."""
+    until, pause = _until(timeout), SHORTEST
+    while True:
+        await result.arefresh()
+        if result.is_finished:
+            return result
+        await asyncio.sleep(_pause(result, until, pause))
+        pause = min(pause * GROWS, LONGEST)
+
+
+def _until(timeout: float | None) -> float:
+    return float("inf") if timeout is None else time.monotonic() + timeout
+
+
+def _pause(result: TaskResult, until: float, pause: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError(f"Task {result.task.module_path} (result {result.id}) is still {result.status} in time.")
+    return min(pause, left)
