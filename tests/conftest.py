@@ -75,7 +75,7 @@ def _consumers_of_the_project() -> None:
 @pytest.fixture(autouse=True)
 def _registry_as_it_was(_consumers_of_the_project: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone with it."""
-    monkeypatch.setattr(consumers, "_registry", consumers.registered())
+    monkeypatch.setattr(consumers, "_registry", consumers.functions())
 
 
 @pytest.fixture

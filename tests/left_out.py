@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).resolve().parent.parent
 
 
+DJANGOS_TESTS = Path(sys.prefix) / "djangos-tests"
+"""Where `bin/test` puts Django's own tests of tasks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Test files, by patterns from the root of the repository, and what they need; each need by all its names."""
@@ -22,6 +27,7 @@ class Part:
     files: Sequence[str]
     packages: Sequence[str]
     programs: Sequence[Sequence[str]] = ()
+    directories: Sequence[Path] = ()
 
     def is_here(self) -> bool:
         """Whether all that it needs is installed."""
@@ -30,7 +36,8 @@ class Part:
     def missing(self) -> list[str]:
         """Name what is not installed."""
         packages = [name for name in self.packages if find_spec(name) is None]
-        return packages + [names[0] for names in self.programs if not any(map(shutil.which, names))]
+        programs = [names[0] for names in self.programs if not any(map(shutil.which, names))]
+        return packages + programs + [str(each) for each in self.directories if not each.is_dir()]
 
     def has(self, file: Path) -> bool:
         """Whether this file belongs to it."""
@@ -48,7 +55,8 @@ SPARK = Part(
     ("tests/spark/test_*.py", "tests/streams/test_runner.py"),
     packages=("pyspark", "pyarrow", "duckdb", "pandas"),
 )
-PARTS = (BROWSER, SPARK)
+DJANGOS = Part("Django's own of tasks", ("tests/tasks/test_djangos_own.py",), (), directories=(DJANGOS_TESTS,))
+PARTS = (BROWSER, SPARK, DJANGOS)
 
 
 def sentences(parts: Iterable[Part] = PARTS) -> list[str]:

@@ -6,6 +6,7 @@ DBQUEUE_TEST_URL       the server, as a URL (for SQLite a directory, which may b
 DBQUEUE_TEST_RUN       what makes the names of this run's test databases its own; drawn when not said
 DBQUEUE_TEST_NAME      the test database itself, for processes that a test starts (fixture `worker_env`)
 DBQUEUE_TEST_SETTINGS  the setting DBQUEUE of such processes, as JSON
+DBQUEUE_TEST_TASKS     the setting TASKS of such processes, as JSON
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,6 +80,9 @@ if TEST_DATABASE not in _BY_NAME:
 if TEST_DBQUEUE := os.environ.get("DBQUEUE_TEST_SETTINGS"):
     DBQUEUE = json.loads(TEST_DBQUEUE)
 
+if TEST_TASKS := os.environ.get("DBQUEUE_TEST_TASKS"):
+    TASKS = json.loads(TEST_TASKS)
+
 DATABASES = {"default": _BY_NAME[TEST_DATABASE]()}
 if TEST_NAME:
     DATABASES["default"]["NAME"] = TEST_NAME
@@ -95,6 +100,8 @@ INSTALLED_APPS = [
     "tests.consumers_app",
     "tests.bank_app",
 ]
+if find_spec("django.tasks") is None:
+    INSTALLED_APPS.append("django_tasks")
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

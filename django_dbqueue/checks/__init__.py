@@ -33,6 +33,10 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W017 | a cluster with several writers                                        |
 | W018 | a schema in which others may make things (PostgreSQL)                 |
 | W019 | stored routines of an older version that can be taken over            |
+| E020 | a queue with tasks that has a consumer too                            |
+| E021 | an option of a backend of tasks that can't be                         |
+| E022 | a queue of such a backend that is no queue name                       |
+| W020 | tasks whose results can't be kept, since acked messages are deleted   |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """
@@ -43,6 +47,7 @@ from django.core import checks
 
 from django_dbqueue.checks.database import check_alias, check_databases
 from django_dbqueue.checks.settings_checks import check_settings
+from django_dbqueue.tasks.sources import backends
 
 __all__ = ["blocking_errors", "register"]
 
@@ -55,5 +60,6 @@ def register() -> None:
 
 def blocking_errors(alias: str) -> list[checks.CheckMessage]:
     """Return what forbids a worker to run on this database: errors that nobody silenced."""
-    found = [*check_settings(), *check_alias(alias)]
+    of_tasks = [message for backend in backends().values() for message in backend.check()]
+    found = [*check_settings(), *check_alias(alias), *of_tasks]
     return [message for message in found if message.is_serious() and not message.is_silenced()]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from django.core.checks import CheckMessage
 
     from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
-    from django_dbqueue.tasks.compat import Task, TaskResult
+    from django_dbqueue.tasks.compat import AnyResult, AnyTask
 
-Call = tuple["Task", Sequence[Any], Mapping[str, Any]]
+Call = tuple["AnyTask", Sequence[Any], Mapping[str, Any]]
 """A task, its arguments by position and by name."""
 
 
@@ -37,7 +37,7 @@ class DBQueueBackend(BaseTaskBackend):
     supports_get_result = True
     supports_priority = True
 
-    def validate_task(self, task: Task) -> None:
+    def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""
         super().validate_task(task)
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
@@ -45,9 +45,9 @@ class DBQueueBackend(BaseTaskBackend):
         own = {name: value for name in DBQueueTask.__slots__ if (value := getattr(task, name, None)) is not None}
         check_options(own, f"The task {task.module_path}")
 
-    def enqueue(
-        self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], *, expires: datetime | None = None
-    ) -> TaskResult:
+    def enqueue(  # type: ignore[override]
+        self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], *, expires: datetime | None = None
+    ) -> AnyResult:
         """Store the task in the caller's transaction and return its result, READY.
 
         A worker that claims it after ``expires`` (aware) drops it. Raises InvalidTask, and TypeError or ValueError for
@@ -74,6 +74,16 @@ class DBQueueBackend(BaseTaskBackend):
         compat.signal("task_enqueued").send(type(self), task_result=result)
         return result
 
+    async def aenqueue(self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], **more: Any) -> AnyResult:
+        """Run ``enqueue`` from async code."""
+
+        def enqueue() -> AnyResult:
+            result = self.enqueue(task, args, kwargs, **more)
+            _ = result.enqueued_at  # read now: async code can't
+            return result
+
+        return await sync_to_async(enqueue, thread_sensitive=True)()
+
     def enqueue_many(self, calls: Iterable[Call]) -> int:
         """Store many tasks, each with its arguments, in one transaction, all or nothing; return how many.
 
@@ -85,7 +95,7 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.models.aliases import db_alias
 
         by_queue: dict[str, list[Any]] = {}
-        checked: set[Task] = set()
+        checked: set[AnyTask] = set()
         for task, args, kwargs in calls:
             if task not in checked:
                 self.validate_task(task)
@@ -106,7 +116,7 @@ class DBQueueBackend(BaseTaskBackend):
         """Run ``enqueue_many`` from async code."""
         return await sync_to_async(self.enqueue_many)(calls)
 
-    def get_result(self, result_id: str) -> TaskResult:
+    def get_result(self, result_id: str) -> AnyResult:
         """Return the result by its id; TaskResultDoesNotExist if there is none, or no more."""
         from django_dbqueue.tasks.results import result_by_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from django.tasks.base import TaskError as TaskError
     from django.tasks.exceptions import InvalidTask as InvalidTask
     from django.tasks.exceptions import TaskResultDoesNotExist as TaskResultDoesNotExist
+
+    AnyTask: TypeAlias = Task[..., Any]
+    AnyResult: TypeAlias = TaskResult[..., Any]
 else:
     Task = _name(".base", "Task")
     TaskContext = _name(".base", "TaskContext")
     TaskResult = _name(".base", "TaskResult")
+    AnyTask, AnyResult = Task, TaskResult
     TaskResultStatus = _name(".base", "TaskResultStatus")
     TaskError = _name(".base", "TaskError")
     BaseTaskBackend = _name(".backends.base", "BaseTaskBackend")

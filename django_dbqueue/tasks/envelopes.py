@@ -12,7 +12,7 @@ from django_dbqueue.envelope import Envelope
 from django_dbqueue.tasks.compat import normalize_json
 
 if TYPE_CHECKING:
-    from django_dbqueue.tasks.compat import Task
+    from django_dbqueue.tasks.compat import AnyTask
     from django_dbqueue.tasks.options import TaskOptions
 
 TASK: Final = "dbqueue.task"
@@ -25,7 +25,7 @@ DEFAULT: Final = "default"
 
 
 def envelope_of(
-    task: Task,
+    task: AnyTask,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     options: TaskOptions,

@@ -16,7 +16,7 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import InvalidTask
 
 if TYPE_CHECKING:
-    from django_dbqueue.tasks.compat import Task
+    from django_dbqueue.tasks.compat import AnyTask
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Said = tuple[tuple[str, Any], ...]
@@ -89,7 +89,7 @@ def _check_option(name: str, value: Any) -> None:
         check_seconds(name, value)
 
 
-def options_of(task: Task, backend_options: dict[str, Any]) -> TaskOptions:
+def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
     """Return what holds for a task: what the task says, then its queue, then its backend."""
     own = tuple((name, value) for name in NAMES if (value := getattr(task, name, None)) is not None)
     general = tuple((name, backend_options[name]) for name in NAMES if name in backend_options)

@@ -21,7 +21,14 @@ from django_dbqueue.exceptions import UndecodableMessage, WorkerLost
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.statuses import NEW, RUNNING
-from django_dbqueue.tasks.compat import Task, TaskError, TaskResult, TaskResultDoesNotExist, TaskResultStatus
+from django_dbqueue.tasks.compat import (
+    AnyResult,
+    AnyTask,
+    Task,
+    TaskError,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+)
 from django_dbqueue.tasks.envelopes import BACKEND, DEFAULT, TASK
 
 ATTEMPTS: Final = (FAILED, INTERRUPTED, RESCUED, DIED, REJECTED)
@@ -31,33 +38,33 @@ _CLASS: Final = re.compile(r"([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
 _TRACE: Final = re.compile(r"\n\n(?=Traceback \(most recent call last\)|  \+ Exception Group Traceback)")
 
 
-class StoredResult(TaskResult):
+class StoredResult(AnyResult):
     """A result whose time of enqueueing is read from the row when somebody asks for it: INSERT doesn't return it."""
 
-    __slots__ = ("_enqueued_at", "_message")
+    __slots__ = ("_enqueued_at",)
+    _enqueued_at: Any
 
     @property
-    def enqueued_at(self) -> datetime | None:  # type: ignore[override]
+    def enqueued_at(self) -> datetime | None:
         """When it was enqueued, by the database's clock."""
-        if self._enqueued_at is None and self._message is not None:
-            object.__setattr__(self, "_enqueued_at", self._message.created_at)
-        return self._enqueued_at
+        if isinstance(self._enqueued_at, Message):
+            object.__setattr__(self, "_enqueued_at", self._enqueued_at.created_at)
+        moment: datetime | None = self._enqueued_at
+        return moment
 
     @enqueued_at.setter
     def enqueued_at(self, moment: Any) -> None:
-        is_message = isinstance(moment, Message)
-        object.__setattr__(self, "_message", moment if is_message else None)
-        object.__setattr__(self, "_enqueued_at", None if is_message else moment)
+        object.__setattr__(self, "_enqueued_at", moment)
 
 
-def enqueued(task: Task, message: Message, alias: str) -> TaskResult:
+def enqueued(task: AnyTask, message: Message, alias: str) -> AnyResult:
     """Return the result of a task that was just stored."""
     payload = message.payload
     return StoredResult(
         task=task,
         id=str(message.pk),
         status=TaskResultStatus.READY,
-        enqueued_at=message,
+        enqueued_at=message,  # type: ignore[arg-type]
         started_at=None,
         finished_at=None,
         last_attempted_at=None,
@@ -69,7 +76,7 @@ def enqueued(task: Task, message: Message, alias: str) -> TaskResult:
     )
 
 
-def running(task: Task, message: Message, worker: str, attempt: int) -> TaskResult:
+def running(task: AnyTask, message: Message, worker: str, attempt: int) -> AnyResult:
     """Return the result of a task that this process is about to run."""
     using = str(message._state.db)
     before = _attempts(message.pk, using) if attempt > 1 else []
@@ -78,7 +85,7 @@ def running(task: Task, message: Message, worker: str, attempt: int) -> TaskResu
         task=task,
         id=str(message.pk),
         status=TaskResultStatus.RUNNING,
-        enqueued_at=message,
+        enqueued_at=message,  # type: ignore[arg-type]
         started_at=_first_start(before, message.claimed_at),
         finished_at=None,
         last_attempted_at=message.claimed_at,
@@ -95,7 +102,7 @@ def _first_start(attempts: list[MessageEvent], last: datetime | None) -> datetim
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def result_by_id(result_id: str, alias: str) -> TaskResult:
+def result_by_id(result_id: str, alias: str) -> AnyResult:
     """Return a task's result by its id; TaskResultDoesNotExist if there is none of this backend."""
     using = db_alias(Message)
     row = _row(result_id, using)
@@ -113,7 +120,7 @@ def _row(result_id: str, using: str) -> Any:
     return row or ArchivedMessage.objects.using(using).filter(message_id=number).order_by("-pk").first()
 
 
-def _task_of(row: Any, path: str, alias: str) -> Task:
+def _task_of(row: Any, path: str, alias: str) -> AnyTask:
     try:
         task = import_string(path)
     except ImportError as error:
@@ -123,14 +130,14 @@ def _task_of(row: Any, path: str, alias: str) -> Task:
     return sent_as(task, row.queue, row.priority, alias)
 
 
-def sent_as(task: Task, queue: str, priority: int, alias: str) -> Task:
+def sent_as(task: AnyTask, queue: str, priority: int, alias: str) -> AnyTask:
     """Return a task with what it was enqueued with, by ``using()`` or its defaults of then."""
     if (task.queue_name, task.priority, task.backend) == (queue, priority, alias):
         return task
     return task.using(queue_name=queue, priority=priority, backend=alias)
 
 
-def result_of(row: Any, task: Task, alias: str, using: str) -> TaskResult:
+def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
     """Return the result that the row of a message, or of its history, amounts to."""
     message_id = row.pk if isinstance(row, Message) else row.message_id
     status, payload = _status(row), row.payload

@@ -32,7 +32,15 @@ from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.results import keep
 from django_dbqueue.tasks import compat
-from django_dbqueue.tasks.compat import Task, TaskContext, TaskError, TaskResult, TaskResultStatus, normalize_json
+from django_dbqueue.tasks.compat import (
+    AnyResult,
+    AnyTask,
+    Task,
+    TaskContext,
+    TaskError,
+    TaskResultStatus,
+    normalize_json,
+)
 from django_dbqueue.tasks.envelopes import BACKEND, DEFAULT, EXPIRES, TASK
 from django_dbqueue.tasks.options import TaskOptions, options_of
 from django_dbqueue.tasks.results import running, sent_as
@@ -61,7 +69,7 @@ class InvalidResult(Exception):
 class Known(NamedTuple):
     """A task that was found, and what holds for it."""
 
-    task: Task
+    task: AnyTask
     function: Callable[..., object]
     """Its function, to be called without an event loop."""
     expires: datetime | None
@@ -83,10 +91,10 @@ class Run:
         self.kwargs: dict[str, Any] = payload["kwargs"]
         self.value: Any = None
         """What the task returned, in JSON's types."""
-        self._result: TaskResult | None = None
+        self._result: AnyResult | None = None
 
     @property
-    def result(self) -> TaskResult:
+    def result(self) -> AnyResult:
         """The result as it is now, RUNNING."""
         if self._result is None:
             self._result = running(self.known.task, self.delivery.message, _name(os.getpid()), self.delivery.reads)
@@ -101,24 +109,28 @@ class Run:
 
     def finish(self, status: TaskResultStatus) -> None:
         """Tell those who listen how it ended."""
-        if _is_heard("task_finished"):
+        if _is_heard("task_finished", logging.ERROR if status == TaskResultStatus.FAILED else logging.INFO):
             object.__setattr__(self.result, "finished_at", timezone.now())
             object.__setattr__(self.result, "status", status)
             object.__setattr__(self.result, "_return_value", self.value)
-            self.send("task_finished")
+            self._send("task_finished")
 
-    def send(self, name: str) -> None:
-        """Send a signal, if anybody listens; what a receiver raises is logged, and ends no task."""
-        if _is_heard(name):
-            compat.signal(name).send_robust(self.known.sender, task_result=self.result)
+    def start(self) -> None:
+        """Tell those who listen that it begins."""
+        if _is_heard("task_started", logging.INFO):
+            self._send("task_started")
+
+    def _send(self, name: str) -> None:
+        """Send a signal; what a receiver raises is logged, and ends no task."""
+        compat.signal(name).send_robust(self.known.sender, task_result=self.result)
 
 
-def _is_heard(name: str) -> bool:
+def _is_heard(name: str, level: int) -> bool:
     """Return whether a signal has a receiver besides Django's own, which only logs, or whether that log is on.
 
-    Django's default logging makes a record of each start and end, at INFO, which nobody sees in production.
+    With Django's default logging it is on, and makes a record of each start and end that nobody sees in production.
     """
-    return len(compat.signal(name).receivers) > 1 or _log.isEnabledFor(logging.INFO)
+    return len(compat.signal(name).receivers) > 1 or _log.isEnabledFor(level)
 
 
 class TaskRunner:
@@ -141,7 +153,7 @@ class TaskRunner:
         if known.expires is not None and message.claimed_at > known.expires:
             return Verdict("drop", error=f"Expired: it was not to be run after {known.expires.isoformat()}.")
         run = self._runs[delivery.claim.id] = Run(delivery, known)
-        run.send("task_started")
+        run.start()
         verdict = _in_one_commit(run) if known.options.transactional else _plain(run)
         del self._runs[delivery.claim.id]
         run.finish(TaskResultStatus.SUCCESSFUL)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from django_dbqueue.tasks.compat import Task
+from django_dbqueue.tasks.compat import AnyTask
 from django_dbqueue.tasks.options import Backoff
 
 if TYPE_CHECKING:
-    from django_dbqueue.tasks.compat import TaskResult
+    from django_dbqueue.tasks.compat import AnyResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DBQueueTask(Task):
+class DBQueueTask(AnyTask):
     """A task of this backend; None leaves an option to ``@task_options``, the queue and the backend."""
 
     max_attempts: int | None = None
@@ -25,7 +25,7 @@ class DBQueueTask(Task):
     transactional: bool | None = None
     keep_results: float | None = None
 
-    def delay(self, *args: Any, **kwargs: Any) -> TaskResult:
+    def delay(self, *args: Any, **kwargs: Any) -> AnyResult:
         """Enqueue it with these arguments, as Celery's ``delay`` does."""
         return self.enqueue(*args, **kwargs)
 
@@ -39,7 +39,7 @@ class DBQueueTask(Task):
         expires: float | timedelta | datetime | None = None,
         queue: str | None = None,
         priority: int | None = None,
-    ) -> TaskResult:
+    ) -> AnyResult:
         """Enqueue it as Celery's ``apply_async`` does.
 
         ``countdown`` is in seconds from now, ``eta`` an aware datetime. A task that a worker claims after ``expires``
@@ -51,7 +51,7 @@ class DBQueueTask(Task):
         task = self.using(run_after=when, queue_name=queue, priority=priority)
         limit = expires if expires is None or isinstance(expires, datetime) else timezone.now() + _length(expires)
         backend: Any = self.get_backend()
-        result: TaskResult = backend.enqueue(task, args or (), kwargs or {}, expires=limit)
+        result: AnyResult = backend.enqueue(task, args or (), kwargs or {}, expires=limit)
         return result
 
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from django_dbqueue.tasks.compat import TaskResult
+    from django_dbqueue.tasks.compat import AnyResult
 
 SHORTEST: Final = 0.02
 LONGEST: Final = 0.5
@@ -15,7 +15,7 @@ GROWS: Final = 1.5
 """The pause between two looks: seconds at first, at most, and by what it grows."""
 
 
-def wait_for(result: TaskResult, *, timeout: float | None = None) -> TaskResult:
+def wait_for(result: AnyResult, *, timeout: float | None = None) -> AnyResult:
     """Refresh a result until it is finished, and return it; TimeoutError after ``timeout`` seconds (None: never).
 
     Inside a transaction that enqueued it, or that began before it ended at REPEATABLE READ, nobody can see it end.
@@ -29,7 +29,7 @@ def wait_for(result: TaskResult, *, timeout: float | None = None) -> TaskResult:
         pause = min(pause * GROWS, LONGEST)
 
 
-async def await_for(result: TaskResult, *, timeout: float | None = None) -> TaskResult:
+async def await_for(result: AnyResult, *, timeout: float | None = None) -> AnyResult:
     """Do as ``wait_for`` does, without blocking the event loop."""
     until, pause = _until(timeout), SHORTEST
     while True:
@@ -44,7 +44,7 @@ def _until(timeout: float | None) -> float:
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
-def _pause(result: TaskResult, until: float, pause: float) -> float:
+def _pause(result: AnyResult, until: float, pause: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError(f"Task {result.task.module_path} (result {result.id}) is still {result.status} in time.")

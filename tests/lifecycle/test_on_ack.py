@@ -235,9 +235,9 @@ def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
     add(settler, message)
     real = settler_module.settle_claims
 
-    def cut(*arguments: Any) -> None:
+    def cut(*arguments: Any, **more: Any) -> None:
         if is_committed:
-            real(*arguments)
+            real(*arguments, **more)
         raise OperationalError("the server went away")
 
     monkeypatch.setattr(settler_module, "settle_claims", cut)

@@ -137,7 +137,7 @@ def test_after_a_deadlock_a_claim_that_was_lost_meanwhile_is_no_reply_that_was_l
     settler.add(begin(settler, message), ACK, 0.0)
     real = settler_module.settle_claims
 
-    def cut(*_: Any) -> None:
+    def cut(*_: Any, **__: Any) -> None:
         code = 1213 if is_victim else 2013
         raise OperationalError("as told") from Exception(code, "as told")
 

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.test import override_settings
+
+from tests.process.conftest import start_worker as start_worker  # noqa: F401
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TASKS = {
+    "default": {
+        "BACKEND": "django_dbqueue.tasks.DBQueueBackend",
+        "QUEUES": ["default", "jobs", "kept-short"],
+        "OPTIONS": {"max_attempts": 3},
+    },
+    "other": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": []},
+}
+
+
+@pytest.fixture(autouse=True)
+def _tasks() -> Iterator[None]:
+    """The backends that the tasks of ``tests.tasks_app`` name; as they are imported they must be there."""
+    with override_settings(TASKS=TASKS):
+        yield
+
+
+@pytest.fixture
+def jobs(_tasks: None) -> Any:
+    """The tasks of ``tests.tasks_app``."""
+    from tests.tasks_app import jobs
+
+    return jobs
+
+
+@pytest.fixture
+def worker_env(worker_env: dict[str, str]) -> dict[str, str]:
+    """Workers have the same backends."""
+    return worker_env | {"DBQUEUE_TEST_TASKS": json.dumps(TASKS)}

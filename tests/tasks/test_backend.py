@@ -1,0 +1,200 @@
+"""What the backend stores, refuses and gives back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core import checks as django_checks
+from django.db import transaction
+from django.test import override_settings
+from django.utils import timezone
+
+from django_dbqueue import consumers
+from django_dbqueue.models import Message, Result
+from django_dbqueue.tasks import DBQueueBackend, await_for, task_options, wait_for
+from django_dbqueue.tasks.checks import check_backend
+from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, signal, task_backends
+from django_dbqueue.tasks.sources import task_consumers
+from django_dbqueue.testing import run_consumers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db
+
+
+def backend(alias: str = "default") -> Any:
+    return task_backends[alias]
+
+
+def checked(**options: Any) -> list[str]:
+    made: Any = DBQueueBackend("default", options)
+    return [str(each.id) for each in check_backend(made)]
+
+
+@pytest.fixture
+def enqueued() -> Iterator[list[Any]]:
+    """What the signal told."""
+    told: list[Any] = []
+
+    def note(sender: type, task_result: Any, **_: Any) -> None:
+        told.append((sender, task_result.id))
+
+    signal("task_enqueued").connect(note)
+    yield told
+    signal("task_enqueued").disconnect(note)
+
+
+def test_a_task_is_a_message_of_its_queue(jobs: Any, enqueued: list[Any]) -> None:
+    when = timezone.now() + timedelta(days=1)
+    result = jobs.add.using(priority=7, queue_name="jobs", run_after=when).enqueue(1, b=2)
+    row = Message.objects.get()
+    assert (str(row.pk), row.queue, row.priority, row.available_at) == (result.id, "jobs", 7, when)
+    assert row.payload == {"args": [1], "kwargs": {"b": 2}}
+    assert row.headers == {"dbqueue.task": "tests.tasks_app.jobs.add"}
+    assert row.max_reads == 3, "of the backend's options"
+    assert (result.status, result.args, result.kwargs, result.attempts) == ("READY", [1], {"b": 2}, 0)
+    assert result.enqueued_at == row.created_at
+    assert enqueued == [(DBQueueBackend, result.id)]
+
+
+def test_what_was_rolled_back_was_never_enqueued(jobs: Any) -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        jobs.add.enqueue(1, 2)
+        raise ZeroDivisionError
+    assert not Message.objects.exists()
+
+
+def test_a_result_is_found_by_its_id_and_only_by_its_own_backend(jobs: Any) -> None:
+    result = jobs.add.using(backend="other").enqueue(1, 2)
+    assert backend("other").get_result(result.id) == result
+    for wrong in (result.id + "0", "x", "-1", "1" * 40, "١", ""):
+        with pytest.raises(TaskResultDoesNotExist):
+            backend("other").get_result(wrong)
+    with pytest.raises(TaskResultDoesNotExist):
+        backend().get_result(result.id)
+    plain = Message.objects.enqueue({})
+    with pytest.raises(TaskResultDoesNotExist):
+        backend().get_result(str(plain.pk))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"priority": 101}, {"priority": True}, {"run_after": datetime(2030, 1, 1)}, {"queue_name": "unknown"}],  # noqa: DTZ001
+    ids=str,
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: Any, how: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTask):
+        jobs.add.using(**how).enqueue(1, 2)
+    assert not Message.objects.exists()
+
+
+@pytest.mark.parametrize("argument", [object(), {1}, float("nan"), b"\xff", "\ud800"], ids=repr)
+def test_arguments_that_json_cannot_express_are_refused(jobs: Any, argument: object) -> None:
+    with pytest.raises((TypeError, ValueError, InvalidTask)):
+        jobs.nothing.enqueue(argument)
+    assert not Message.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_attempts": -1}, "max_attempts"),
+        ({"max_attempts": True}, "max_attempts"),
+        ({"lease": 0}, "lease"),
+        ({"backoff": "soon"}, "backoff"),
+        ({"keep_results": -1}, "keep_results"),
+        ({"transactional": 1}, "transactional"),
+        ({"retries": 3}, "no option 'retries'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidTask, match=says):
+        task_options(**options)
+    assert checked(OPTIONS=options) == ["dbqueue.E021"]
+
+
+def test_the_task_comes_before_its_queue_and_that_before_the_backend(jobs: Any) -> None:
+    with override_settings(DBQUEUE={"QUEUES": {"jobs": {"max_reads": 9}}}):
+        jobs.fail_once.using(queue_name="jobs").enqueue()
+        jobs.add.using(queue_name="jobs").enqueue(1, 2)
+        jobs.add.enqueue(1, 2)
+    # None: what the queue says when the message is claimed
+    assert list(Message.objects.order_by("pk").values_list("max_reads", flat=True)) == [1, None, 3]
+
+
+def test_many_are_all_or_nothing(jobs: Any) -> None:
+    calls = [(jobs.add, (number, 1), {}) for number in range(500)]
+    assert backend().enqueue_many([*calls, (jobs.nothing.using(queue_name="jobs"), (), {"x": 1})]) == 501
+    assert Message.objects.count() == 501
+    with pytest.raises(InvalidTask):
+        backend().enqueue_many([*calls, (jobs.add, ("\ud800", 1), {})])
+    assert Message.objects.count() == 501
+    jobs_run = run_consumers(["default", "jobs"])
+    assert len(jobs_run.done) == 501
+    assert Result.objects.count() == 500
+
+
+@pytest.mark.django_db(transaction=True)
+def test_from_async_code(jobs: Any) -> None:
+    async def go() -> Any:
+        result = await jobs.double.aenqueue(21)
+        assert result.enqueued_at is not None, "read where queries are allowed"
+        same = await jobs.double.aget_result(result.id)
+        assert same == result
+        with pytest.raises(TimeoutError, match="READY"):
+            await await_for(result, timeout=0.01)
+        return result
+
+    result = async_to_sync(go)()
+    assert async_to_sync(backend().aenqueue_many)([(jobs.double, (1,), {})]) == 1
+    run_consumers("default")
+    assert async_to_sync(await_for)(result, timeout=1).return_value == 42
+
+
+def test_waiting_ends_with_the_result_or_its_time(jobs: Any) -> None:
+    result = jobs.add.enqueue(1, 2)
+    with pytest.raises(TimeoutError, match=f"result {result.id}"):
+        wait_for(result, timeout=0.01)
+    run_consumers("default")
+    assert wait_for(result, timeout=1).return_value == 3
+
+
+def test_celerys_words(jobs: Any) -> None:
+    assert jobs.add.delay(1, 2).args == [1, 2]
+    later = jobs.add.apply_async((1,), {"b": 2}, countdown=timedelta(hours=1), priority=3, queue="jobs")
+    row = Message.objects.get(pk=int(later.id))
+    assert (row.queue, row.priority) == ("jobs", 3)
+    assert row.available_at > timezone.now() + timedelta(minutes=59)
+    at = datetime(2040, 1, 1, tzinfo=UTC)
+    assert Message.objects.get(pk=int(jobs.add.apply_async((1, 2), eta=at).id)).available_at == at
+    with pytest.raises(ValueError, match="not both"):
+        jobs.add.apply_async(countdown=1, eta=at)
+
+
+def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
+    consumers.consumer("taken")(print)
+    assert checked(QUEUES=["free"]) == []
+    assert checked(QUEUES=["taken"]) == ["dbqueue.E020"]
+    assert checked(QUEUES=["no queue"]) == ["dbqueue.E022"]
+    with override_settings(DBQUEUE={"QUEUES": {"free": {"on_ack": "delete"}}}):
+        assert checked(QUEUES=["free"]) == ["dbqueue.W020"]
+        assert checked(QUEUES=["free"], OPTIONS={"keep_results": 0}) == []
+
+
+@override_settings(TASKS={"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "OPTIONS": {"lease": -1}}})
+def test_django_asks_the_checks() -> None:
+    assert "dbqueue.E021" in [message.id for message in django_checks.run_checks()]
+
+
+def test_a_queue_of_a_backend_has_a_consumer_unless_a_function_is_it(registry: dict[str, Any]) -> None:
+    assert set(task_consumers()) == {"default", "jobs", "kept-short"}
+    consumers.consumer("jobs")(print)
+    assert consumers.registered()["jobs"].handler is print
+    assert consumers.registered()["default"].runner is not None
+    with override_settings(TASKS={}):
+        assert set(consumers.registered()) == {"jobs"}

@@ -1,0 +1,238 @@
+"""What becomes of a task that a worker runs: its result, its attempts, its retries."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.utils import timezone
+
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.results import forget_results
+from django_dbqueue.models import Message, MessageEvent, Queue, Result
+from django_dbqueue.models.fields import DbNow
+from django_dbqueue.tasks import compat
+from django_dbqueue.tasks.envelopes import EXPIRES, TASK
+from django_dbqueue.testing import run_consumers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def run(queue: str = "default", **how: Any) -> Any:
+    return run_consumers(queue, on_error="collect", **how)
+
+
+@pytest.fixture
+def told() -> Iterator[list[tuple[str, str, int]]]:
+    """Signals, each with the status and the number of errors that its result showed."""
+    found: list[tuple[str, str, int]] = []
+
+    def note(name: str) -> Any:
+        def receiver(sender: type, task_result: Any, **_: Any) -> None:
+            found.append((name, str(task_result.status), len(task_result.errors)))
+
+        return receiver
+
+    receivers = {name: note(name) for name in ("task_started", "task_finished")}
+    for name, receiver in receivers.items():
+        compat.signal(name).connect(receiver)
+    yield found
+    for name, receiver in receivers.items():
+        compat.signal(name).disconnect(receiver)
+
+
+def test_a_result_is_kept_beside_its_message(jobs: Any, told: list[Any]) -> None:
+    result = jobs.add.enqueue(1, 2)
+    run()
+    result.refresh()
+    assert (result.status, result.return_value, result.attempts, result.errors) == ("SUCCESSFUL", 3, 1, [])
+    assert result.enqueued_at <= result.started_at == result.last_attempted_at <= result.finished_at
+    assert Result.objects.get().value == 3
+    assert told == [("task_started", "RUNNING", 0), ("task_finished", "SUCCESSFUL", 0)]
+
+
+def test_what_returns_nothing_or_keeps_nothing_writes_no_row(jobs: Any) -> None:
+    results = [jobs.nothing.enqueue(), jobs.forgettable.enqueue()]
+    run()
+    for result in results:
+        result.refresh()
+        assert (result.status, result.return_value) == ("SUCCESSFUL", None)
+    assert not Result.objects.exists()
+
+
+def test_a_failing_task_is_retried_and_each_attempt_is_kept(jobs: Any, told: list[Any]) -> None:
+    result = jobs.fail.enqueue("so it is")
+    run()
+    result.refresh()
+    assert (result.status, result.attempts, len(result.errors)) == ("READY", 1, 1)
+    run(with_delayed=True)
+    result.refresh()
+    assert (result.status, result.attempts, len(result.errors)) == ("FAILED", 3, 3)
+    for error in result.errors:
+        assert error.exception_class is ValueError
+        assert error.traceback.endswith("ValueError: so it is\n")
+        assert error.traceback.startswith("Traceback (most recent call last)")
+    with pytest.raises(ValueError, match="Task failed"):
+        _ = result.return_value
+    assert [name for name, *_ in told] == ["task_started"] * 3 + ["task_finished"]
+    assert told[-1] == ("task_finished", "FAILED", 3)
+
+
+def test_djangos_log_names_a_failure_with_its_traceback(jobs: Any, caplog: pytest.LogCaptureFixture) -> None:
+    jobs.fail_once.enqueue()
+    with caplog.at_level(logging.ERROR, compat.HOME):
+        run()
+    [record] = [each for each in caplog.records if each.name == compat.HOME]
+    assert record.exc_info is not None
+    assert record.exc_info[0] is LookupError
+
+
+def test_a_task_says_when_it_is_retried(jobs: Any) -> None:
+    jobs.SEEN.clear()
+    jobs.fail_later.enqueue()
+    before = timezone.now()
+    run("jobs")
+    assert jobs.SEEN == [(ValueError, 1, 1)]
+    row = Message.objects.get()
+    assert row.available_at is not None
+    assert 6_900 < (row.available_at - before).total_seconds() < 7_100
+
+
+def test_the_context_tells_which_attempt_it_is(jobs: Any) -> None:
+    result = jobs.attempt.enqueue()
+    run(with_delayed=True)
+    result.refresh()
+    assert result.return_value == [2, result.id, 1]
+    assert result.attempts == 2
+
+
+def test_a_result_that_is_no_json_fails_at_once(jobs: Any) -> None:
+    result = jobs.give_set.enqueue()
+    run(with_delayed=True)
+    result.refresh()
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert result.errors[0].exception_class is TypeError
+    assert "Unsupported type" in result.errors[0].traceback
+    assert not Result.objects.exists()
+
+
+def test_rows_result_and_ack_are_one_commit(jobs: Any) -> None:
+    good, bad = jobs.pause.enqueue("one"), jobs.pause.enqueue("two", fails=True)
+    run()
+    good.refresh()
+    bad.refresh()
+    assert good.return_value == "paused one"
+    assert bad.status == "READY"
+    assert list(Queue.objects.values_list("name", flat=True)) == ["one"]
+    assert list(Result.objects.values_list("message_id", flat=True)) == [int(good.id)]
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("pause", "waiting"), ("add", "lost")])
+def test_who_lost_the_claim_leaves_no_result(
+    jobs: Any, name: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another claim takes the message after the body. In one commit with it that is undone, too, so that it waits."""
+    from django_dbqueue.tasks import runner
+
+    result = jobs.pause.enqueue("one") if name == "pause" else jobs.add.enqueue(1, 2)
+    kept = runner._kept
+
+    def lose_the_claim(run: Any, value: object) -> Any:
+        monkeypatch.setattr(runner, "_kept", kept)
+        Message.objects.filter(pk=int(result.id)).update(claim_token=1)
+        return kept(run, value)
+
+    monkeypatch.setattr(runner, "_kept", lose_the_claim)
+    [handled] = run()
+    assert handled.outcome == outcome
+    assert handled.error is None or isinstance(handled.error, LeaseLost)
+    assert not Result.objects.exists()
+    assert not Queue.objects.exists()
+
+
+def test_of_a_batch_only_what_was_acked_has_results(jobs: Any) -> None:
+    from django_dbqueue.databases.statements import Kept
+    from django_dbqueue.lifecycle.results import keep
+    from django_dbqueue.lifecycle.settle import settle_claims
+
+    for number in range(5):
+        jobs.add.enqueue(number, 1)
+    messages = Message.objects.claim(5)
+    Message.objects.filter(pk=messages[2].pk).update(claim_token=1)
+    session, claims = session_of("default"), [message.claim for message in messages]
+    results = {claim.id: Kept("1", "json", 60.0) for claim in claims}
+    held = settle_claims(
+        session, session.dialect.messages.ack(), claims, then=lambda acked: keep(session, results, acked)
+    )
+    assert held == {claim for claim in claims if claim != claims[2]}
+    assert set(Result.objects.values_list("pk", flat=True)) == {claim.id for claim in held}
+
+
+@pytest.mark.parametrize("path", ["tests.tasks_app.jobs.gone", "no.module.here", "tests.tasks_app.jobs.not_a_task"])
+def test_an_unknown_task_is_released_for_an_hour_and_then_fails(
+    jobs: Any, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = Message.objects.enqueue({"args": [], "kwargs": {}}, headers={TASK: path}, max_reads=1)
+    run()
+    message.refresh_from_db()
+    assert (message.status, message.read_count) == ("n", 0)
+    assert message.available_at is not None
+    assert message.available_at > timezone.now() + timedelta(seconds=5)
+    assert path in caplog.text
+    hour_ago = timezone.now() - timedelta(hours=1, seconds=1)
+    Message.objects.filter(pk=message.pk).update(available_at=hour_ago, due_at=hour_ago)
+    run()
+    message.refresh_from_db()
+    assert message.is_dead
+    assert path in str(message.error)
+
+
+def test_what_is_claimed_after_it_expired_is_never_run(jobs: Any) -> None:
+    jobs.SEEN.clear()
+    late = jobs.nothing.apply_async(expires=timezone.now() - timedelta(seconds=1))
+    in_time = jobs.nothing.apply_async((1,), expires=3_600)
+    run()
+    late.refresh()
+    in_time.refresh()
+    assert (late.status, in_time.status) == ("FAILED", "SUCCESSFUL")
+    assert jobs.SEEN == [((1,), {})]
+    row = Message.objects.get(pk=int(late.id))
+    assert str(row.error).startswith("Expired")
+    assert EXPIRES in row.headers
+
+
+def test_a_result_is_found_in_the_history_too(jobs: Any) -> None:
+    done, failed = jobs.add.enqueue(1, 2), jobs.fail_once.enqueue()
+    run()
+    done.refresh()
+    before = done.finished_at
+    Message.objects.archive(older_than=0)
+    for message in Message.objects.dead():
+        message.refresh_from_db()
+    done.refresh()
+    failed.refresh()
+    assert not Message.objects.done("default").exists()
+    assert (done.status, done.return_value, done.finished_at, done.attempts) == ("SUCCESSFUL", 3, before, 1)
+    assert failed.status == "FAILED"
+
+
+def test_results_are_forgotten_when_their_time_is_over(jobs: Any) -> None:
+    kept, over = jobs.add.enqueue(1, 2), jobs.add.enqueue(3, 4)
+    run()
+    Result.objects.filter(pk=int(over.id)).update(expires_at=DbNow())
+    assert forget_results(session_of("default"), limit=100) == 1
+    assert forget_results(session_of("default"), limit=100) == 0
+    assert list(Result.objects.values_list("pk", flat=True)) == [int(kept.id)]
+
+
+def test_other_failures_keep_no_traceback_in_their_record(jobs: Any) -> None:
+    message = Message.objects.enqueue({"args": [1]})
+    [held] = Message.objects.claim(1)
+    held.nack(error=ValueError("x"))
+    assert MessageEvent.objects.get(message_id=message.pk).detail == "ValueError: x"
