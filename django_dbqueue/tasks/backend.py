@@ -74,11 +74,13 @@ class DBQueueBackend(BaseTaskBackend):
         compat.signal("task_enqueued").send(type(self), task_result=result)
         return result
 
-    async def aenqueue(self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], **more: Any) -> AnyResult:
+    async def aenqueue(  # type: ignore[override]
+        self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], *, expires: datetime | None = None
+    ) -> AnyResult:
         """Run ``enqueue`` from async code."""
 
         def enqueue() -> AnyResult:
-            result = self.enqueue(task, args, kwargs, **more)
+            result = self.enqueue(task, args, kwargs, expires=expires)
             _ = result.enqueued_at  # read now: async code can't
             return result
 

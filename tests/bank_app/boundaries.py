@@ -49,14 +49,14 @@ def follow(directory: str) -> None:
     execute, drop = runner.execute, Holding.drop
 
     def execute_watched(delivery: Delivery) -> Verdict:
-        _current.number = delivery.message.payload["number"]
+        _current.number = _number(delivery)
         try:
             return execute(delivery)
         finally:
             _current.number = None
 
     def drop_watched(self: Holding, delivery: Delivery) -> None:
-        number = delivery.message.payload["number"]
+        number = _number(delivery)
         plan.at(number, "before letting go")
         drop(self, delivery)
         plan.at(number, "after letting go")
@@ -70,6 +70,13 @@ def follow(directory: str) -> None:
     runner.execute = execute_watched  # type: ignore[assignment]
     Holding.drop = drop_watched  # type: ignore[method-assign]
     connection_created.connect(watch, weak=False)
+
+
+def _number(delivery: Delivery) -> int:
+    """Return the number of the transfer, of which a message may be the payload, or a task an argument."""
+    payload = delivery.message.payload
+    number: int = payload.get("kwargs", payload)["number"]
+    return number
 
 
 class Plan:

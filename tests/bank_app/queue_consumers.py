@@ -19,8 +19,11 @@ if PLAN:
 
 @consumer("bank", transactional=True, max_reads=0, backoff=0.02, backoff_max=0.1)
 def transfer(message: Message) -> None:
+    book(message.payload)
+
+
+def book(booking: dict[str, int]) -> None:
     """Book it as people do who have no deaths in mind, and without a common order of locks."""
-    booking = message.payload
     source, target = Account.objects.filter(pk=booking["source"]), Account.objects.filter(pk=booking["target"])
     source.select_for_update().get()
     Transfer.objects.create(**booking)

@@ -60,6 +60,9 @@ class Bank:
             self.expected[target] += amount
             transfers.append({"number": number, "source": source, "target": target, "amount": amount})
         self.sent += count
+        self.enqueue(transfers, lease)
+
+    def enqueue(self, transfers: list[dict[str, int]], lease: float | None) -> None:
         Message.objects.enqueue_many([Envelope(each, lease=lease) for each in transfers], queue="bank")
 
     def plan(self, deaths: Deaths, *, watched: list[int]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import override_settings
 
-from tests.process.conftest import start_worker as start_worker  # noqa: F401
+from tests.process.conftest import start_worker as start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

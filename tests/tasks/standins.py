@@ -1,4 +1,4 @@
-"""What stands where Django's own tests of tasks name Django's backends: ours, with the little that these have besides."""
+"""What stands where Django's own tests of tasks name Django's backends: ours, with the little that these add."""
 
 from __future__ import annotations
 

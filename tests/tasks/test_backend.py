@@ -62,9 +62,9 @@ def test_a_task_is_a_message_of_its_queue(jobs: Any, enqueued: list[Any]) -> Non
 
 
 def test_what_was_rolled_back_was_never_enqueued(jobs: Any) -> None:
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
+    with transaction.atomic():
         jobs.add.enqueue(1, 2)
-        raise ZeroDivisionError
+        transaction.set_rollback(True)
     assert not Message.objects.exists()
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: Any, how: dict[s
     assert not Message.objects.exists()
 
 
-@pytest.mark.parametrize("argument", [object(), {1}, float("nan"), b"\xff", "\ud800"], ids=repr)
+@pytest.mark.parametrize("argument", [print, {1}, float("nan"), b"\xff", "\ud800"], ids=repr)
 def test_arguments_that_json_cannot_express_are_refused(jobs: Any, argument: object) -> None:
     with pytest.raises((TypeError, ValueError, InvalidTask)):
         jobs.nothing.enqueue(argument)

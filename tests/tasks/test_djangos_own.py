@@ -18,9 +18,9 @@ from tests.conftest import ROOT
 from tests.left_out import DJANGOS_TESTS
 
 NAMES: Final = {
-    "from django.tasks.backends.dummy import DummyBackend": "from tests.tasks.standins import Recording as DummyBackend",
-    "from django.tasks.backends.immediate import ImmediateBackend": (
-        "from tests.tasks.standins import Immediate as ImmediateBackend"
+    "django.tasks.backends.dummy import DummyBackend": "tests.tasks.standins import Recording as DummyBackend",
+    "django.tasks.backends.immediate import ImmediateBackend": (
+        "tests.tasks.standins import Immediate as ImmediateBackend"
     ),
     "django.tasks.backends.dummy.DummyBackend": "tests.tasks.standins.Recording",
     "django.tasks.backends.immediate.ImmediateBackend": "tests.tasks.standins.Immediate",

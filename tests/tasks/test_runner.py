@@ -98,7 +98,7 @@ def test_a_task_says_when_it_is_retried(jobs: Any) -> None:
     jobs.fail_later.enqueue()
     before = timezone.now()
     run("jobs")
-    assert jobs.SEEN == [(ValueError, 1, 1)]
+    assert [(ValueError, 1, 1)] == jobs.SEEN
     row = Message.objects.get()
     assert row.available_at is not None
     assert 6_900 < (row.available_at - before).total_seconds() < 7_100
