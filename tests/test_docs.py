@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
+TASKS = (ROOT / "docs" / "tasks.md").read_text()
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -79,7 +81,7 @@ def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
 
 def test_every_promise_names_its_tests_or_says_that_it_is_not_built() -> None:
     page = (ROOT / "docs" / "promises.md").read_text()
-    for number in range(1, 17):
+    for number in range(1, 18):
         _, _, rest = page.partition(f"\n## P{number}. ")
         section = rest.partition("\n## ")[0]
         assert re.search(r"tests/\S+\.py::", section) or "Not built yet" in section, f"P{number}"
@@ -143,7 +145,7 @@ def test_every_routine_is_told() -> None:
 
 
 def test_every_check_is_told() -> None:
-    checks = (ROOT / "django_dbqueue" / "checks").glob("*.py")
+    checks = [*(ROOT / "django_dbqueue" / "checks").glob("*.py"), ROOT / "django_dbqueue" / "tasks" / "checks.py"]
     ids = {id_ for file in checks for id_ in re.findall(r'id="(dbqueue\.[EW]\d+)"', file.read_text())}
     assert ids
     assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))
@@ -166,25 +168,35 @@ def test_every_check_and_every_option_of_the_doctor_is_told() -> None:
         assert f"\n| `{option}" in page
 
 
-@pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="the quickstart is SQLite's")
-def test_the_quickstart_does_what_it_says(tmp_path: Path) -> None:
+def _in_the_backport(page: str) -> str:
+    """What the page tells those who have Django 5.2."""
+    page = page.replace("from django.tasks import", "from django_tasks import")
+    return page.replace('["django_dbqueue", "mail"]', '["django_tasks", "django_dbqueue", "mail"]')
+
+
+@pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="the pages are SQLite's")
+@pytest.mark.parametrize(("page", "commands"), [(QUICKSTART, 7), (TASKS, 7)], ids=["quickstart", "tasks"])
+def test_the_page_does_what_it_says(page: str, commands: int, tmp_path: Path) -> None:
     """Follows the page from top to bottom: files are written, commands run, and what they print is compared."""
+    if find_spec("django.tasks") is None:
+        page = _in_the_backport(page)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "DBQUEUE_"))}
     environment["PYTHONPATH"] = str(ROOT)
     steps = re.findall(
         r"^(?:In|At the end of) `([^`]+)`:\n\n```python\n(.*?)^```|^```console\n(.*?)^```",
-        QUICKSTART,
+        page,
         re.MULTILINE | re.DOTALL,
     )
     ran = 0
     for path, content, session in steps:
         if path:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             with (tmp_path / path).open("a") as file:
                 file.write(content)
         for command, expected in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE):
             assert _run(command, tmp_path, environment, expected)
             ran += 1
-    assert ran == 7
+    assert ran == commands
 
 
 def _run(command: str, directory: Path, environment: dict[str, str], expected: str) -> bool:
