@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import Stretch
@@ -72,7 +72,7 @@ class EndedReader:
     def __init__(self, session: DjangoSession) -> None:
         self._session = session
         self._connection = session.connection
-        self._dialect = dialect_of(self._connection)
+        self._dialect = session.dialect
         self._ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == DONE]
 
     def first(self, since: datetime) -> datetime | None:

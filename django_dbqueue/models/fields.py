@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from django.db import connections, models
+from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Func
 from django.utils.dateparse import parse_datetime
 
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.statuses import STATUSES
 
@@ -34,13 +33,13 @@ class DbNow(Func):
     allowed_default = True
 
     def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
-        return dialect_of(connection).sql.now, []
+        return session_of(connection.alias).dialect.sql.now, []
 
 
 def clock(using: str) -> datetime:
     """Return what the database's clock says now."""
-    connection = connections[using]
-    moment = to_utc(session_of(using).fetch(dialect_of(connection).sql.clock())[0][0], connection)
+    session = session_of(using)
+    moment = to_utc(session.fetch(session.dialect.sql.clock())[0][0], session.connection)
     assert moment is not None
     return moment
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from django.db import connections, models
+from django.db import models
 
 from django_dbqueue.codecs import decode_headers
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
@@ -102,7 +101,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         status, order = PEEKS[state]
-        if state == "dead" and dialect_of(connections[self.db]).sql.sorted_beyond_null:
+        if state == "dead" and session_of(self.db).dialect.sql.sorted_beyond_null:
             order = ("-id",)
         found: list[Message] = []
         for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
-from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
+from django_dbqueue.databases import InOrder, Statement
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
@@ -53,7 +53,7 @@ class Connection:
 
     def __init__(self, credentials: Credentials) -> None:
         self.vendor = credentials.vendor
-        self.dialect: Dialect = dialect_of(self)
+        self.dialect = credentials.dialect
         self.in_transaction = False
         connect = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor]
         try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import InvalidPipeline
 
 FILE_OPTION: Final = "credentials_file"
@@ -47,6 +48,11 @@ class Credentials:
     user: str = ""
     password: str = field(default="", repr=False)
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The builder of the queue's statements for this database."""
+        return dialect_of(self)
 
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:

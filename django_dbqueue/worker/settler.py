@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import time
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue import conf, log_events, signals
-from django_dbqueue.databases import Change, Claim, dialect_of
+from django_dbqueue.databases import Change, Claim
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
@@ -83,7 +83,7 @@ class Settler:
 
     def flush_all_but_acks(self) -> None:
         """Settle all that can't wait for a claim's transaction."""
-        dialect = dialect_of(connections[self.using])
+        dialect = session_of(self.using).dialect
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(
@@ -181,7 +181,7 @@ class Settler:
         """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
         if not claims:
             return set(), set()
-        dialect, tokens = dialect_of(connections[self.using]), dict(claims)
+        dialect, tokens = session_of(self.using).dialect, dict(claims)
         rows = session_of(self.using).fetch(dialect.messages.states([claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}
