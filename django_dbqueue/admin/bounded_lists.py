@@ -24,7 +24,7 @@ from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.ranges import Range, ranges_in_use
+from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.models import Message
 
 LIST_CAP = 500

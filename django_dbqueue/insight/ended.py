@@ -21,7 +21,7 @@ from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
-from django_dbqueue.lifecycle.ranges import ranges_in_use
+from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
 from django_dbqueue.models.fields import to_column, to_utc
 from django_dbqueue.statuses import DONE
 

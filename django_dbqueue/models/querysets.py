@@ -11,10 +11,10 @@ from django_dbqueue.codecs import decode_headers
 from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, expired_streams, moves, requeue
+from django_dbqueue.lifecycle import archive, expired_streams, moves, operator_moves
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.lifecycle.requeue import Changed
+from django_dbqueue.lifecycle.operator_moves import Changed
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
@@ -126,15 +126,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
         ``by``, here and below, is the person who does it, for the life line.
         """
-        return requeue.requeue(self._session(), self._each(), actor=by)
+        return operator_moves.requeue(self._session(), self._each(), actor=by)
 
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return requeue.drop(self._session(), self._each(), reason=reason, actor=by)
+        return operator_moves.drop(self._session(), self._each(), reason=reason, actor=by)
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return requeue.reject_waiting(self._session(), self._each(), reason=reason, actor=by)
+        return operator_moves.reject_waiting(self._session(), self._each(), reason=reason, actor=by)
 
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.

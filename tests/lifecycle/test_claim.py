@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.claimed import read_body
+from django_dbqueue.lifecycle.claim_rows import read_body
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow

@@ -14,7 +14,7 @@ from django_dbqueue.databases.lookout_sql import EXPIRED, READY
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.envelope import key_hash
-from django_dbqueue.lifecycle.claimed import Terms, first_statement
+from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.lifecycle.django_session import MAX_IDS
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import to_column
