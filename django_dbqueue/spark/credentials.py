@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.whole_numbers import is_whole
 
 FILE_OPTION: Final = "credentials_file"
 ENVIRONMENT_OPTION: Final = "credentials_env"
@@ -183,7 +184,7 @@ def _is_well_typed(said: dict[str, object]) -> bool:
         and isinstance(said.get("name"), str)
         and said["name"] != ""
         and all(isinstance(text, str) for text in texts)
-        and (port is None or (type(port) is int and 1 <= port <= 65_535))
+        and (port is None or is_whole(port, 1, 65_535))
         and isinstance(said.get("options", {}), dict)
     )
 

@@ -140,8 +140,8 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
         sealing = Sealing(
             schema=schema,
             queue=None if queue is None else check_queue(queue),
-            priority=said.whole("priority", 0, least=-100, most=100) or 0,
-            max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES) or MAX_PAYLOAD_BYTES,
+            priority=said.whole("priority", 0, least=-100, most=100),
+            max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES),
         )
     except InvalidMessage as error:
         raise InvalidPipeline(f"The option 'queue': {error}") from error
@@ -152,7 +152,7 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
         sealing=sealing,
         job=job,
         run=said.whole("run", most=_LARGEST) or random.randint(1, _LARGEST),
-        batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000) or BATCH_ROWS,
+        batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000),
         notify=said.flag("notify", default=True),
         outage=outage_of(said),
     )
