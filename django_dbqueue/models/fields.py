@@ -12,6 +12,7 @@ from django.db.models.expressions import Func
 from django.utils.dateparse import parse_datetime
 
 from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.moments import to_column
 from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class UTCDateTimeField(Moment):
         if not prepared:
             value = self.get_prep_value(value)
         if isinstance(value, datetime) and value.tzinfo is not None:
-            return to_column(value, connection)
+            return to_column(value, connection.vendor)
         return super().get_db_prep_value(value, connection, prepared=True)
 
 
@@ -122,10 +123,3 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     if moment.tzinfo is None:  # USE_TZ = False: psycopg returns the session's local time
         moment = moment.replace(tzinfo=ZoneInfo(connection.timezone_name))
     return moment.astimezone(UTC)
-
-
-def to_column(moment: datetime, connection: BaseDatabaseWrapper) -> datetime | str:
-    """Return an aware moment as a parameter for the queue's columns."""
-    if connection.vendor == "postgresql":
-        return moment
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")

@@ -175,13 +175,6 @@ def to_utc(value: object) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def to_column(moment: datetime, vendor: str) -> Any:
-    """Return an aware moment as a parameter for the queue's columns."""
-    if vendor == "postgresql":
-        return moment
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-
-
 def _place(credentials: Credentials) -> str:
     """Say where it is, and which account is used, without the password."""
     if credentials.vendor == "sqlite":

@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from django_dbqueue.databases.scan_sql import OUTCOMES, STANDINGS, Span
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
-from django_dbqueue.spark.connection import Connection, to_column
+from django_dbqueue.moments import to_column
+from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.id_pieces import dealt
 from django_dbqueue.spark.outage import OPTION as OUTAGE
