@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
-from django_dbqueue.databases import InOrder, Statement
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
@@ -70,7 +70,7 @@ class Connection:
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
-        held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.sql.keep_order
+        held = self.in_transaction and self.dialect.sql.keeps_order_of(statement)
         if held:
             self.run(Statement(self.dialect.sql.keep_order, ()))
         cursor = self._execute(statement)
