@@ -12,7 +12,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from django.conf import settings
 
@@ -29,6 +28,7 @@ from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import TableReader
 from tests.conftest import ROOT
 from tests.process.conftest import wait_until
+from tests.spark.stopping import Outage, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,30 +52,6 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     @pytest.fixture(scope="module")
     def environment(server: PrivateServer) -> dict[str, str]:
         return prepared(server)
-
-    class Outage(logging.Handler):
-        """Stops the server, and starts it when whoever needs it has tried on a few times.
-
-        In the thread that tries on: a server of these tests ends with the thread that has started it.
-        """
-
-        TRIES = 3
-
-        def __init__(self, server: PrivateServer) -> None:
-            super().__init__()
-            self.server = server
-            self.begun = 0
-            self.tried = 0
-
-        def begin(self) -> None:
-            self.begun += 1
-            self.server.stop()
-
-        def emit(self, record: logging.LogRecord) -> None:
-            if "away, retrying" in record.getMessage():
-                self.tried += 1
-                if self.tried == self.TRIES:
-                    self.server.start()
 
     @pytest.fixture
     def outage(server: PrivateServer) -> Iterator[Outage]:
@@ -109,14 +85,6 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
                 return [row[0] if len(row) == 1 else row for row in connection.fetch(Statement(sql, ()))]
 
         return ask
-
-    def frame(numbers: range, meanwhile: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-        """Rows in Arrow batches; between two of them something happens."""
-        middle = numbers[len(numbers) // 2]
-        for number in numbers:
-            if number == middle:
-                meanwhile()
-            yield pa.RecordBatch.from_pydict({"json": [str(number)]})
 
     # -- each path ----------------------------------------------------------------------------------------------------
 
