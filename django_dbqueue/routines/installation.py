@@ -23,7 +23,8 @@ from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Queue
 from django_dbqueue.routines import installer_sql
 from django_dbqueue.routines.existing_routines import StandingRoutine, refuse_foreign, schema_of, standing
-from django_dbqueue.routines.rendering import NAMES, Routine, Words, routines
+from django_dbqueue.routines.rendering import NAMES, Routine, routines
+from django_dbqueue.routines.routine_moves import Words
 
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""

@@ -18,7 +18,7 @@ from django.conf import settings
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark import connection as connecting
-from django_dbqueue.spark import table_reader, writing
+from django_dbqueue.spark import table_reader, write_tasks, writing
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.credentials import Credentials
@@ -91,7 +91,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     def test_a_staged_write_goes_on_and_publishes_each_row_once(
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "_STATEMENTS", 1)
+        monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
         said = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
         writer = writing.writer_of(said, JSON, overwrite=False)
         staged = writer.write(frame(range(100), outage.begin))
@@ -101,8 +101,8 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     def test_a_commit_of_the_stage_whose_reply_was_lost_doubles_nothing(
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "_STATEMENTS", 1)
-        real, commits = writing._run_together, []
+        monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
+        real, commits = write_tasks.run_together, []
 
         def lose_the_reply(session: Lasting, statements: Any, **said: Any) -> int:
             def ask(work: Any) -> Any:
@@ -119,7 +119,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
             monkeypatch.setattr(session, "ask", ask)
             return real(session, statements, **said)
 
-        monkeypatch.setattr(writing, "_run_together", lose_the_reply)
+        monkeypatch.setattr(write_tasks, "run_together", lose_the_reply)
         said = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
         writer = writing.writer_of(said, JSON, overwrite=False)
         writer.commit([writer.write(frame(range(40), lambda: None))])
@@ -137,7 +137,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     def test_a_direct_write_goes_on(
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "_STATEMENTS", 1)
+        monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
         said = {**options, "queue": "q", "direct": "true", "batchSize": "7"}
         writer = writing.writer_of(said, JSON, overwrite=False)
         writer.commit([writer.write(frame(range(100), outage.begin))])
