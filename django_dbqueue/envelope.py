@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from django_dbqueue import codecs
 from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.whole_numbers import is_whole
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 MAX_KEY_LENGTH: Final = 200
@@ -148,7 +149,7 @@ def key_hash(queue: str, key: str) -> str:
 
 def check_whole(name: str, value: object, *, low: int, high: int) -> int:
     """Return a whole number within its bounds, or raise InvalidMessage."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if not is_whole(value, low, high):
         raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
     return int(value)
 

@@ -145,7 +145,10 @@ def test_every_routine_is_told() -> None:
 
 
 def test_every_check_is_told() -> None:
-    checks = [*(ROOT / "django_dbqueue" / "checks").glob("*.py"), ROOT / "django_dbqueue" / "tasks" / "checks.py"]
+    checks = [
+        *(ROOT / "django_dbqueue" / "checks").glob("*.py"),
+        ROOT / "django_dbqueue" / "tasks" / "backend_checks.py",
+    ]
     ids = {id_ for file in checks for id_ in re.findall(r'id="(dbqueue\.[EW]\d+)"', file.read_text())}
     assert ids
     assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))

@@ -11,7 +11,7 @@ from unittest.mock import ANY
 
 from django_dbqueue import Envelope, Retry, consumer, testing
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
-from django_dbqueue.lifecycle.requeue import Changed
+from django_dbqueue.lifecycle.operator_moves import Changed
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.querysets import MessageQuerySet
 

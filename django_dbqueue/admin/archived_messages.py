@@ -12,6 +12,7 @@ from django_dbqueue.admin import display, message_story
 from django_dbqueue.admin.bounded_lists import LIST_CAP, MAX_ID, BoundedChangeList
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.models import ArchivedMessage
+from django_dbqueue.whole_numbers import typed_whole
 
 _OUTCOMES = {
     "done": ("done", "✓", _("done")),
@@ -27,9 +28,10 @@ class ArchiveChangeList(BoundedChangeList):
         rows = ArchivedMessage.objects.using(self.root_queryset.db)
         text = self.query.strip()
         if text:
-            if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID):
+            number = typed_whole(text, 0, MAX_ID)
+            if number is None:
                 return []
-            rows = rows.filter(message_id=int(text))
+            rows = rows.filter(message_id=number)
         return list(rows.order_by("-id").values_list("id", flat=True)[: LIST_CAP + 1])
 
 

@@ -24,8 +24,9 @@ from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.ranges import Range, ranges_in_use
+from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.models import Message
+from django_dbqueue.whole_numbers import typed_whole
 
 LIST_CAP = 500
 """Rows that a list walks to; also how many messages one action takes."""
@@ -59,8 +60,9 @@ class Walk:
     def ids_by_search(self, text: str, queue: str | None, *, limit: int) -> list[int]:
         """Return ids of the message with this id, and of those with this key, newest first in each queue."""
         found: list[int] = []
-        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_ID:
-            found += Message.objects.using(self.using).filter(pk=int(text)).values_list("id", flat=True)
+        number = typed_whole(text, 0, MAX_ID)
+        if number is not None:
+            found += Message.objects.using(self.using).filter(pk=number).values_list("id", flat=True)
         hashes = []
         for name in self.queues if queue is None else [queue]:
             with suppress(InvalidMessage):  # people search for anything; no message has this key

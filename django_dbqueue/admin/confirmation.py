@@ -27,9 +27,9 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.admin.apply_verb import Outcome, Pin, apply_verb
 from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP, MAX_ID
 from django_dbqueue.admin.display import NOTHING, state_badge
-from django_dbqueue.admin.operate import Outcome, Pin, operate
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import stage_of, state_of
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
@@ -138,7 +138,7 @@ class Confirmation:
             messages.warning(request, _("This page was already confirmed; nothing was done twice."))
             return answer
         reason = "" if form is None else form.cleaned_data["reason"]
-        _report(request, verb, operate(verb, pins, using=self.admin.alias, user=request.user, reason=reason))
+        _report(request, verb, apply_verb(verb, pins, using=self.admin.alias, user=request.user, reason=reason))
         return answer
 
     def _entry(self, verb: Verb, row: Any) -> dict[str, Any]:

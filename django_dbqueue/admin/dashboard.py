@@ -34,6 +34,7 @@ from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import clock
+from django_dbqueue.whole_numbers import typed_whole
 
 CAP: Final = 1_000
 """Where counting stops."""
@@ -58,13 +59,12 @@ class Asked:
     @classmethod
     def of(cls, request: HttpRequest) -> Asked:
         """Read the URL's query."""
-        span, page = request.GET.get("span", ""), request.GET.get("p", "")
+        span, page = request.GET.get("span", ""), typed_whole(request.GET.get("p", ""), 0, 99_999)
         try:
             queue = check_queue(request.GET.get("queue", ""))
         except InvalidMessage:
             queue = ALL_QUEUES
-        is_number = page.isascii() and page.isdigit() and len(page) < 6
-        return cls(span if span in SPANS else "hour", queue, int(page) if is_number else 1)
+        return cls(span if span in SPANS else "hour", queue, 1 if page is None else page)
 
     def query(self, **changed: object) -> str:
         """Return the query of a page with these changes."""

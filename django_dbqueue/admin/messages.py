@@ -29,6 +29,7 @@ from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
+from django_dbqueue.whole_numbers import typed_whole
 
 Action = Callable[["MessageAdmin", HttpRequest, QuerySet[Message]], HttpResponse | None]
 
@@ -110,10 +111,9 @@ class MessageAdmin(ContentAdmin):
             selection = bulk.Selection.now(session_of(self.alias), state=state, queue=queue)
             return Ordering(self.admin_site.get_model_admin(BulkOperation)).ask(request, verb, selection, back=back)
         if changelist is None:
-            ticked = [int(pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME) if pk.isdecimal() and len(pk) < 20]
-            queryset = (
-                self.get_queryset(request).defer(*HEAVY).filter(pk__in=[pk for pk in ticked if pk <= MAX_ID][:LIST_CAP])
-            )
+            said = [typed_whole(pk, 0, MAX_ID) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+            ticked = [pk for pk in said if pk is not None][:LIST_CAP]
+            queryset = self.get_queryset(request).defer(*HEAVY).filter(pk__in=ticked)
         rows = list(queryset.order_by("pk")[:LIST_CAP])
         if not any(stage_of(row) in verb.stages for row in rows):
             text = ngettext(

@@ -13,7 +13,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import postgresql_creators, postgresql_settings
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.routines import installed
+from django_dbqueue.routines import installer_sql
 
 SETTINGS: Final = (
     "default_transaction_isolation",
@@ -99,7 +99,7 @@ def check_schema(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessag
 
 def check_routines(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Check stored routines: they stay as they were created, whatever version of the package is running now."""
-    if found := _asked(connection, installed.unsafe_on_postgresql()):
+    if found := _asked(connection, installer_sql.unsafe_on_postgresql()):
         yield checks.Warning(
             f"{len(found)} stored routines in the database {connection.alias!r} are of an older version, which runs "
             "functions of any account that may create functions in their schema with the rights of the routines' "

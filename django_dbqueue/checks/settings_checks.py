@@ -15,6 +15,7 @@ from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS, Q
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.redaction import policy
 from django_dbqueue.schedules import declarations
+from django_dbqueue.whole_numbers import is_whole
 
 Rule = Callable[[object], str | None]
 """Returns what a value must be, if it isn't."""
@@ -26,11 +27,7 @@ _INSTALL: Final = "Install it wherever workers run, or leave SCHEDULES out."
 
 
 def _whole(low: int, high: int) -> Rule:
-    def rule(value: object) -> str | None:
-        good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return None if good else f"a whole number from {low:,} to {high:,}"
-
-    return rule
+    return lambda value: None if is_whole(value, low, high) else f"a whole number from {low:,} to {high:,}"
 
 
 def _seconds(*, above_zero: bool = False, or_none: bool = False) -> Rule:

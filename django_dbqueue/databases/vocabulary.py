@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 
-from django_dbqueue.databases.statements import Mark, Params, Statement
+from django_dbqueue.databases.statements import InOrder, Mark, Params, Statement
 
 
 @cache
@@ -87,6 +87,10 @@ class Vocabulary(ABC):
     def clock(self) -> Statement:
         """Read the server's clock."""
         return Statement(f"SELECT {self.now}", ())
+
+    def keeps_order_of(self, statement: Statement) -> bool:
+        """Return whether the server is to be held to the order of this statement: ``keep_order``, ``forget_order``."""
+        return isinstance(statement, InOrder) and self.keep_order != ""
 
     @abstractmethod
     def plus(self, moment: str, seconds: str) -> str:

@@ -17,9 +17,9 @@ from django_dbqueue.doctor.check import POSTGRESQL, TO_WORK, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.patient import NOBODYS, Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
-from django_dbqueue.lifecycle.claimed import Terms, first_statement
+from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.statuses import NEW
 

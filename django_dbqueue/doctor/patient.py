@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_dbqueue import conf, consumers
 from django_dbqueue.checks import mysql_checks, postgresql_checks
 from django_dbqueue.checks.answers import answers
-from django_dbqueue.databases import Dialect, Statement, dialect_of
+from django_dbqueue.databases import Dialect, Statement
 from django_dbqueue.databases.server_facts import (
     mysql_account,
     mysql_variables,
@@ -87,7 +87,7 @@ class Patient:
     @property
     def dialect(self) -> Dialect:
         """The builder of the queue's statements."""
-        return dialect_of(self.connection)
+        return session_of(self.alias).dialect
 
     @property
     def options(self) -> dict[str, Any]:

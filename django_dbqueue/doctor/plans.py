@@ -14,7 +14,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import explained
 from django_dbqueue.databases.statements import LIVE_KEY
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.lifecycle.django_session import held_to_order
+from django_dbqueue.lifecycle.django_session import session_of
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"
@@ -38,7 +38,7 @@ def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> QueryPlan:
     """Ask for the plan of a statement without running it."""
     read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
     question = explained(connection.vendor, statement)
-    with connection.cursor() as cursor, held_to_order(connection, cursor, statement):
+    with connection.cursor() as cursor, session_of(connection.alias).held_to_order(cursor, statement):
         cursor.execute(question.sql, question.params)
         names = [column[0].lower() for column in cursor.description]
         return read([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])

@@ -15,14 +15,15 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
-from django_dbqueue.lifecycle.ranges import ranges_in_use
-from django_dbqueue.models.fields import to_column, to_utc
+from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
+from django_dbqueue.models.fields import to_utc
+from django_dbqueue.moments import to_column
 from django_dbqueue.statuses import DONE
 
 PAGE: Final = 5_000
@@ -72,7 +73,7 @@ class EndedReader:
     def __init__(self, session: DjangoSession) -> None:
         self._session = session
         self._connection = session.connection
-        self._dialect = dialect_of(self._connection)
+        self._dialect = session.dialect
         self._ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == DONE]
 
     def first(self, since: datetime) -> datetime | None:
@@ -129,7 +130,7 @@ class EndedReader:
         return _utc(moment, self._connection)
 
     def _column(self, moment: datetime) -> datetime | str:
-        return to_column(moment, self._connection)
+        return to_column(moment, self._connection.vendor)
 
 
 @dataclass(slots=True)
@@ -160,8 +161,8 @@ class _Rows:
                 return
 
     def _stretch(self, since: datetime, after: int | None) -> Stretch:
-        connection = self.session.connection
-        return Stretch(to_column(since, connection), to_column(self.until, connection), after)
+        vendor = self.session.connection.vendor
+        return Stretch(to_column(since, vendor), to_column(self.until, vendor), after)
 
     def _utc(self, moment: object) -> datetime:
         return _utc(moment, self.session.connection)

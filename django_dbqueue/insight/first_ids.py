@@ -15,7 +15,7 @@ from django_dbqueue.databases.listing_sql import LATEST
 from django_dbqueue.lifecycle.depths import AT_ONCE, ROWS_AT_ONCE, STATES
 from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 from django_dbqueue.lifecycle.expired_streams import overdue_tokens
-from django_dbqueue.lifecycle.ranges import Range
+from django_dbqueue.lifecycle.queues_in_use import Range
 from django_dbqueue.statuses import RUNNING
 
 _KEYS_AT_ONCE: Final = 100

@@ -25,7 +25,7 @@ from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.low_water import HIGHEST
 
 STEP: Final = 500

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from django_dbqueue import signals
 from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
-from django_dbqueue.lifecycle.claimed import Claimed, ClaimRange, Terms, take_range
+from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, take_range
 from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims

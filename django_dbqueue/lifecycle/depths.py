@@ -14,7 +14,7 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 from django_dbqueue.lifecycle.expired_streams import overdue_tokens
-from django_dbqueue.lifecycle.ranges import ranges_in_use
+from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 STATES: Final = {"ready": NEW, "delayed": NEW, "running": RUNNING, "stuck": RUNNING, "dead": NEW, "done": DONE}

@@ -12,7 +12,7 @@ from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_dbqueue.databases import InOrder, Statement, dialect_of
+from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.statements import Params, Row
 from django_dbqueue.databases.transient_errors import SECONDS, again
 from django_dbqueue.exceptions import TransactionNotAllowed
@@ -60,12 +60,8 @@ class DjangoSession:
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
-        connection = connections[self.using]
-        with connection.cursor() as cursor:
-            if isinstance(statement, InOrder):
-                return self._rows(connection, cursor, statement)
-            cursor.execute(statement.sql, statement.params)
-            return list(cursor.fetchall())
+        with connections[self.using].cursor() as cursor:
+            return self._rows(cursor, statement)
 
     def fetch_messages(self, statement: Statement) -> list[Row]:
         """Run a statement that returns many messages, whose timestamps ``from_db_value`` converts, as always.
@@ -77,20 +73,31 @@ class DjangoSession:
         with connection.cursor() as cursor:
             if hasattr(cursor, "adapters"):
                 cursor.adapters.register_loader("timestamptz", connection.Database.types.datetime.TimestamptzLoader)
-            return self._rows(connection, cursor, statement)
+            return self._rows(cursor, statement)
 
-    def _rows(self, connection: BaseDatabaseWrapper, cursor: CursorWrapper, statement: Statement) -> list[Row]:
+    def _rows(self, cursor: CursorWrapper, statement: Statement) -> list[Row]:
         sql = self.dialect.sql
-        if not isinstance(statement, InOrder) or not sql.keep_order:
+        if not sql.keeps_order_of(statement):
             cursor.execute(statement.sql, statement.params)
-        elif takes_many(connection):  # one round trip, not three
+        elif takes_many(connections[self.using]):  # one round trip, not three
             cursor.execute(f"{sql.keep_order}; {statement.sql}; {sql.forget_order}", statement.params)
             cursor.nextset()
         else:
-            with held_to_order(connection, cursor, statement):
+            with self.held_to_order(cursor, statement):
                 cursor.execute(statement.sql, statement.params)
                 return list(cursor.fetchall())
         return list(cursor.fetchall())
+
+    @contextmanager
+    def held_to_order(self, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
+        """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
+        sql = self.dialect.sql
+        is_held = sql.keeps_order_of(statement) and connections[self.using].in_atomic_block
+        if is_held:
+            cursor.execute(sql.keep_order)
+        yield
+        if is_held:
+            cursor.execute(sql.forget_order)
 
     def run(self, statement: Statement) -> int:
         """Run a statement and return how many rows it matched."""
@@ -194,18 +201,6 @@ def takes_many(connection: Any) -> bool:
         said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
         return bool(said) and connection.Database.__name__ == "MySQLdb"
     return connection.vendor == "postgresql" and not connection.features.uses_server_side_binding
-
-
-@contextmanager
-def held_to_order(connection: BaseDatabaseWrapper, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
-    """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
-    sql = dialect_of(connection).sql
-    is_held = isinstance(statement, InOrder) and bool(sql.keep_order) and connection.in_atomic_block
-    if is_held:
-        cursor.execute(sql.keep_order)
-    yield
-    if is_held:
-        cursor.execute(sql.forget_order)
 
 
 @contextmanager

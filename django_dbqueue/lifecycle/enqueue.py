@@ -22,6 +22,7 @@ from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
+from django_dbqueue.moments import to_column
 from django_dbqueue.retry import is_duplicate
 from django_dbqueue.statuses import NEW
 
@@ -128,11 +129,7 @@ def _created(model: MessageType, session: DjangoSession, message_id: int, item: 
 
 def due_moment(session: DjangoSession, item: Sealed) -> datetime | str | None:
     """Return ``at`` as a parameter for the column, or None."""
-    if item.at is None:
-        return None
-    if session.connection.vendor == "postgresql":
-        return item.at
-    return item.at.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return None if item.at is None else to_column(item.at, session.connection.vendor)
 
 
 def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:

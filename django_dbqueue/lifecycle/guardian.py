@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Claim, ServerDialect, dialect_of
+from django_dbqueue.databases import Claim, ServerDialect
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.lifecycle.rescue import BATCH
@@ -116,8 +116,7 @@ class Guardian:
 
         It forgets what an earlier session has seen: the new one may be on another server, or after a restart.
         """
-        connection = self._session.connection
-        dialect = dialect_of(connection)
+        connection, dialect = self._session.connection, self._session.dialect
         if not isinstance(dialect, ServerDialect):
             return ""
         connection.ensure_connection()

@@ -13,7 +13,7 @@ from django_dbqueue import signals
 from django_dbqueue.databases.statements import Row, Statement
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import blamed, move
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import RUNNING
 

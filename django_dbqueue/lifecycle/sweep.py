@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
-from django_dbqueue.lifecycle import bulk, requeue
+from django_dbqueue.lifecycle import bulk, operator_moves
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.operator_verbs import VERBS
@@ -34,10 +34,10 @@ class Order:
     by: str
     reason: str = ""
 
-    def do(self, session: DjangoSession, message: HeldMessage) -> requeue.Changed:
+    def do(self, session: DjangoSession, message: HeldMessage) -> operator_moves.Changed:
         """Do it to one message, in the caller's transaction."""
         verb = VERBS[self.verb]
-        return requeue.apply(session, verb, [message], reason=verb.said_by(self.by, self.reason), actor=self.by)
+        return operator_moves.apply(session, verb, [message], reason=verb.said_by(self.by, self.reason), actor=self.by)
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence
     return step
 
 
-def _refusal(changed: requeue.Changed, message: HeldMessage) -> str:
+def _refusal(changed: operator_moves.Changed, message: HeldMessage) -> str:
     """Say why a message was not moved; '' if it was."""
     if changed:
         return ""

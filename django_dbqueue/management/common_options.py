@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ from django_dbqueue.envelope import check_lease
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.whole_numbers import typed_whole
 
-_WHOLE: Final = re.compile(r"-?[0-9]{1,19}\Z")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 Options = dict[str, Any]
@@ -53,9 +52,10 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     """Return a reader of whole numbers within these bounds."""
 
     def read(text: str) -> int:
-        if _WHOLE.match(text) is None or not low <= int(text) <= high:
+        number = typed_whole(text, low, high)
+        if number is None:
             raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
-        return int(text)
+        return number
 
     return read
 

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from django.db import connections, models
+from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Func
 from django.utils.dateparse import parse_datetime
 
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.moments import to_column
 from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class DbNow(Func):
     allowed_default = True
 
     def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
-        return dialect_of(connection).sql.now, []
+        return session_of(connection.alias).dialect.sql.now, []
 
 
 def clock(using: str) -> datetime:
     """Return what the database's clock says now."""
-    connection = connections[using]
-    moment = to_utc(session_of(using).fetch(dialect_of(connection).sql.clock())[0][0], connection)
+    session = session_of(using)
+    moment = to_utc(session.fetch(session.dialect.sql.clock())[0][0], session.connection)
     assert moment is not None
     return moment
 
@@ -107,7 +107,7 @@ class UTCDateTimeField(Moment):
         if not prepared:
             value = self.get_prep_value(value)
         if isinstance(value, datetime) and value.tzinfo is not None:
-            return to_column(value, connection)
+            return to_column(value, connection.vendor)
         return super().get_db_prep_value(value, connection, prepared=True)
 
 
@@ -123,10 +123,3 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     if moment.tzinfo is None:  # USE_TZ = False: psycopg returns the session's local time
         moment = moment.replace(tzinfo=ZoneInfo(connection.timezone_name))
     return moment.astimezone(UTC)
-
-
-def to_column(moment: datetime, connection: BaseDatabaseWrapper) -> datetime | str:
-    """Return an aware moment as a parameter for the queue's columns."""
-    if connection.vendor == "postgresql":
-        return moment
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")

@@ -15,12 +15,12 @@ from asgiref.sync import sync_to_async
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
-from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, requeue, rescue, settle
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, operator_moves, rescue, settle
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic, session_of
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.models.aliases import db_alias
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Verbs:
 
         It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
         """
-        return requeue.drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
+        return operator_moves.drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
         """Return what is running past its lease to its queue, charged (all queues for None); return how many.

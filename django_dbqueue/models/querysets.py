@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from django.db import connections, models
+from django.db import models
 
 from django_dbqueue.codecs import decode_headers
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, expired_streams, moves, requeue
+from django_dbqueue.lifecycle import archive, expired_streams, moves, operator_moves
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.lifecycle.requeue import Changed
+from django_dbqueue.lifecycle.operator_moves import Changed
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow
@@ -102,7 +101,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         status, order = PEEKS[state]
-        if state == "dead" and dialect_of(connections[self.db]).sql.sorted_beyond_null:
+        if state == "dead" and session_of(self.db).dialect.sql.sorted_beyond_null:
             order = ("-id",)
         found: list[Message] = []
         for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):
@@ -127,15 +126,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
         ``by``, here and below, is the person who does it, for the life line.
         """
-        return requeue.requeue(self._session(), self._each(), actor=by)
+        return operator_moves.requeue(self._session(), self._each(), actor=by)
 
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return requeue.drop(self._session(), self._each(), reason=reason, actor=by)
+        return operator_moves.drop(self._session(), self._each(), reason=reason, actor=by)
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return requeue.reject_waiting(self._session(), self._each(), reason=reason, actor=by)
+        return operator_moves.reject_waiting(self._session(), self._each(), reason=reason, actor=by)
 
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.

@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from django_dbqueue.codecs import Json
+from django_dbqueue.redaction.json_in_text import Unreadable, characters, opened
 from django_dbqueue.redaction.matching import LEAST as ANYWHERE
 from django_dbqueue.redaction.matching import Masks
-from django_dbqueue.redaction.opening import Unreadable, characters, opened
 
 UNTOLD: Final = "[not shown]"
 """Replaces what an error says, if it may not be shown."""

@@ -32,8 +32,8 @@ from django.utils.translation import gettext as _
 from django_dbqueue import codecs, conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import UndecodableMessage
+from django_dbqueue.redaction.json_in_text import Unreadable, names, opened, strictly
 from django_dbqueue.redaction.masking import Secret, masked, outline, secrets_between
-from django_dbqueue.redaction.opening import Unreadable, names, opened, strictly
 from django_dbqueue.stored_texts import translated
 
 MARK: Final = "[redacted]"

@@ -21,9 +21,10 @@ from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Queue
-from django_dbqueue.routines import installed
-from django_dbqueue.routines.rendering import NAMES, Routine, Words, routines
-from django_dbqueue.routines.standing import StandingRoutine, refuse_foreign, schema_of, standing
+from django_dbqueue.routines import installer_sql
+from django_dbqueue.routines.existing_routines import StandingRoutine, refuse_foreign, schema_of, standing
+from django_dbqueue.routines.rendering import NAMES, Routine, routines
+from django_dbqueue.routines.routine_moves import Words
 
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""
@@ -81,7 +82,7 @@ def uninstall(session: DjangoSession) -> list[StandingRoutine]:
 
 def _drop(session: DjangoSession, ours: list[StandingRoutine]) -> None:
     for one in ours:
-        session.run(installed.drop(one.kind, one.signature))
+        session.run(installer_sql.drop(one.kind, one.signature))
 
 
 def script(session: DjangoSession) -> Iterator[str]:
@@ -89,12 +90,12 @@ def script(session: DjangoSession) -> Iterator[str]:
     refuse_sqlite(session)
     made = wanted_routines(session)
     if session.connection.vendor == "postgresql":
-        yield f"BEGIN;\nSET LOCAL search_path = {installed.SAFE_PATH};\n"
+        yield f"BEGIN;\nSET LOCAL search_path = {installer_sql.SAFE_PATH};\n"
         for routine in made:
             yield from (f"{text};\n" for text in routine.statements)
         yield "COMMIT;"
         return
-    yield f"SET SESSION sql_mode = '{installed.STRICT_MODE}';\nDELIMITER //"
+    yield f"SET SESSION sql_mode = '{installer_sql.STRICT_MODE}';\nDELIMITER //"
     for routine in made:
         yield from (f"{text}//\n" for text in routine.statements)
     yield "DELIMITER ;"
@@ -133,7 +134,7 @@ def _folders(session: DjangoSession) -> tuple[str, ...]:
     if not connection.mysql_is_mariadb:
         return ("mysql",)
     try:
-        session.fetch(installed.random_bytes())
+        session.fetch(installer_sql.random_bytes())
     except Error:
         return ("mariadb_without_random_bytes", "mariadb", "mysql")
     return ("mariadb", "mysql")
@@ -170,10 +171,10 @@ def _alone(session: DjangoSession) -> Iterator[None]:
         raise CommandError(_("MySQL and MariaDB commit at each CREATE: call this outside atomic()."))
     if connection.vendor == "postgresql":
         with transaction.atomic(using=session.using):
-            session.fetch(installed.lock_on_postgresql())
+            session.fetch(installer_sql.lock_on_postgresql())
             yield
         return
-    lock, unlock = installed.lock_on_mysql(PATIENCE)
+    lock, unlock = installer_sql.lock_on_mysql(PATIENCE)
     if session.fetch(lock) != [(1,)]:
         raise CommandError(
             _(
@@ -182,25 +183,25 @@ def _alone(session: DjangoSession) -> Iterator[None]:
             )
             % {"alias": session.using, "seconds": PATIENCE}
         )
-    mode = str(session.fetch(installed.sql_mode())[0][0])
+    mode = str(session.fetch(installer_sql.sql_mode())[0][0])
     try:
-        session.run(installed.set_sql_mode(installed.STRICT_MODE))
+        session.run(installer_sql.set_sql_mode(installer_sql.STRICT_MODE))
         yield
     finally:
-        session.run(installed.set_sql_mode(mode))
+        session.run(installer_sql.set_sql_mode(mode))
         session.fetch(unlock)
 
 
 def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) -> None:
     if session.connection.vendor == "postgresql":
         # The view's operators are resolved when it is created
-        path = str(session.fetch(installed.path())[0][0])
-        session.fetch(installed.set_path(installed.SAFE_PATH))
+        path = str(session.fetch(installer_sql.path())[0][0])
+        session.fetch(installer_sql.set_path(installer_sql.SAFE_PATH))
         for routine in missing:
             _run_all(session, routine)
-        session.fetch(installed.set_path(path))
+        session.fetch(installer_sql.set_path(path))
         return
-    make_probe, drop_probe = installed.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
+    make_probe, drop_probe = installer_sql.probe(f"dbqueue_probe_{secrets.token_hex(8)}")
     session.run(make_probe)
     session.run(drop_probe)
     made: list[Routine] = []
@@ -210,7 +211,7 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
             _run_all(session, routine)
             made.append(routine)
             for user, host in grants:
-                session.run(installed.grant_on_mysql(routine, user, host))
+                session.run(installer_sql.grant_on_mysql(routine, user, host))
     except Error as error:
         left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(session, routine)]
         if left:
@@ -227,7 +228,7 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
 
 def _taken_away(session: DjangoSession, routine: Routine) -> bool:
     try:
-        session.run(installed.drop(routine.kind, routine.signature))
+        session.run(installer_sql.drop(routine.kind, routine.signature))
     except Error:
         return False
     return True
@@ -244,7 +245,7 @@ def _grants(session: DjangoSession, routine: Routine) -> list[Row]:
     if len(routine.statements) == 1:
         return []  # CREATE OR REPLACE keeps them
     try:
-        return session.fetch(installed.grants_on_mysql(routine))
+        return session.fetch(installer_sql.grants_on_mysql(routine))
     except Error:
         return []
 

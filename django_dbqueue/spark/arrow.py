@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from django_dbqueue.databases import Dialect, Statement, dialect_of
+from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -42,7 +42,7 @@ class Pages:
         self.wide = [place for place, field in enumerate(schema) if field.name.lower() in WIDE]
         self.credentials = credentials
         self.patience = Patience(outage)
-        self.dialect: Dialect = dialect_of(credentials)
+        self.dialect = credentials.dialect
         self.connection = self._connected()
 
     def _connected(self) -> Connection:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
-from django_dbqueue.databases import Dialect, InOrder, Statement, dialect_of
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
@@ -53,7 +53,7 @@ class Connection:
 
     def __init__(self, credentials: Credentials) -> None:
         self.vendor = credentials.vendor
-        self.dialect: Dialect = dialect_of(self)
+        self.dialect = credentials.dialect
         self.in_transaction = False
         connect = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor]
         try:
@@ -70,7 +70,7 @@ class Connection:
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
-        held = isinstance(statement, InOrder) and self.in_transaction and self.dialect.sql.keep_order
+        held = self.in_transaction and self.dialect.sql.keeps_order_of(statement)
         if held:
             self.run(Statement(self.dialect.sql.keep_order, ()))
         cursor = self._execute(statement)
@@ -173,13 +173,6 @@ def to_utc(value: object) -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     assert isinstance(moment, datetime)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def to_column(moment: datetime, vendor: str) -> Any:
-    """Return an aware moment as a parameter for the queue's columns."""
-    if vendor == "postgresql":
-        return moment
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 
 
 def _place(credentials: Credentials) -> str:

@@ -68,7 +68,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         said = Options.of(options, OPTIONS)
         self.schema = MESSAGES.checked(schema)
         self.spec = _spec_of(said)
-        self.max_rows = _whole(said, "maxRowsPerBatch", MAX_ROWS, most=MOST_ROWS)
+        self.max_rows = said.whole("maxRowsPerBatch", MAX_ROWS, most=MOST_ROWS)
         self.parts = said.whole("numPartitions", most=10_000)
         self.outage = outage_of(said)
         Credentials.load(options)
@@ -203,13 +203,7 @@ def _spec_of(said: Options) -> StreamSpec:
     return StreamSpec(
         name=name,
         queue=queue,
-        lease=float(_whole(said, "lease", LEASE, least=SHORTEST_LEASE, most=7 * 86_400)),
+        lease=float(said.whole("lease", LEASE, least=SHORTEST_LEASE, most=7 * 86_400)),
         on_expired=said.choice("on_expired", ON_EXPIRED, HOLD),
-        max_reads=_whole(said, "max_reads", MAX_READS, least=0, most=2_000_000_000),
+        max_reads=said.whole("max_reads", MAX_READS, least=0, most=2_000_000_000),
     )
-
-
-def _whole(said: Options, name: str, default: int, *, least: int = 1, most: int) -> int:
-    value = said.whole(name, default, least=least, most=most)
-    assert value is not None
-    return value

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.whole_numbers import is_whole
 
 FILE_OPTION: Final = "credentials_file"
 ENVIRONMENT_OPTION: Final = "credentials_env"
@@ -47,6 +49,11 @@ class Credentials:
     user: str = ""
     password: str = field(default="", repr=False)
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The builder of the queue's statements for this database."""
+        return dialect_of(self)
 
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:
@@ -177,7 +184,7 @@ def _is_well_typed(said: dict[str, object]) -> bool:
         and isinstance(said.get("name"), str)
         and said["name"] != ""
         and all(isinstance(text, str) for text in texts)
-        and (port is None or (type(port) is int and 1 <= port <= 65_535))
+        and (port is None or is_whole(port, 1, 65_535))
         and isinstance(said.get("options", {}), dict)
     )
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Final, Self, TypeVar
 
-from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
@@ -87,7 +86,7 @@ class Lasting:
     def __init__(self, credentials: Credentials, *, outage: float) -> None:
         self.credentials = credentials
         self.patience = Patience(outage)
-        self.dialect: Dialect = dialect_of(credentials)
+        self.dialect = credentials.dialect
         self._connection: Connection | None = None
 
     @property

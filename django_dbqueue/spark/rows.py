@@ -24,8 +24,8 @@ from django_dbqueue.envelope import (
     key_hash,
 )
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
+from django_dbqueue.moments import to_column
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
-from django_dbqueue.spark.connection import to_column
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
@@ -177,5 +177,8 @@ def _refusal(error: Exception, number: int, partition: int, content: object, *, 
 
 
 def row_of(item: Sealed, vendor: str) -> Row:
-    """Return what the statements of a write take: the values of ``databases.staging.STAGED``."""
-    return item if item.at is None else item._replace(at=to_column(item.at, vendor))
+    """Return what the statements of a write take: the values of ``databases.staging_sql.STAGED``."""
+    if item.at is None:
+        return item
+    at: Any = to_column(item.at, vendor)  # what the driver takes, not what an envelope holds
+    return item._replace(at=at)

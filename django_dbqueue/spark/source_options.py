@@ -10,6 +10,7 @@ from typing import Final, Self, overload
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, REFUSED
+from django_dbqueue.whole_numbers import typed_whole
 
 _EVERYWHERE: Final = (FILE_OPTION, ENVIRONMENT_OPTION, "source")
 _OF_SPARK: Final = ("checkpointLocation", "queryName")
@@ -73,11 +74,8 @@ class Options:
         value = self.text(name)
         if value is None:
             return default
-        try:
-            number = int(value)
-        except ValueError:
-            number = least - 1
-        if not least <= number <= most:
+        number = typed_whole(value.strip(), least, most)
+        if number is None:
             raise InvalidPipeline(
                 f"The option {name!r} is {value!r}; it must be a whole number from {least:,} to {most:,}."
             )

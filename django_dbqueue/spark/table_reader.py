@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.scan_sql import OUTCOMES, STANDINGS, Span
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
-from django_dbqueue.spark.connection import Connection, to_column
+from django_dbqueue.moments import to_column
+from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.id_pieces import dealt
 from django_dbqueue.spark.outage import OPTION as OUTAGE
@@ -205,7 +205,7 @@ class PushingReader(TableReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Keep what the database answers exactly; return what Spark must check, again or at all."""
-        dialect = dialect_of(self)
+        dialect = Credentials.load(self.options).dialect
         for asked in filters:
             condition = condition_of(asked, self.source, dialect, self.vendor)
             if condition is not None:
@@ -216,7 +216,7 @@ class PushingReader(TableReader):
 
 def _conditions(said: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
     """Yield the conditions that the options set on rows."""
-    dialect, vendor = dialect_of(credentials), credentials.vendor
+    dialect, vendor = credentials.dialect, credentials.vendor
     if queues := said.texts("queue"):
         yield Condition(
             "queue", dialect.scan.one_of("queue", [_queue(name) for name in queues]), exact=True, finds=True

@@ -6,19 +6,15 @@ driver commits with a different object, which knows of the tasks' one only what 
 
 from __future__ import annotations
 
-import gc
 import logging
 import random
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -27,8 +23,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from django_dbqueue.databases import Statement
-from django_dbqueue.envelope import Sealed, check_queue, in_inserts
+from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -37,6 +32,15 @@ from django_dbqueue.spark.outage import Lasting, outage_of
 from django_dbqueue.spark.publication import Attempt, drop, find_published, publish, purge_forsaken
 from django_dbqueue.spark.rows import Sealing, row_of
 from django_dbqueue.spark.source_options import Options
+from django_dbqueue.spark.write_tasks import (
+    LARGEST,
+    Staged,
+    Task,
+    groups,
+    run_together,
+    stage,
+    without_collector,
+)
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -46,38 +50,8 @@ OPTIONS: Final = ("queue", "job_id", "direct", "priority", "batchSize", "max_pay
 BATCH_ROWS: Final = 1_000
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/=+-]{0,179}\Z")
-_LARGEST: Final = 2**62
-_STATEMENTS: Final = 10
-"""Statements per transaction of a task: a commit waits for the server's disk."""
 
 logger = logging.getLogger("django_dbqueue.spark")
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What the tasks of a write are given."""
-
-    options: Mapping[str, str]
-    sealing: Sealing
-    job: str
-    run: int
-    batch_rows: int
-    notify: bool
-    outage: float
-    """Seconds to wait for a database that is away."""
-
-    @property
-    def credentials(self) -> Credentials:
-        """The credentials, read where they are needed; they are never sent."""
-        return Credentials.load(self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class Staged(WriterCommitMessage):
-    """A task's successful try: whose it is, and how much it has staged."""
-
-    run: int
-    attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +114,8 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
         sealing = Sealing(
             schema=schema,
             queue=None if queue is None else check_queue(queue),
-            priority=said.whole("priority", 0, least=-100, most=100) or 0,
-            max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES) or MAX_PAYLOAD_BYTES,
+            priority=said.whole("priority", 0, least=-100, most=100),
+            max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES),
         )
     except InvalidMessage as error:
         raise InvalidPipeline(f"The option 'queue': {error}") from error
@@ -151,75 +125,11 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
         options=dict(said.said),
         sealing=sealing,
         job=job,
-        run=said.whole("run", most=_LARGEST) or random.randint(1, _LARGEST),
-        batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000) or BATCH_ROWS,
+        run=said.whole("run", most=LARGEST) or random.randint(1, LARGEST),
+        batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000),
         notify=said.flag("notify", default=True),
         outage=outage_of(said),
     )
-
-
-def _stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
-    """Stage a task's rows under a number of this try's own; a try that fails removes its rows."""
-    number, rows = random.randint(1, _LARGEST), 0
-    with Lasting(task.credentials, outage=task.outage) as session, _without_collector():
-        dialect = session.dialect
-        try:
-            for group in _groups(task, batches):
-                statements, first = [], rows
-                for chunk in group:
-                    said = [row_of(item, session.vendor) for item in chunk]
-                    statements.append(dialect.staging.stage(task.job, task.run, number, said, place=rows))
-                    rows += len(chunk)
-                _run_together(session, statements, undo=dialect.staging.drop_staged_from(task.run, number, first))
-        except InvalidMessage:
-            _run_together(session, [dialect.staging.drop_staged(task.run, number)])
-            raise
-    return Staged(task.run, Attempt(number, rows))
-
-
-def _groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Sealed]]]:
-    """Seal a task's rows, and split them into what one transaction writes: statements of ``batchSize`` rows."""
-    parts = in_inserts(task.sealing.sealed(batches, partition=_partition()), rows=task.batch_rows)
-    while group := list(islice(parts, _STATEMENTS)):
-        yield group
-
-
-def _run_together(session: Lasting, statements: Sequence[Statement], *, undo: Statement | None = None) -> int:
-    """Run a transaction of statements, and return how many rows they wrote.
-
-    ``undo`` removes what a commit with a lost reply wrote, before the same is written again.
-    """
-    tries = 0
-
-    def run(connection: Connection) -> int:
-        with connection.transaction():
-            if undo is not None and tries > 1:
-                connection.run(undo)
-            return sum(connection.run(statement) for statement in statements)
-
-    def work(connection: Connection) -> int:
-        nonlocal tries
-        tries += 1
-        return connection.outermost(lambda: run(connection))
-
-    return session.ask(work)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the cycle collector, which would check every row and find nothing (measured: a quarter of the time)."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-def _partition() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
 
 
 def _publish(task: Task, job: str, run: int, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -246,7 +156,7 @@ class StagedWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         if self.again:
             return Staged(self.task.run, Attempt(0, 0))
-        return _stage(self.task, iterator)
+        return stage(self.task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _publish(self.task, self.task.job, self.task.run, messages)
@@ -262,7 +172,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.task = task
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
-        return _stage(self.task, iterator)
+        return stage(self.task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         runs = self._runs(messages)
@@ -285,11 +195,11 @@ class DirectWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         task, created, rows = self.task, 0, 0
-        with Lasting(task.credentials, outage=task.outage) as session, _without_collector():
+        with Lasting(task.credentials, outage=task.outage) as session, without_collector():
             dialect = session.dialect
-            for group in _groups(task, iterator):
+            for group in groups(task, iterator):
                 said = [[row_of(item, session.vendor) for item in chunk] for chunk in group]
-                created += _run_together(session, [dialect.staging.insert_directly(each) for each in said])
+                created += run_together(session, [dialect.staging.insert_directly(each) for each in said])
                 rows += sum(map(len, group))
                 if task.notify and dialect.sql.notifies:
                     for queue in sorted({item.queue for chunk in group for item in chunk}):

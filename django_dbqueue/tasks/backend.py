@@ -54,7 +54,7 @@ class DBQueueBackend(BaseTaskBackend):
         arguments that JSON can't express; then nothing is written.
         """
         from django_dbqueue.models import Message
-        from django_dbqueue.tasks.results import enqueued
+        from django_dbqueue.tasks.task_results import enqueued
 
         self.validate_task(task)
         envelope = envelope_of(task, args, kwargs, options_of(task, self.options), self.alias, expires=expires)
@@ -120,12 +120,12 @@ class DBQueueBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> AnyResult:
         """Return the result by its id; TaskResultDoesNotExist if there is none, or no more."""
-        from django_dbqueue.tasks.results import result_by_id
+        from django_dbqueue.tasks.task_results import result_by_id
 
         return result_by_id(result_id, self.alias)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Return what is wrong with this backend's settings."""
-        from django_dbqueue.tasks.checks import check_backend
+        from django_dbqueue.tasks.backend_checks import check_backend
 
         return [*super().check(**kwargs), *check_backend(self)]

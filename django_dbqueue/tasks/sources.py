@@ -46,7 +46,7 @@ def task_consumers() -> dict[str, Consumer]:
 
 def task_consumer(queue: str) -> Consumer:
     """Return what runs the tasks of a queue."""
-    from django_dbqueue.tasks.runner import TaskRunner
+    from django_dbqueue.tasks.task_runner import TaskRunner
 
     return Consumer(queue, run_task, runner=TaskRunner())
 

@@ -12,7 +12,7 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.runner import Runner
 from django_dbqueue.worker.shutdown import StopSignals, end_within
-from django_dbqueue.worker.strays import Strays
+from django_dbqueue.worker.unserved_queues import Strays
 from django_dbqueue.worker.worker_options import WorkerOptions
 
 

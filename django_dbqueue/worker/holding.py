@@ -12,7 +12,7 @@ from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statements import Kept
-from django_dbqueue.lifecycle.claimed import Claimed
+from django_dbqueue.lifecycle.claim_rows import Claimed
 from django_dbqueue.worker.board import Board, SlotState
 
 

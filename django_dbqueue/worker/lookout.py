@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from django.db import connections
-
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.lookout_sql import AT_WORK, EXPIRED, GIVEN_UP, LATE, LATE_SOON, PAUSED, READY
 from django_dbqueue.lifecycle.django_session import chunks, session_of
 
@@ -35,7 +33,7 @@ class Lookout:
 
     def look(self, server: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
-        dialect = dialect_of(connections[self._using])
+        dialect = session_of(self._using).dialect
         parts = [*self._due(EXPIRED), dialect.lookout.paused(), dialect.lookout.given_up()]
         if self.awaits_work:
             parts += self._due(READY)
@@ -89,13 +87,13 @@ class Lookout:
         return fact in self._seen
 
     def _due(self, fact: str) -> Iterable[Statement]:
-        dialect = dialect_of(connections[self._using])
+        dialect = session_of(self._using).dialect
         for queue in self._queues:
             yield from dialect.lookout.due(fact, queue, self._known.get((fact, queue), []))
 
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
         """Return, by fact, the names for which it holds."""
-        dialect = dialect_of(connections[self._using])
+        dialect = session_of(self._using).dialect
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
             for fact, name, priority in session_of(self._using).fetch(dialect.lookout.together(some)):

@@ -9,7 +9,7 @@ from typing import Final
 
 from django_dbqueue import conf
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import archive, expired_streams, failures, moves, rescue, results
+from django_dbqueue.lifecycle import archive, expired_streams, failure_group_rows, moves, rescue, result_rows
 from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Schedule
@@ -149,9 +149,9 @@ class Maintenance:
                 walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
         Schedule.objects.using(self._using).forget()
         forget_workers(session_of(self._using), age=WORKER_ROWS_KEPT)
-        self._failures_after = failures.forget_failures(
+        self._failures_after = failure_group_rows.forget_failures(
             session_of(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
         gone = moves.forget_events(session_of(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
-        past = results.forget_results(session_of(self._using), limit=ARCHIVE_AT_ONCE)
+        past = result_rows.forget_results(session_of(self._using), limit=ARCHIVE_AT_ONCE)
         return more or ARCHIVE_AT_ONCE in (gone, past)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.db import connections
 
 from django_dbqueue import conf
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.worker.thread_connections import discard, discard_all
 
 FASTEST: Final = 0.01
@@ -86,7 +86,7 @@ class Listener(threading.Thread):
     @classmethod
     def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
         """Start a listener if the database can notify, and the setting NOTIFY is on."""
-        if not (dialect_of(connections[using]).sql.notifies and conf.get("NOTIFY")):
+        if not (session_of(using).dialect.sql.notifies and conf.get("NOTIFY")):
             return None
         listener = cls(using, queues, wake)
         listener.start()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db import Error, connections
 
-from django_dbqueue.lifecycle.claimed import read_body
+from django_dbqueue.lifecycle.claim_rows import read_body
 from django_dbqueue.retry import is_out_of_memory
 from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.thread_connections import discard

@@ -20,7 +20,7 @@ from django.db import Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
-from django_dbqueue.databases import ServerDialect, dialect_of
+from django_dbqueue.databases import ServerDialect
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
@@ -74,7 +74,7 @@ class Presence:
 
     def begin_holding(self, held: int) -> None:
         """Promise quick beats before the first of these messages starts."""
-        if self.beats_too_slowly and isinstance(dialect_of(connections[self._using]), ServerDialect):
+        if self.beats_too_slowly and isinstance(session_of(self._using).dialect, ServerDialect):
             self._write(held=held, every=BEAT_HOLDING)
 
     # -- the heartbeat ------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Presence:
 
     def _prove(self, session: OwnSession) -> bool:
         """Check from here that the main thread's session is what it believes; warn once if it never was."""
-        dialect = dialect_of(connections[self._using])
+        dialect = session_of(self._using).dialect
         if not isinstance(dialect, ServerDialect):
             return False
         was_proven = session is self._proven
@@ -142,8 +142,7 @@ class Presence:
 
 
 def _take_session(using: str) -> OwnSession:
-    connection = connections[using]
-    dialect = dialect_of(connection)
+    connection, dialect = connections[using], session_of(using).dialect
     if not isinstance(dialect, ServerDialect):
         return OwnSession(os.getpid())
     connection.ensure_connection()

@@ -11,13 +11,13 @@ import logging
 import time
 from functools import partial
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue import conf, log_events, signals
-from django_dbqueue.databases import Change, Claim, Dialect, dialect_of
+from django_dbqueue.databases import Change, Claim, Dialect
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
-from django_dbqueue.lifecycle.results import keep
+from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.retry import is_passing
@@ -90,7 +90,7 @@ class Settler:
         for (_, keeps), acks in self._acks.items():
             if keeps:
                 self._flush_acks(acks)
-        dialect = dialect_of(connections[self.using])
+        dialect = session_of(self.using).dialect
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(
@@ -191,7 +191,7 @@ class Settler:
         """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
         if not claims:
             return set(), set()
-        dialect, tokens = dialect_of(connections[self.using]), dict(claims)
+        dialect, tokens = session_of(self.using).dialect, dict(claims)
         rows = session_of(self.using).fetch(dialect.messages.states([claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}

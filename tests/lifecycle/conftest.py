@@ -1,6 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
 from django.conf import settings
+from django.db import connection
+
+from django_dbqueue.databases import dialect_of
+from tests.lifecycle.silent import WORKER
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
 
 # What one kind of server alone can do is no test of the others: left out there, not skipped.
 _OF = {
@@ -8,3 +18,12 @@ _OF = {
     "test_snapshots.py": {"mariadb", "mysql"},
 }
 collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]
+
+
+@pytest.fixture
+def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    """A worker's session, which holds the named lock of the worker's number."""
+    with other_connection.cursor() as cursor:
+        cursor.execute(*dialect_of(connection).sessions.take_lock(WORKER))
+        assert cursor.fetchone()[0]
+    return other_connection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_dbqueue.lifecycle import requeue
+from django_dbqueue.lifecycle import operator_moves
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
@@ -45,7 +45,7 @@ MOVES: dict[str, tuple[Callable[..., Message], Callable[[Message], Any], tuple[A
     ),
     "an operator's release": (
         held,
-        lambda m: requeue.apply(DjangoSession("default"), VERBS["release"], [m], actor="ann"),
+        lambda m: operator_moves.apply(DjangoSession("default"), VERBS["release"], [m], actor="ann"),
         ("released", "ann", None),
     ),
 }

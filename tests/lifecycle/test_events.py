@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.events_sql import ACTOR_LENGTH, DETAIL_LENGTH, storable
-from django_dbqueue.lifecycle import moves, requeue
+from django_dbqueue.lifecycle import moves, operator_moves
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
@@ -132,7 +132,7 @@ def test_an_operator_who_saw_an_older_state_leaves_no_event() -> None:
     one(message).requeue()
     before = MessageEvent.objects.count()
     assert claim_one() == message
-    assert requeue.requeue(DjangoSession("default"), [message]) == 0
+    assert operator_moves.requeue(DjangoSession("default"), [message]) == 0
     assert MessageEvent.objects.count() == before
 
 

@@ -9,42 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
+from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian, blind_spots
+from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
-from tests.concurrency.steps import aside
 from tests.factories import QUEUE, MessageFactory, held, row
-from tests.lifecycle.silent import SILENT, WORKER, ask, end, silent_worker
+from tests.lifecycle.silent import WORKER, ask, end, silent_worker
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-if settings.TEST_DATABASE == "sqlite":
-
-    def test_where_there_are_no_sessions_the_guardian_asks_nothing_and_says_so() -> None:
-        with CaptureQueriesContext(connection) as queries:
-            assert Guardian(Message, DjangoSession("default")).look() == 0
-        assert len(queries) == 0
-        [spot] = blind_spots(DjangoSession("default"))
-        assert "SQLite has no sessions" in spot
-
-else:
-
-    @pytest.fixture
-    def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
-        """A worker's session, which holds the named lock of the worker's number."""
-        with other_connection.cursor() as cursor:
-            cursor.execute(*dialect_of(connection).sessions.take_lock(WORKER))
-            assert cursor.fetchone()[0]
-        return other_connection
+if settings.TEST_DATABASE != "sqlite":
 
     def claim(number: int, *, worker_id: int | None = WORKER, **options: Any) -> list[Message]:
         MessageFactory.create_batch(number, **options)
@@ -255,61 +235,3 @@ else:
         time.sleep(PERSISTS)
         assert (one.look(), other.look()) == (5, 0)
         assert states() == [("n", 1)] * 5
-
-    def test_a_look_is_one_statement_however_many_workers_there_are_and_two_when_a_hundred_are_frozen(
-        session: BaseDatabaseWrapper,
-    ) -> None:
-        worker = silent_worker(session)
-        soon = DbNow() + timedelta(hours=1)
-        said = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
-        Worker.objects.bulk_create(Worker(id=number, late_at=soon, **said) for number in range(1_000))
-        guardian = Guardian(Message, DjangoSession("default"))
-        guardian.look()
-        with CaptureQueriesContext(connection) as queries:
-            guardian.look()
-        assert len(queries) == 2
-        Worker.objects.filter(pk=WORKER).update(late_at=soon)
-        with CaptureQueriesContext(connection) as queries:
-            guardian.look()
-        assert len(queries) == 1
-        Worker.objects.filter(pk__lt=500).update(beat_at=SILENT, late_at=SILENT, session_lock=WORKER)
-        with CaptureQueriesContext(connection) as queries:
-            assert guardian.look() == 0
-        assert len(queries) == 2
-        assert not guardian.suspects
-
-    def test_a_live_worker_that_can_not_be_judged_is_named_as_a_blind_spot(session: BaseDatabaseWrapper) -> None:
-        assert blind_spots(DjangoSession("default")) == []
-        silent_worker(session)
-        assert blind_spots(DjangoSession("default")) == []
-        Worker.objects.update(server="")
-        assert blind_spots(DjangoSession("default")) == [], "it has just begun, and may be about to prove its session"
-        Worker.objects.update(started_at=DbNow() - timedelta(seconds=4))
-        [unproven] = blind_spots(DjangoSession("default"))
-        assert "1 worker can't prove its session" in unproven
-        Worker.objects.update(server="another since then")
-        [elsewhere] = blind_spots(DjangoSession("default"))
-        assert "1 worker is connected to another server" in elsewhere
-
-    if settings.TEST_DATABASE in ("mysql", "mariadb"):
-
-        def test_the_servers_list_is_read_while_a_session_runs_a_statement_with_a_character_of_four_bytes(
-            session: BaseDatabaseWrapper,
-        ) -> None:
-            name = f"emoji {WORKER}"
-            dialect = dialect_of(connection)
-            waiting_for_it = Statement("SELECT GET_LOCK(%s, 60), '😀'", (name,))
-            in_line = f"SELECT COUNT(*) FROM {MYSQL_PROCESS_LIST} WHERE id = %s AND state LIKE 'User%%lock'"
-            assert ask(session, waiting_for_it) == (1, "😀")
-            with aside() as other:
-                waiting = other.begin(lambda: ask(connection, waiting_for_it))
-                while ask(connection, Statement(in_line, (other.session,))) != (1,):
-                    assert not waiting.done()
-                found = {
-                    number
-                    for _server, number in DjangoSession("default").fetch(dialect.sessions.existing([other.session]))
-                }
-                assert other.session in found
-                assert blind_spots(DjangoSession("default")) == []
-                ask(session, Statement("SELECT RELEASE_LOCK(%s)", (name,)))
-                assert waiting.result(60) == (1, "😀")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_dbqueue import InvalidMessage, UndecodableMessage, codecs
+from django_dbqueue import InvalidMessage, codecs
 from django_dbqueue.models import Message
-from tests.factories import QUEUE, claim_one, rows, waiting, written_by_sql
+from tests.factories import QUEUE, claim_one, rows, waiting
 
 pytestmark = pytest.mark.django_db
 
@@ -256,51 +256,3 @@ def test_as_many_parts_as_fit_are_let_in(item: Any) -> None:
     size = len(json.dumps(item, separators=(",", ":"))) + 1
     count = (MEBIBYTE - 1) // size
     assert len(codecs.encode([item] * count, max_bytes=MEBIBYTE)[0]) == count * size + 1
-
-
-# Rows that somebody wrote by SQL
-
-UNDECODABLE: list[tuple[str, str, str]] = [
-    ("{broken", "json", "The body is not JSON"),
-    ("", "json", "The body is not JSON"),
-    ("[1] 2", "json", "The body is not JSON"),
-    ("NaN", "json", "NaN is not JSON"),
-    ("[-Infinity]", "json", "-Infinity is not JSON"),
-    ("[" * 100_000, "json", "nests deeper than 200 levels"),
-    ("[" * 201 + "]" * 201, "json", "nests deeper than 200 levels"),
-    ("9" * 5000, "json", "The body is not JSON"),
-    ("not base64!", "bytes", "The body is not base64"),
-    ("\N{GRINNING FACE}", "bytes", "The body is not base64"),
-    ("abc", "bytes", "The body is not base64"),
-    ("cos\nsystem\n(S'true'\ntR.", "pickle", "Unknown content type 'pickle'"),
-    ("x", "", "Unknown content type ''"),
-]
-
-
-@pytest.mark.parametrize(("body", "content_type", "said"), UNDECODABLE, ids=range(len(UNDECODABLE)))
-def test_a_row_that_cannot_be_decoded_says_why_and_blocks_nobody(body: str, content_type: str, said: str) -> None:
-    written_by_sql(body, content_type)
-    waiting(payload="good")
-    broken, good = Message.objects.claim(2, queue=QUEUE)
-    assert good.payload == "good"
-    with pytest.raises(UndecodableMessage, match=said):
-        _ = broken.payload
-    broken.reject("undecodable")
-    good.ack()
-    assert Message.objects.dead(QUEUE).get().body == body
-
-
-@pytest.mark.parametrize("text", ["[1]", '"text"', "{broken", "null"])
-def test_headers_that_are_no_object_say_so(text: str) -> None:
-    message = written_by_sql("1", headers_text=text)
-    with pytest.raises(UndecodableMessage):
-        _ = message.headers
-
-
-@pytest.mark.parametrize("tail", ["", "\\"])
-def test_a_body_of_many_quotes_without_an_end_is_refused_at_once(tail: str) -> None:
-    hostile = written_by_sql('"' + '\\"' * 60_000 + "[" * 300 + tail)
-    began = time.process_time()
-    with pytest.raises(UndecodableMessage):
-        _ = hostile.payload
-    assert time.process_time() - began < 2

@@ -10,7 +10,7 @@ from django.db import transaction
 from django_dbqueue.databases.statements import CLAIM_INDEX, LIVE_KEY
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, QueryPlan, plan_of, walk
-from django_dbqueue.lifecycle.django_session import held_to_order
+from django_dbqueue.lifecycle.django_session import session_of
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -45,7 +45,7 @@ def _handler_reads(connection: BaseDatabaseWrapper) -> int:
 
 
 def _pages(connection: BaseDatabaseWrapper, statement: Statement) -> int:
-    with connection.cursor() as cursor, held_to_order(connection, cursor, statement):
+    with connection.cursor() as cursor, session_of(connection.alias).held_to_order(cursor, statement):
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.sql}", statement.params)
         said = cursor.fetchone()[0]
     scans = [

@@ -14,10 +14,10 @@ from django_dbqueue.databases.lookout_sql import EXPIRED, READY
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.envelope import key_hash
-from django_dbqueue.lifecycle.claimed import Terms, first_statement
+from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.lifecycle.django_session import MAX_IDS
 from django_dbqueue.models import Message
-from django_dbqueue.models.fields import to_column
+from django_dbqueue.moments import to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans import crowd
 
@@ -69,7 +69,7 @@ def claim_from(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | Non
 
 
 def _hours_ago(hours: float) -> Any:
-    return to_column(datetime.now(UTC) - timedelta(hours=hours), connection)
+    return to_column(datetime.now(UTC) - timedelta(hours=hours), connection.vendor)
 
 
 RANGES: dict[str, Build] = {

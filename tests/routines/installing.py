@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.routines import installation
-from django_dbqueue.routines.standing import standing as all_standing
+from django_dbqueue.routines.existing_routines import standing as all_standing
 
 
 def command(action: str) -> list[str]:

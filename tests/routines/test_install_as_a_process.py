@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 
-from django_dbqueue.routines.standing import standing as all_standing
+from django_dbqueue.routines.existing_routines import standing as all_standing
 from tests.routines.accounts import IS_MYSQL, account, database, run
 from tests.routines.client import Client
 from tests.routines.installing import command, everything, standing

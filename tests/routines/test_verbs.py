@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message, Queue
-from django_dbqueue.routines import installed
+from django_dbqueue.routines import installer_sql
 from tests import factories
 from tests.factories import QUEUE
 
@@ -225,7 +225,7 @@ def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(
     client: Client, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if source == "without RANDOM_BYTES":  # as a MariaDB before 10.10
-        monkeypatch.setattr(installed, "random_bytes", lambda: Statement("SELECT NO_SUCH_FUNCTION(1)", ()))
+        monkeypatch.setattr(installer_sql, "random_bytes", lambda: Statement("SELECT NO_SUCH_FUNCTION(1)", ()))
         made = io.StringIO()
         call_command("queue_routines", "install", stdout=made)
         assert ("created function dbqueue_new_token" in made.getvalue()) == (settings.TEST_DATABASE == "mariadb")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db import connection
 from django.db.models import AutoField, BooleanField
 
-from django_dbqueue.models.fields import clock, to_column
+from django_dbqueue.models.fields import clock
+from django_dbqueue.moments import to_column
 
 if TYPE_CHECKING:
     from django_dbqueue.databases import Dialect
@@ -30,7 +31,7 @@ class Inserting:
 
     def _back_from(self, beginning: dict[str, int], seconds: str) -> str:
         moment = clock("default").replace(second=0, microsecond=0, **beginning)
-        return self.dialect.sql.plus(f"'{to_column(moment, connection)}'", seconds)
+        return self.dialect.sql.plus(f"'{to_column(moment, connection.vendor)}'", seconds)
 
     def _insert(self, model: type[Any], count: int, **columns: str) -> None:
         """Insert rows 0 to count - 1 of these columns, each SQL of n."""

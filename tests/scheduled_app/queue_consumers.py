@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django_dbqueue import consumer
-from tests.consumers_app.queue_consumers import note
+from tests.consumers_app.noting import note
 
 if TYPE_CHECKING:
     from django_dbqueue.models import Message

@@ -12,14 +12,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from django.conf import settings
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark import connection as connecting
-from django_dbqueue.spark import table_reader, writing
+from django_dbqueue.spark import table_reader, write_tasks, writing
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.credentials import Credentials
@@ -29,6 +28,7 @@ from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import TableReader
 from tests.conftest import ROOT
 from tests.process.conftest import wait_until
+from tests.spark.stopping import Outage, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,30 +52,6 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     @pytest.fixture(scope="module")
     def environment(server: PrivateServer) -> dict[str, str]:
         return prepared(server)
-
-    class Outage(logging.Handler):
-        """Stops the server, and starts it when whoever needs it has tried on a few times.
-
-        In the thread that tries on: a server of these tests ends with the thread that has started it.
-        """
-
-        TRIES = 3
-
-        def __init__(self, server: PrivateServer) -> None:
-            super().__init__()
-            self.server = server
-            self.begun = 0
-            self.tried = 0
-
-        def begin(self) -> None:
-            self.begun += 1
-            self.server.stop()
-
-        def emit(self, record: logging.LogRecord) -> None:
-            if "away, retrying" in record.getMessage():
-                self.tried += 1
-                if self.tried == self.TRIES:
-                    self.server.start()
 
     @pytest.fixture
     def outage(server: PrivateServer) -> Iterator[Outage]:
@@ -110,20 +86,12 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
 
         return ask
 
-    def frame(numbers: range, meanwhile: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-        """Rows in Arrow batches; between two of them something happens."""
-        middle = numbers[len(numbers) // 2]
-        for number in numbers:
-            if number == middle:
-                meanwhile()
-            yield pa.RecordBatch.from_pydict({"json": [str(number)]})
-
     # -- each path ----------------------------------------------------------------------------------------------------
 
     def test_a_staged_write_goes_on_and_publishes_each_row_once(
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "_STATEMENTS", 1)
+        monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
         said = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
         writer = writing.writer_of(said, JSON, overwrite=False)
         staged = writer.write(frame(range(100), outage.begin))
@@ -133,8 +101,8 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     def test_a_commit_of_the_stage_whose_reply_was_lost_doubles_nothing(
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "_STATEMENTS", 1)
-        real, commits = writing._run_together, []
+        monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
+        real, commits = write_tasks.run_together, []
 
         def lose_the_reply(session: Lasting, statements: Any, **said: Any) -> int:
             def ask(work: Any) -> Any:
@@ -151,7 +119,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
             monkeypatch.setattr(session, "ask", ask)
             return real(session, statements, **said)
 
-        monkeypatch.setattr(writing, "_run_together", lose_the_reply)
+        monkeypatch.setattr(write_tasks, "run_together", lose_the_reply)
         said = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
         writer = writing.writer_of(said, JSON, overwrite=False)
         writer.commit([writer.write(frame(range(40), lambda: None))])
@@ -169,7 +137,7 @@ if settings.TEST_DATABASE in {"mariadb", "postgres"}:
     def test_a_direct_write_goes_on(
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "_STATEMENTS", 1)
+        monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
         said = {**options, "queue": "q", "direct": "true", "batchSize": "7"}
         writer = writing.writer_of(said, JSON, overwrite=False)
         writer.commit([writer.write(frame(range(100), outage.begin))])

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django_dbqueue import consumers
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import DBQueueBackend, await_for, task_options, wait_for
-from django_dbqueue.tasks.checks import check_backend
+from django_dbqueue.tasks.backend_checks import check_backend
 from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, signal, task_backends
 from django_dbqueue.tasks.sources import task_consumers
 from django_dbqueue.testing import run_consumers

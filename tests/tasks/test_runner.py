@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.results import forget_results
+from django_dbqueue.lifecycle.result_rows import forget_results
 from django_dbqueue.models import Message, MessageEvent, Queue, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks import compat
@@ -138,7 +138,7 @@ def test_who_lost_the_claim_leaves_no_result(
     jobs: Any, name: str, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another claim takes the message after the body. In one commit with it that is undone, too, so that it waits."""
-    from django_dbqueue.tasks import runner
+    from django_dbqueue.tasks import task_runner as runner
 
     result = jobs.pause.enqueue("one") if name == "pause" else jobs.add.enqueue(1, 2)
     kept = runner._kept
@@ -158,7 +158,7 @@ def test_who_lost_the_claim_leaves_no_result(
 
 def test_of_a_batch_only_what_was_acked_has_results(jobs: Any) -> None:
     from django_dbqueue.databases.statements import Kept
-    from django_dbqueue.lifecycle.results import keep
+    from django_dbqueue.lifecycle.result_rows import keep
     from django_dbqueue.lifecycle.settle import settle_claims
 
     for number in range(5):

@@ -17,7 +17,7 @@ from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.ranges import queues_in_use
+from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
 from django_dbqueue.models import Message, StreamClaim

@@ -15,7 +15,7 @@ from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.routines import installation
-from django_dbqueue.routines.standing import StandingRoutine
+from django_dbqueue.routines.existing_routines import StandingRoutine
 
 
 class Command(TerminalCommand):

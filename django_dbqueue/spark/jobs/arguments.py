@@ -14,6 +14,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
 from django_dbqueue.spark.outage import OPTION, SECONDS
+from django_dbqueue.whole_numbers import typed_whole
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -43,9 +44,10 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     """Return a reader of whole numbers within these bounds."""
 
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not low <= int(text[:19]) <= high:
+        number = typed_whole(text, low, high)
+        if number is None:
             raise ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
-        return int(text)
+        return number
 
     return read
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.spark.connection import Connection, to_column, to_utc
+from django_dbqueue.moments import to_column
+from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
 from django_dbqueue.spark.jobs.config import StatisticsConfig

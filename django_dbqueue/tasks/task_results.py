@@ -161,7 +161,7 @@ def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
         worker_ids=workers,
     )
     if status == TaskResultStatus.SUCCESSFUL:
-        kept = Result.objects.using(using).filter(pk=message_id).first()
+        kept = Result._default_manager.using(using).filter(pk=message_id).first()
         object.__setattr__(result, "_return_value", None if kept is None else kept.value)
     return result
 

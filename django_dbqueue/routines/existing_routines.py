@@ -13,7 +13,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.routines import installed
+from django_dbqueue.routines import installer_sql
 from django_dbqueue.routines.rendering import MARK, NAMES
 
 
@@ -35,15 +35,15 @@ class StandingRoutine:
 
 def schema_of(using: str) -> str:
     """Return the schema of the queue's tables on PostgreSQL, quoted for SQL."""
-    return str(session_of(using).fetch(installed.schema_of_table())[0][0])
+    return str(session_of(using).fetch(installer_sql.schema_of_table())[0][0])
 
 
 def standing(using: str) -> list[StandingRoutine]:
     """Return what has one of our names, or our mark."""
     if connections[using].vendor == "postgresql":
-        statement = installed.standing_on_postgresql(NAMES, schema_of(using))
+        statement = installer_sql.standing_on_postgresql(NAMES, schema_of(using))
     else:
-        statement = installed.standing_on_mysql(NAMES)
+        statement = installer_sql.standing_on_mysql(NAMES)
     return [
         StandingRoutine(str(kind), str(name), str(signature), str(comment), str(owner), bool(is_trusted))
         for kind, name, signature, comment, owner, is_trusted in session_of(using).fetch(statement)

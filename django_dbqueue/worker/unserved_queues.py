@@ -7,11 +7,10 @@ import threading
 import time
 from typing import Final
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue import conf
 from django_dbqueue.consumers import registered
-from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.thread_connections import discard_all
@@ -58,7 +57,8 @@ class Strays(threading.Thread):
 
     def _look(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
-        rows = session_of(self._using).fetch(dialect_of(connections[self._using]).queues.unserved(sorted(served)))
+        session = session_of(self._using)
+        rows = session.fetch(session.dialect.queues.unserved(sorted(served)))
         new = sorted({str(name) for (name,) in rows} - self._named)
         is_first = not self._named
         self._named.update(new)

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.admin.bounded_lists import MAX_ID
 from django_dbqueue.admin.states import stage_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
-from django_dbqueue.lifecycle import requeue
+from django_dbqueue.lifecycle import operator_moves
 from django_dbqueue.lifecycle.django_session import chunks, session_of
 from django_dbqueue.lifecycle.operator_verbs import Verb
 from django_dbqueue.models import Message
@@ -68,24 +68,24 @@ class Outcome:
     why: str = ""
 
 
-def operate(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: str) -> list[Outcome]:
+def apply_verb(verb: Verb, pins: Iterable[Pin], *, using: str, user: Any, reason: str) -> list[Outcome]:
     """Apply the verb to each message that is still as pinned; write the admin log; return what became of each."""
     outcomes: list[Outcome] = []
     ordered = sorted(set(pins), key=lambda pin: pin.id)  # locks are always taken in the same order
     for chunk in chunks(ordered, CHUNK):
-        work = partial(_operate_chunk, verb, chunk, using, user, reason)
+        work = partial(_apply_to_chunk, verb, chunk, using, user, reason)
         outcomes += session_of(using).outermost(work)
     return outcomes
 
 
-def _operate_chunk(verb: Verb, pins: list[Pin], using: str, user: AbstractBaseUser, reason: str) -> list[Outcome]:
+def _apply_to_chunk(verb: Verb, pins: list[Pin], using: str, user: AbstractBaseUser, reason: str) -> list[Outcome]:
     outcomes: list[Outcome] = []
     moved: list[Any] = []
     with session_of(using).transaction():
         rows = _locked(pins, using)
         for pin in pins:
             message = rows.get(pin.id)
-            outcome = _operate_one(verb, pin, message, using, user, reason)
+            outcome = _apply_to_one(verb, pin, message, using, user, reason)
             if outcome.moved:
                 moved.append(message)
             outcomes.append(outcome)
@@ -99,7 +99,7 @@ def _locked(pins: list[Pin], using: str) -> dict[int, Message]:
     return {message.pk: message for message in rows.defer("body", "headers_text", "error").order_by("pk")}
 
 
-def _operate_one(
+def _apply_to_one(
     verb: Verb, pin: Pin, message: Message | None, using: str, user: AbstractBaseUser, reason: str
 ) -> Outcome:
     if message is None:
@@ -120,11 +120,13 @@ def _operate_one(
 
 def _move(verb: Verb, message: Message, using: str, actor: str, reason: str) -> bool:
     """Apply the verb to the row as pinned; return whether it moved, or raise what was in the way."""
-    changed: requeue.Changed
+    changed: operator_moves.Changed
     if verb.move is None:
         changed = Message.objects.using(using).filter(pk=message.pk).send_again(by=actor)
     else:
-        changed = requeue.apply(session_of(using), verb, [message], reason=verb.said_by(actor, reason), actor=actor)
+        changed = operator_moves.apply(
+            session_of(using), verb, [message], reason=verb.said_by(actor, reason), actor=actor
+        )
     if changed.conflicts:
         raise changed.conflicts[0]
     return changed == 1

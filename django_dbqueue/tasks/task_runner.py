@@ -30,7 +30,7 @@ from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.error_texts import error_text
-from django_dbqueue.lifecycle.results import keep
+from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import (
     AnyResult,
@@ -43,7 +43,7 @@ from django_dbqueue.tasks.compat import (
 )
 from django_dbqueue.tasks.envelopes import BACKEND, DEFAULT, EXPIRES, TASK
 from django_dbqueue.tasks.options import TaskOptions, options_of
-from django_dbqueue.tasks.results import running, sent_as
+from django_dbqueue.tasks.task_results import running, sent_as
 from django_dbqueue.worker.execution import ACK, Verdict, decided, in_transaction
 from django_dbqueue.worker.execution import backoff as usual_backoff
 from django_dbqueue.worker.holding import Delivery
@@ -199,7 +199,7 @@ def _known(headers_text: str | None, queue: str, priority: int) -> Known:
     )
 
 
-@receiver(setting_changed, dispatch_uid="django_dbqueue.tasks.runner")
+@receiver(setting_changed, dispatch_uid="django_dbqueue.tasks.task_runner")
 def _forget(*, setting: str, **_: object) -> None:
     if setting in ("TASKS", conf.NAME):
         _known.cache_clear()
