@@ -55,7 +55,7 @@ class ArchivedMessageAdmin(ContentAdmin):
         context["life"] = message_story.life(self, request, context["original"], context["original"].message_id)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def get_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:
         first = [
             "number",
             "how",
@@ -69,6 +69,7 @@ class ArchivedMessageAdmin(ContentAdmin):
         return [
             *first,
             *self.content_fields(request),
+            *self.task_fields(request, obj),
             "created_at",
             "due_at",
             "claimed_at",

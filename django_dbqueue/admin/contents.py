@@ -27,7 +27,10 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import MAX_ID
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import grouped
+from django_dbqueue.exceptions import UndecodableMessage
+from django_dbqueue.models import Result
 from django_dbqueue.redaction.policy import Content, Stored, content_of, error_text, is_redacting
+from django_dbqueue.tasks.task_headers import TASK
 
 ERROR_READ: Final = 1_000
 """Characters of an error that a list reads, to show the first line."""
@@ -65,6 +68,12 @@ class ContentAdmin(ReadOnlyAdmin):
         """Return the fields of the content that a page shows."""
         content = ["payload", "headers"] if self.sees_payload(request) else ["payload_hidden"]
         return ["content_type", *content]
+
+    def task_fields(self, request: HttpRequest, obj: Any) -> list[str]:
+        """Return the fields of a message that is a task, if it is one."""
+        if obj is None or _task_of(obj) is None:
+            return []
+        return ["task", "result"] if self.sees_payload(request) else ["task"]
 
     def with_beginnings(self, request: HttpRequest, rows: QuerySet[Any]) -> Any:
         """Return the rows with the beginning of the error, and of what is needed to mask it."""
@@ -152,6 +161,18 @@ class ContentAdmin(ReadOnlyAdmin):
             return _raw(content.headers, content.headers_broken)
         return display.block(_pretty(content.headers))
 
+    @admin.display(description=gettext_lazy("task"))
+    def task(self, obj: StoredRow) -> str:
+        return _task_of(obj) or display.NOTHING
+
+    @admin.display(description=gettext_lazy("result"))
+    def result(self, obj: Any) -> str:
+        kept = Result._default_manager.using(self.alias).filter(pk=getattr(obj, "message_id", obj.pk)).first()
+        if kept is None:
+            return display.NOTHING
+        content = content_of(Excerpt(obj.queue, kept.body, kept.content_type, None))
+        return content.hidden or display.block(_pretty(content.payload, most=display.SHOWN))
+
     @admin.display(description=gettext_lazy("payload"))
     def payload_hidden(self, _obj: object) -> str:
         return display.hidden()
@@ -162,6 +183,15 @@ def _excerpt(row: StoredRow) -> Excerpt | None:
     if body is None or len(body) > EXCERPT or len(headers or "") > EXCERPT:
         return None
     return Excerpt(row.queue, body, row.content_type, headers)
+
+
+def _task_of(row: StoredRow) -> str | None:
+    """Return the dotted name of a message's task, if it is one."""
+    try:
+        name = codecs.decode_headers(row.headers_text).get(TASK)
+    except UndecodableMessage:
+        return None
+    return name if isinstance(name, str) else None
 
 
 def _raw(text: str, why: str) -> SafeString:

@@ -141,11 +141,13 @@ class MessageAdmin(ContentAdmin):
             self._join_owners([row])
         return row
 
-    def get_fieldsets(self, request: HttpRequest, obj: Message | None = None) -> Any:  # noqa: ARG002
+    def get_fieldsets(self, request: HttpRequest, obj: Message | None = None) -> Any:
+        of_task = self.task_fields(request, obj)
         return [
             (None, {"fields": ["state", "when", "age", "queue", "key", "priority"]}),
             (_("Last error"), {"fields": ["error_block"]}),
             (_("Payload"), {"fields": self.content_fields(request)}),
+            *([(_("Task"), {"fields": of_task})] if of_task else []),
             (_("Delivery"), {"fields": ["owner", "reads", "crashes", "lease"]}),
             (_("Times"), {"fields": ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]}),
         ]

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.tasks.compat import normalize_json
+from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyTask
     from django_dbqueue.tasks.options import TaskOptions
-
-TASK: Final = "dbqueue.task"
-"""The header that names the task: its module and its name there."""
-BACKEND: Final = "dbqueue.backend"
-"""The alias of its backend, unless it is ``default``."""
-EXPIRES: Final = "dbqueue.expires"
-"""When it is too late to run it, in ISO 8601."""
-DEFAULT: Final = "default"
 
 
 def envelope_of(

@@ -29,7 +29,7 @@ from django_dbqueue.tasks.compat import (
     TaskResultDoesNotExist,
     TaskResultStatus,
 )
-from django_dbqueue.tasks.envelopes import BACKEND, DEFAULT, TASK
+from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, TASK
 
 ATTEMPTS: Final = (FAILED, INTERRUPTED, RESCUED, DIED, REJECTED)
 """Records of attempts that ended, other than by success."""

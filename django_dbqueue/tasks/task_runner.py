@@ -41,8 +41,8 @@ from django_dbqueue.tasks.compat import (
     TaskResultStatus,
     normalize_json,
 )
-from django_dbqueue.tasks.envelopes import BACKEND, DEFAULT, EXPIRES, TASK
 from django_dbqueue.tasks.options import TaskOptions, options_of
+from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK
 from django_dbqueue.tasks.task_results import running, sent_as
 from django_dbqueue.worker.execution import ACK, Verdict, decided, in_transaction
 from django_dbqueue.worker.execution import backoff as usual_backoff

@@ -15,7 +15,7 @@ from django_dbqueue.lifecycle.result_rows import forget_results
 from django_dbqueue.models import Message, MessageEvent, Queue, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks import compat
-from django_dbqueue.tasks.envelopes import EXPIRES, TASK
+from django_dbqueue.tasks.task_headers import EXPIRES, TASK
 from django_dbqueue.testing import run_consumers
 
 if TYPE_CHECKING:
