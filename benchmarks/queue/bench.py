@@ -14,7 +14,7 @@ from django.db import connection
 
 from benchmarks.queue.sessions import connect
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from benchmarks.queue.peers.peer import Peer
 
 TABLE: Final = Message._meta.db_table
+RESULTS: Final = Result._meta.db_table
 QUEUE: Final = "bench"
 """Where messages go, and what the consumer of `queue_consumers` consumes."""
 SLOW_QUEUE: Final = "bench-slow"
 """The same, for the consumer that takes five milliseconds."""
+TASKS_QUEUE: Final = "bench-tasks"
+"""The same, for the tasks of `bench_tasks`."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 PADDING: Final = "x" * 60
 _AT_ONCE: Final = 100_000

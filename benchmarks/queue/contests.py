@@ -25,6 +25,7 @@ CONTESTS: Final = {
     "drain-one": "draining:one_at_a_time",
     "drain-slow": "draining:slow",
     "backlog": "draining:backlog",
+    "tasks": "draining:tasks",
     "memory": "memory:memory",
     "pick-up": "picking_up:picking_up",
     "notice": "enqueueing:noticed",

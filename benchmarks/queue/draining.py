@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.queue import probe, rivals, troubles
-from benchmarks.queue.bench import QUEUE, SLOW_QUEUE, TABLE
+from benchmarks.queue.bench import QUEUE, RESULTS, SLOW_QUEUE, TABLE, TASKS_QUEUE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.probe import Probe
 from benchmarks.queue.processes import together
@@ -77,6 +78,37 @@ def slow(bench: Bench) -> list[Contest]:
         )
         for processes in (1, 4)
     ]
+
+
+def tasks(bench: Bench) -> Contest:
+    """The same work as a consumer's, as tasks that return nothing, and as tasks whose results are kept."""
+    rows = bench.sizes.drain
+    contestants = [
+        _by_worker(bench, WORKER, rows, 1),
+        _by_tasks(bench, "tasks", "count"),
+        _by_tasks(bench, "tasks with results", "count_and_return", results=rows),
+    ]
+    targets = [Target("tasks", WORKER, 0.8), Target("tasks with results", WORKER, 0.6)]
+    return Contest("drain tasks", contestants, targets, UNIT)
+
+
+def _by_tasks(bench: Bench, name: str, function: str, *, results: int = 0) -> Contestant:
+    rows = bench.sizes.drain
+    plain = _by_worker(bench, name, rows, 1, queue=TASKS_QUEUE)
+
+    def prepare() -> None:
+        from benchmarks.queue import bench_tasks
+
+        bench.empty()
+        task = getattr(bench_tasks, function)
+        task.get_backend().enqueue_many([(task, (number,), {}) for number in range(rows)])
+        bench.analyze()
+
+    def check() -> None:
+        plain.check()
+        bench.expect(bench.number(f"SELECT COUNT(*) FROM {RESULTS}"), results, "the results that are kept")
+
+    return replace(plain, prepare=prepare, check=check)
 
 
 def backlog(bench: Bench) -> Contest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from typing import Any, Final
 
 import environ
@@ -34,11 +35,15 @@ DATABASES = {
     | {"OPTIONS": _OPTIONS[os.environ["DBQUEUE_BENCH_DATABASE"]]}
 }
 DBQUEUE = json.loads(os.environ.get(DBQUEUE_SETTINGS, "{}"))
+TASKS = {"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": ["bench-tasks"]}}
+LOGGING = {"version": 1, "loggers": {name: {"level": "WARNING"} for name in ("django.tasks", "django_tasks")}}
+"""As docs/tasks.md advises where speed matters: by default Django makes a record of each start and end of a task."""
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
     "django_dbqueue",
     "benchmarks.queue",  # its consumers
+    *([] if find_spec("django.tasks") else ["django_tasks"]),
 ]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SECRET_KEY = "for benchmarks only"
