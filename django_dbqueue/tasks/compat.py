@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from django.tasks.backends.base import BaseTaskBackend as BaseTaskBackend
     from django.tasks.base import TaskError as TaskError
     from django.tasks.exceptions import InvalidTask as InvalidTask
+    from django.tasks.exceptions import TaskException as TaskException
     from django.tasks.exceptions import TaskResultDoesNotExist as TaskResultDoesNotExist
 
     AnyTask: TypeAlias = Task[..., Any]
@@ -47,6 +48,7 @@ else:
     TaskError = _name(".base", "TaskError")
     BaseTaskBackend = _name(".backends.base", "BaseTaskBackend")
     InvalidTask = _name(".exceptions", "InvalidTask", "InvalidTaskError")
+    TaskException = _name(".exceptions", "TaskException")
     TaskResultDoesNotExist = _name(".exceptions", "TaskResultDoesNotExist")
 
 task_backends: Final = _name("", "task_backends")

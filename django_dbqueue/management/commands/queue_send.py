@@ -19,6 +19,7 @@ from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.management.common_options import Options, lease, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
+from django_dbqueue.management.task_sending import add_task_options, send_task
 from django_dbqueue.models import Message
 
 KINDS: Final = ("json", "text", "base64")
@@ -57,8 +58,9 @@ class Command(ConsoleCommand):
     help = "Put a message into a queue and print its id."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("queue", help="the queue's name")
+        parser.add_argument("queue", nargs="?", help="the queue's name (of a task its own, unless given)")
         parser.add_argument("payload", nargs="?", help="the payload (default, or with -: all of standard input)")
+        add_task_options(parser)
         kind = parser.add_mutually_exclusive_group()
         for name, meaning in (
             ("--json-payload", "the payload is JSON (default)"),
@@ -95,6 +97,14 @@ class Command(ConsoleCommand):
         )
 
     def act(self, alias: str, said: Options) -> None:
+        if said["task"] is not None:
+            task = send_task(said)
+            self.say(task, as_json=said["json"], text=str(task["id"]))
+            return
+        if said["task_args"] is not None or said["task_kwargs"] is not None:
+            raise InvalidMessage(_("--args and --kwargs are the arguments of a task: name it with --task."))
+        if said["queue"] is None:
+            raise CommandError(_("Name the queue, or a task with --task."), returncode=EXIT_USAGE)
         try:
             message = Message.objects.enqueue(
                 _payload(said["kind"], said["payload"]),
