@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -78,11 +78,12 @@ class Consumer:
 
 
 _registry: dict[str, Consumer] = {}
-_sources: list[Callable[[], dict[str, Consumer]]] = []
+Source = Callable[[Iterable[str]], dict[str, Consumer]]
+_sources: list[Source] = []
 
 
-def add_source(source: Callable[[], dict[str, Consumer]]) -> None:
-    """Let ``registered`` ask for more consumers: of queues that no function consumes."""
+def add_source(source: Source) -> None:
+    """Let ``registered`` ask for more consumers, of queues that no function consumes; it is given the named queues."""
     if source not in _sources:
         _sources.append(source)
 
@@ -181,14 +182,14 @@ def autodiscover() -> None:
 
 def has_consumer(queue: str) -> bool | None:
     """Return whether this project has a consumer for a queue; None if not all its modules can be imported here."""
-    if queue in registered():
+    if queue in registered([queue]):
         return True
     try:
         autodiscover()
     except Exception:
         logger.warning("not all consumers could be imported", exc_info=True)
         return None
-    return queue in registered()
+    return queue in registered([queue])
 
 
 def plans() -> list[declarations.Plan]:
@@ -212,9 +213,12 @@ def functions() -> dict[str, Consumer]:
     return dict(_registry)
 
 
-def registered() -> dict[str, Consumer]:
-    """Return the consumers by queue: functions, and what else the sources have for queues without one."""
+def registered(named: Iterable[str] = ()) -> dict[str, Consumer]:
+    """Return the consumers by queue: functions, and what else the sources have for queues without one.
+
+    Some have a consumer for whatever queue is ``named``.
+    """
     found = functions()
     for source in _sources:
-        found = source() | found
+        found = source(named) | found
     return found

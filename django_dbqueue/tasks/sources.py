@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
@@ -38,9 +39,11 @@ def _is_ours(path: object) -> bool:
     return isinstance(found, type) and issubclass(found, DBQueueBackend)
 
 
-def task_consumers() -> dict[str, Consumer]:
-    """Return a consumer for each queue of the backends."""
-    queues = {queue for backend in backends().values() for queue in (backend.queues or ANY_QUEUE)}
+def task_consumers(named: Iterable[str] = ()) -> dict[str, Consumer]:
+    """Return a consumer for each queue of the backends, and for the ``named`` ones if a backend takes any name."""
+    queues: set[str] = set()
+    for backend in backends().values():
+        queues |= backend.queues or {*ANY_QUEUE, *named}
     return {queue: task_consumer(queue) for queue in sorted(queues)}
 
 

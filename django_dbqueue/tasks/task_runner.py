@@ -13,7 +13,7 @@ import socket
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -81,7 +81,7 @@ class Known(NamedTuple):
 class Run:
     """One attempt. What its signals and its context show is built only if somebody asks for it."""
 
-    __slots__ = ("_result", "args", "delivery", "known", "kwargs", "value")
+    __slots__ = ("_error", "_result", "args", "delivery", "known", "kwargs", "value")
 
     def __init__(self, delivery: Delivery, known: Known) -> None:
         payload = delivery.message.payload
@@ -91,14 +91,22 @@ class Run:
         self.kwargs: dict[str, Any] = payload["kwargs"]
         self.value: Any = None
         """What the task returned, in JSON's types."""
+        self._error: BaseException | None = None
         self._result: AnyResult | None = None
 
     @property
     def result(self) -> AnyResult:
-        """The result as it is now, RUNNING."""
+        """The result as it is now: RUNNING, with the errors of the attempts before, and of this one if it failed."""
         if self._result is None:
             self._result = running(self.known.task, self.delivery.message, _name(os.getpid()), self.delivery.reads)
+        if self._error is not None:
+            self._result.errors.append(_told(self._error))
+            self._error = None
         return self._result
+
+    def fail(self, error: BaseException) -> None:
+        """Note what ended the attempt."""
+        self.value, self._error = None, error
 
     def call(self) -> object:
         """Call the task's function."""
@@ -146,7 +154,7 @@ class TaskRunner:
         try:
             known = _known(message.headers_text, message.queue, message.priority)
         except UnknownTask as error:
-            if timezone.now() - message.due_at >= UNKNOWN_FOR:
+            if datetime.now(UTC) - message.due_at >= UNKNOWN_FOR:
                 raise
             logger.warning("message %s: %s Released for %g s.", message.pk, error, UNKNOWN_PAUSE)
             return Verdict("release", UNKNOWN_PAUSE, str(error))
@@ -167,14 +175,18 @@ class TaskRunner:
             verdict = Verdict("reject", error=error_text(error) or "")
         else:
             verdict = decided(delivery, error)
-        if run is not None:
-            run.value = None
-            run.result.errors.append(_told(error))
-            if verdict.verb == "nack" and not isinstance(error, Retry):
-                verdict = _delayed(verdict, run, error)
+        verdict = replace(verdict, keeps_trace=True)
+        if run is None:
+            return verdict
+        run.fail(error)
+        try:
             if verdict.verb == "reject" or delivery.is_last:
                 run.finish(TaskResultStatus.FAILED)
-        return replace(verdict, keeps_trace=True)
+            elif not isinstance(error, Retry):
+                return _delayed(verdict, run, error)
+        except Exception:  # of its backoff, or of the database: what the task itself raised is what counts
+            logger.exception("message %s: %s failed, and then this", delivery.message.pk, run.known.task.module_path)
+        return verdict
 
 
 @lru_cache(maxsize=10_000)

@@ -118,11 +118,11 @@ def run_consumers(
 
 def _chosen(queues: str | Iterable[str] | None) -> dict[str, Consumer]:
     consumers.autodiscover()
-    registered = consumers.registered()
     if queues is None:
-        return registered
-    chosen = {}
-    for queue in [queues] if isinstance(queues, str) else queues:
+        return consumers.registered()
+    chosen, named = {}, [queues] if isinstance(queues, str) else list(queues)
+    registered = consumers.registered(named)
+    for queue in named:
         if check_queue(queue) not in registered:
             close = get_close_matches(queue, registered, 1)
             hint = f"did you mean {close[0]!r}?" if close else "is its module queue_consumers in an installed app?"

@@ -196,5 +196,8 @@ def test_a_queue_of_a_backend_has_a_consumer_unless_a_function_is_it(registry: d
     consumers.consumer("jobs")(print)
     assert consumers.registered()["jobs"].handler is print
     assert consumers.registered()["default"].runner is not None
+    assert "anything" not in consumers.registered()
+    assert consumers.registered(["anything"])["anything"].runner is not None, "the other backend takes any name"
+    assert consumers.has_consumer("anything")
     with override_settings(TASKS={}):
-        assert set(consumers.registered()) == {"jobs"}
+        assert set(consumers.registered(["anything"])) == {"jobs"}

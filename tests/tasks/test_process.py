@@ -53,3 +53,11 @@ def test_a_worker_refuses_a_backend_that_cannot_be(start_worker: Callable[..., A
     worker = start_worker(DBQUEUE_TEST_TASKS=wrong)
     assert worker.ended() == 1
     assert "has no option 'retries'" in worker.output
+
+
+def test_a_backend_for_any_queue_has_the_queues_that_are_named(start_worker: Callable[..., Any], jobs: Any) -> None:
+    result = jobs.add.using(backend="other", queue_name="whatever").enqueue(1, 2)
+    worker = start_worker("--queues", "whatever", "--drain")
+    assert worker.ended() == 0, worker.output
+    result.refresh()
+    assert result.return_value == 3

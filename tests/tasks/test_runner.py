@@ -104,6 +104,27 @@ def test_a_task_says_when_it_is_retried(jobs: Any) -> None:
     assert 6_900 < (row.available_at - before).total_seconds() < 7_100
 
 
+def test_a_backoff_that_fails_hides_no_error(jobs: Any, caplog: pytest.LogCaptureFixture) -> None:
+    result = jobs.fail_twice_over.enqueue()
+    run()
+    result.refresh()
+    assert result.status == "READY"
+    assert [error.exception_class for error in result.errors] == [ValueError]
+    assert "no delay for you" in caplog.text
+
+
+@pytest.mark.parametrize("use_tz", [True, False])
+def test_moments_compare_in_every_setting_of_the_zone(jobs: Any, use_tz: bool, settings: Any) -> None:
+    settings.USE_TZ = use_tz
+    late, in_time = jobs.add.apply_async((1, 2), expires=-1), jobs.add.apply_async((1, 2), expires=60, countdown=0)
+    unknown = Message.objects.enqueue({"args": [], "kwargs": {}}, headers={TASK: "no.such.task"})
+    run()
+    late.refresh()
+    in_time.refresh()
+    unknown.refresh_from_db()
+    assert (late.status, in_time.status, unknown.read_count) == ("FAILED", "SUCCESSFUL", 0)
+
+
 def test_the_context_tells_which_attempt_it_is(jobs: Any) -> None:
     result = jobs.attempt.enqueue()
     run(with_delayed=True)

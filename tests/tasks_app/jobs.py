@@ -56,6 +56,16 @@ def fail_later() -> None:
     raise ValueError("later")
 
 
+def refuse(error: BaseException, result: Any) -> float:
+    raise LookupError("no delay for you")
+
+
+@task
+@task_options(backoff=refuse)
+def fail_twice_over() -> None:
+    raise ValueError("first")
+
+
 @task
 def give_set() -> set[int]:
     return {1}

@@ -119,7 +119,8 @@ class Command(BaseCommand):
             raise unreadable(alias, error) from error
 
     def _choose(self, names: str | None) -> dict[str, consumers.Consumer]:
-        registered = consumers.registered()
+        said = [name.strip() for name in (names or "").split(",") if name.strip()]
+        registered = consumers.registered(said)
         operations = operations_consumer()
         if operations.queue in registered:
             raise CommandError(
@@ -130,13 +131,14 @@ class Command(BaseCommand):
         if not registered:
             raise CommandError(
                 "No consumer is registered. Write one in a module queue_consumers.py of an installed app:\n"
-                '  @consumer("emails")\n  def send_email(message): ...'
+                '  @consumer("emails")\n  def send_email(message): ...\n'
+                "For tasks, name django_dbqueue.tasks.DBQueueBackend in TASKS."
             )
         registered[operations.queue] = operations
         if names is None:
             return registered
         chosen = {}
-        for name in dict.fromkeys(name.strip() for name in names.split(",") if name.strip()):
+        for name in dict.fromkeys(said):
             try:
                 check_queue(name)
             except InvalidMessage as error:
