@@ -28,7 +28,9 @@ BEGIN
     SELECT m.id, m.claim_token, m.body, m.content_type::text, m.headers, m.key::text, m.read_count::bigint,
         m.max_reads::bigint, m.available_at, m.created_at
     FROM unnest(_ids) WITH ORDINALITY AS c (id, place)
-    JOIN {message} AS m ON m.id = c.id
+    CROSS JOIN LATERAL ( -- one by one, by the primary key: for a table that was small the server would read all of it
+        SELECT * FROM {message} WHERE id >= c.id AND id <= c.id ORDER BY id LIMIT 1
+    ) AS m
     ORDER BY c.place;
 END
 $routine$

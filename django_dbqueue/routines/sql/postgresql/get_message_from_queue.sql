@@ -24,6 +24,7 @@ BEGIN
     SELECT m.id, m.queue::text, m.body, m.read_count::bigint, m.max_reads::bigint, m.claimed_at, m.available_at,
         m.lease_seconds, m.created_at, NULL::timestamptz
     FROM {message} AS m
-    WHERE m.id = _ids[1];
+    WHERE m.id >= _ids[1] AND m.id <= _ids[1]
+    ORDER BY m.id LIMIT 1; -- by its primary key alone: the claim's index holds ids, too, and is as cheap in a small table
 END
 $routine$
