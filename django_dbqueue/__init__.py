@@ -16,14 +16,22 @@ if TYPE_CHECKING:
     from django_dbqueue.envelope import Envelope as Envelope
     from django_dbqueue.exceptions import DBQueueError as DBQueueError
     from django_dbqueue.exceptions import DuplicateKey as DuplicateKey
+    from django_dbqueue.exceptions import EventTimedOut as EventTimedOut
+    from django_dbqueue.exceptions import InvalidFlow as InvalidFlow
     from django_dbqueue.exceptions import InvalidMessage as InvalidMessage
     from django_dbqueue.exceptions import InvalidSchedule as InvalidSchedule
+    from django_dbqueue.exceptions import InvalidStep as InvalidStep
     from django_dbqueue.exceptions import LeaseLost as LeaseLost
     from django_dbqueue.exceptions import SchedulesNotInstalled as SchedulesNotInstalled
+    from django_dbqueue.exceptions import Suspended as Suspended
     from django_dbqueue.exceptions import TransactionBroken as TransactionBroken
     from django_dbqueue.exceptions import TransactionNotAllowed as TransactionNotAllowed
     from django_dbqueue.exceptions import UndecodableMessage as UndecodableMessage
     from django_dbqueue.exceptions import UnsupportedDatabase as UnsupportedDatabase
+    from django_dbqueue.flows import aflow as aflow
+    from django_dbqueue.flows import flow as flow
+    from django_dbqueue.progress.links import progress_token as progress_token
+    from django_dbqueue.progress.links import progress_url as progress_url
 
 __version__ = "0.1.0"
 
@@ -34,14 +42,22 @@ _HOMES = {
     "Envelope": "envelope",
     "DBQueueError": "exceptions",
     "DuplicateKey": "exceptions",
+    "EventTimedOut": "exceptions",
+    "InvalidFlow": "exceptions",
     "InvalidMessage": "exceptions",
     "InvalidSchedule": "exceptions",
+    "InvalidStep": "exceptions",
     "LeaseLost": "exceptions",
     "SchedulesNotInstalled": "exceptions",
+    "Suspended": "exceptions",
     "TransactionBroken": "exceptions",
     "TransactionNotAllowed": "exceptions",
     "UndecodableMessage": "exceptions",
     "UnsupportedDatabase": "exceptions",
+    "aflow": "flows",
+    "flow": "flows",
+    "progress_token": "progress.links",
+    "progress_url": "progress.links",
 }
 __all__ = [*_HOMES]
 

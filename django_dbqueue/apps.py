@@ -1,4 +1,4 @@
-"""The app: connects its checks, its log listener and its autocommit fix for MySQL; a worker finds consumers."""
+"""The app: connects its checks, log listener, autocommit fix for MySQL and tracing; a worker finds consumers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ class DBQueueConfig(AppConfig):
 
     def ready(self) -> None:
         from django_dbqueue import autocommit, checks, consumers, log_events
+        from django_dbqueue.contrib.otel import switch
         from django_dbqueue.tasks.sources import task_consumers
 
         checks.register()
         log_events.connect()
         autocommit.connect()
         consumers.add_source(task_consumers)
+        switch.connect()

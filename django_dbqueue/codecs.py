@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
@@ -110,7 +110,8 @@ def encode_json(value: object, *, what: str, max_bytes: int) -> str:
     """
     _refuse_what_changes(value, what, max_bytes)
     try:
-        return _ENCODER.encode(value)
+        # A result is often an id, and starting the encoder takes twenty times as long
+        return str(value) if type(value) is int else _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         reason = str(error)
         if "Out of range float" in reason:
@@ -148,7 +149,7 @@ def decode(body: str, content_type: str) -> Json:
 
 def decode_json(text: str) -> Json:
     """Return the value of JSON text, under the same limits as ``encode_json``."""
-    if _too_deep(text):
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
         raise UndecodableMessage(f"The body nests deeper than {MAX_DEPTH} levels.")
     try:
         return _decoded(text)
@@ -172,12 +173,13 @@ def _refuse_constant(name: str) -> None:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 """Created once: json.loads() would create one for each text (1.1 of 2.7 µs)."""
+_SCAN: Callable[[str, int], tuple[Json, int]] = _DECODER.scan_once  # type: ignore[attr-defined]
 
 
 def _decoded(text: str) -> Json:
     try:
-        value, end = _DECODER.raw_decode(text)
-    except ValueError:
+        value, end = _SCAN(text, 0)
+    except (ValueError, StopIteration):
         return _DECODER.decode(text)  # leading whitespace, or an error
     return value if end == len(text) else _DECODER.decode(text)  # trailing whitespace: finding it takes a third more
 
@@ -234,9 +236,7 @@ def _refuse_other_keys(item: dict[object, object], what: str) -> None:
             )
 
 
-def _too_deep(text: str) -> bool:
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return False
+def _is_too_deep(text: str) -> bool:
     depth = 0
     for match in _BRACKETS.finditer(text):
         token = match.group()

@@ -4,52 +4,124 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 
 NAME: Final = "DBQUEUE"
+MAX_CONCURRENCY: Final = 10_000
+"""How many messages of async consumers a child runs at once at most."""
+
+MOST_IN_A_ROW: Final = 900
+"""How many of a group a worker takes at once at most (``group_batch``): as many as one statement settles."""
 
 TOP_LEVEL: Final[dict[str, object]] = {
+    #: alias of the database that the queue lives in, for `Message.objects`, the worker and the checks. `None`:
+    #: where Django's routers send writes
     "DATABASE": None,
+    #: options for all queues
     "DEFAULTS": {},
+    #: options for individual queues, by name
     "QUEUES": {},
+    #: larger payloads, as stored in UTF-8, are refused at enqueue
     "MAX_PAYLOAD_BYTES": 1024 * 1024,
+    #: on PostgreSQL, `enqueue` wakes waiting workers by NOTIFY; without it they poll, as on the other databases
     "NOTIFY": True,
+    #: how many messages of [async consumers](async.md) each child of a worker runs at once, from 1 to 10,000;
+    #: `--concurrency` overrides it
+    "CONCURRENCY": 100,
+    #: which parts of payloads, headers and errors are hidden from everybody, [see below](#redact)
     "REDACT": (),
-    "SCHEDULES": {},
+    #: each child of a worker holds a named lock in the database, which shows others that it is alive. `False`:
+    #: they look for its session in the server's list ([who is dead](databases.md#who-is-dead))
     "SESSION_LOCKS": True,
+    #: the queue through which [bulk operations](console.md#bulk-operations) go, one message for each step; every
+    #: worker started without `--queues` serves it, others only if they name it
     "OPERATIONS_QUEUE": "dbqueue.operations",
+    #: seconds after which workers delete the record of what happened to messages out of the ordinary: failures,
+    #: rescues, operators' actions ([the life of a message](console.md#the-life-of-a-message))
     "EVENT_RETENTION": 30 * 86_400.0,
+    #: whether OpenTelemetry [traces messages](observability.md#traces): `True`, `False`, or `None`, if a provider is
+    #: set when Django or a worker starts. Read then, and not later
+    "TRACE": None,
+    #: `True`: the handler's run is a child of the span that sent its message, instead of a trace of its own that links
+    #: to it; read like `TRACE`
+    "TRACE_AS_PARENT": False,
+    #: the bearer token that opens the pages for [monitors](observability.md#figures); without one they need the
+    #: permission
+    "MONITOR_TOKEN": None,
+    #: messages that workers enqueue at set times, [see below](#schedules)
+    "SCHEDULES": {},
 }
-"""Settings and their defaults."""
+"""Settings and their defaults. The comments (`#:`) are the tables of docs/settings.md: `bin/docs --write`."""
 
 KEEP: Final = "keep"
 DELETE: Final = "delete"
 """What becomes of an acked row."""
 
+NEXT: Final = "next"
+HOLD: Final = "hold"
+"""What a dead message means for its group: the next one runs, or the group waits for an operator."""
+
 PER_QUEUE: Final[dict[str, object]] = {
+    #: how long a claim lasts; the worker extends it at a third of its length while it holds the message
     "lease": 60.0,
+    #: deliveries after which a failing message is dead; 0 means no limit
     "max_reads": 5,
+    #: for messages that don't specify one
     "priority": 0,
+    #: age at which workers move done rows into the history
     "retention": 7 * 86_400.0,
+    #: the same for dead rows; `None`: they stay until an operator requeues or purges them
     "dead_retention": None,
+    #: what becomes of an acked row: `"keep"`, or `"delete"`, [see below](#on_ack)
     "on_ack": KEEP,
+    #: how long a consumer may run
     "timeout": None,
+    #: wait before the first retry; doubled for each further one, then reduced at random by up to half
     "backoff": 2.0,
+    #: the longest wait
     "backoff_max": 3_600.0,
+    #: `"*"`: all messages of the queue are one group, and none can name another
+    "group": None,
+    #: how many messages of one group may run at once, from 1 to 10,000; 1 lets them run one after the other, in the
+    #: order in which they were sent. `Group.objects.limit()` and [the console](console.md#groups) change it for a
+    #: single group
+    "group_limit": 1,
+    #: how many messages of a group a worker claims at once, to run them one after the other, from 1 to 900;
+    #: [see below](#group_batch)
+    "group_batch": 1,
+    #: how many messages of each group may start: `"10/s"`, `"100/m"` or `"5000/h"`; [see below](#group_rate).
+    #: `Group.objects.rate()` changes it for a single group
+    "group_rate": None,
+    #: how many messages of a group may run at once, above `group_limit`, while workers have nothing else to do;
+    #: [see below](#group_burst)
+    "group_burst": None,
+    #: what a dead message means for its group: `"next"`: the next one runs; `"hold"`: the group waits until somebody
+    #: requeues, drops or purges it
+    "on_dead": NEXT,
 }
 """Options that DEFAULTS and each of QUEUES can set: lease, retentions, timeout and back-off in seconds."""
 
 PER_SCHEDULE: Final[dict[str, object]] = {
+    #: [required] where the messages go
     "queue": None,
+    #: [required] five fields: minute, hour, day of month, month, day of week; with six, the first is the second
     "cron": None,
+    #: [`TIME_ZONE`] the time zone of the expression
     "timezone": None,
+    #: what becomes of due times that passed while no worker ran: `"latest"`: the last of them is enqueued, once;
+    #: `"all"`: each of the last 100; `"skip"`: none that is more than a minute past
     "missed": "latest",
+    #: payload of every message
     "payload": {},
+    #: key of every message. While a message with it is live, a due time enqueues nothing, so runs don't overlap
     "key": None,
 }
 """Options of each of SCHEDULES; queue and cron are required, and without a timezone TIME_ZONE applies."""
+
+
+_SENT: Final = {name: PER_QUEUE[name] for name in ("priority", "group")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +137,12 @@ class QueueOptions:
     timeout: float | None
     backoff: float
     backoff_max: float
+    group: str | None
+    group_limit: int
+    group_batch: int
+    group_rate: str | None
+    group_burst: int | None
+    on_dead: str
 
 
 def get(name: str) -> Any:
@@ -82,6 +160,13 @@ def redaction() -> tuple[tuple[str, ...], str | None]:
     return tuple(said), None
 
 
+def tracing() -> bool | None:
+    """Return TRACE, also where the settings are not what they should be: Django has not been started yet."""
+    said = getattr(settings, NAME, {})
+    wanted = said.get("TRACE") if isinstance(said, Mapping) else None
+    return wanted if isinstance(wanted, bool) else None
+
+
 def queue_options(queue: str, consumer_options: Mapping[str, object] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
     said = getattr(settings, NAME, {})
@@ -90,11 +175,25 @@ def queue_options(queue: str, consumer_options: Mapping[str, object] | None = No
     return QueueOptions(**{name: chosen[name] for name in PER_QUEUE})
 
 
-def for_senders(queue: str) -> tuple[int, int]:
-    """Return a queue's default priority, and MAX_PAYLOAD_BYTES: what every enqueue needs."""
+class ForSenders(NamedTuple):
+    """What every enqueue needs of the settings."""
+
+    priority: int
+    max_bytes: int
+    is_whole_queue: bool
+    """Whether all messages of the queue are one group."""
+
+
+def for_senders(queue: str) -> ForSenders:
+    """Return what every enqueue into a queue needs."""
     said = getattr(settings, NAME, {})  # read once, because it costs more than all the rest
-    priority = _first("priority", said, queue)
-    return priority, said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"])
+    specific, general = said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {})
+    chosen: Mapping[str, Any] = {**_SENT, **general, **specific} if general or specific else _SENT
+    return ForSenders(
+        chosen["priority"],
+        said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"]),
+        chosen["group"] is not None,
+    )
 
 
 def on_ack(queue: str) -> str:

@@ -14,10 +14,13 @@ from typing import Final, NamedTuple
 from django_dbqueue import codecs
 from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.keys import Once, check_key, check_once, key_hash
 from django_dbqueue.whole_numbers import is_whole
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
-MAX_KEY_LENGTH: Final = 200
+MAX_GROUP_LENGTH: Final = 200
+WHOLE_QUEUE: Final = "*"
+"""The group of all messages of a queue whose option ``group`` says so; no message may name it."""
 MAX_HEADER_BYTES: Final = 16_384
 INSERT_SIZE: Final = 2_000_000
 """Bytes of text in a multi-row INSERT. SQL escaping may double them, and they still fit a packet of 4 MiB."""
@@ -34,7 +37,8 @@ class Envelope:
     """A payload and its options; for items of ``enqueue_many`` that need more than a payload.
 
     ``delay`` (seconds or timedelta) and ``at`` (aware datetime) set when it is due; ``lease`` is in seconds; None
-    everywhere means: not set here.
+    everywhere means: not set here. ``group`` names whose message it is; what that means is set for the queue. ``once``
+    is a token: its queue takes one message with it in the time ``once_for`` (seconds or timedelta; a day).
     """
 
     payload: Json
@@ -45,6 +49,9 @@ class Envelope:
     max_reads: int | None = None
     lease: float | timedelta | None = None
     headers: dict[str, Json] | None = None
+    group: str | None = None
+    once: str | None = None
+    once_for: float | timedelta | None = None
 
 
 class Sealed(NamedTuple):
@@ -59,8 +66,11 @@ class Sealed(NamedTuple):
     priority: int
     max_reads: int | None
     lease_seconds: float | None
+    lane: int | None
+    group_name: str | None
     delay: float
     at: datetime | None
+    once: Once | None = None
 
     @property
     def size(self) -> int:
@@ -69,12 +79,22 @@ class Sealed(NamedTuple):
         size = len(self.body) if self.body.isascii() else len(self.body) * BYTES_OF_CHARACTER
         return size + (len(headers) if headers.isascii() else len(headers) * BYTES_OF_CHARACTER) + 200
 
+    def with_payload(self, payload: object, *, max_bytes: int) -> Sealed:
+        """Return the same with another payload, at a third of what checking an envelope costs."""
+        return Sealed._make((*self[:3], *codecs.encode(payload, max_bytes=max_bytes), *self[5:]))
 
-def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Sealed:
-    """Check an envelope; InvalidMessage names what was wrong. ``priority`` applies if it sets none."""
+
+def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int, is_whole_queue: bool = False) -> Sealed:
+    """Check an envelope; InvalidMessage names what was wrong. ``priority`` applies if it sets none.
+
+    ``is_whole_queue``: all messages of the queue are one group.
+    """
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
     name, key, said, reads = check_queue(queue), check_key(envelope.key), envelope.priority, envelope.max_reads
+    group = envelope.group
+    if group is not None or is_whole_queue:
+        group = _group_of(name, group, is_whole_queue=is_whole_queue)
     return Sealed(
         name,
         key,
@@ -85,8 +105,11 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int) -> Se
         check_priority(priority if said is None else said),
         None if reads is None else check_max_reads(reads),
         None if envelope.lease is None else check_lease(envelope.lease),
+        None if group is None else lane_of(name, group),
+        group,
         0.0 if envelope.delay is None else check_seconds("delay", envelope.delay),
         None if envelope.at is None else check_moment(envelope.at),
+        _once_of(name, envelope),
     )
 
 
@@ -95,11 +118,11 @@ def in_inserts(items: Iterable[Sealed], *, rows: int) -> Iterator[list[Sealed]]:
     chunk: list[Sealed] = []
     size = 0
     for item in items:
-        if chunk and (len(chunk) >= rows or size + item.size > INSERT_SIZE):
+        size += (more := item.size)
+        if chunk and (len(chunk) >= rows or size > INSERT_SIZE):
             yield chunk
-            chunk, size = [], 0
+            chunk, size = [], more
         chunk.append(item)
-        size += item.size
     if chunk:
         yield chunk
 
@@ -113,20 +136,60 @@ def check_queue(name: object) -> str:
     return codecs.plain(name)
 
 
-def check_key(key: object) -> str | None:
-    """Return the key, or raise InvalidMessage."""
-    if key is None:
+def _once_of(queue: str, envelope: Envelope) -> Once | None:
+    length = envelope.once_for
+    if envelope.once is None and length is None:
         return None
-    if not isinstance(key, str):
-        raise InvalidMessage(f"The key must be a string or None, not {type(key).__name__}: {key!r}.")
-    if not key or len(key) > MAX_KEY_LENGTH:
+    return check_once(queue, envelope.once, None if length is None else check_seconds("once_for", length))
+
+
+def _group_of(queue: str, group: object, *, is_whole_queue: bool) -> str:
+    if not is_whole_queue:
+        return check_group(group)
+    if group is not None:
         raise InvalidMessage(
-            f"The key has {len(key)} characters, but 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or hash it."
+            f"All messages of queue {queue!r} are one group, by its option group={WHOLE_QUEUE!r}, so none can name "
+            f"another one: leave group={group!r} out, or use another queue."
         )
-    if "\0" in key:
-        raise InvalidMessage("The key has a NUL character, which PostgreSQL can't store: leave it out.")
-    codecs.utf8(key, what="key")
-    return codecs.plain(key)
+    return WHOLE_QUEUE
+
+
+def check_group(group: object) -> str:
+    """Return the name of a group, or raise InvalidMessage."""
+    if not isinstance(group, str):
+        raise InvalidMessage(f"The group must be a string or None, not {type(group).__name__}: {_shown(group)}.")
+    if not group or len(group) > MAX_GROUP_LENGTH:
+        raise InvalidMessage(
+            f"The group's name has {len(group)} characters, but 1 to {MAX_GROUP_LENGTH} are allowed: shorten it, or "
+            "hash it."
+        )
+    if group == WHOLE_QUEUE:
+        raise InvalidMessage(
+            f"{WHOLE_QUEUE!r} stands for all messages of a queue, so no group can have this name: set the queue's "
+            "option group, or choose another name."
+        )
+    if "\0" in group:
+        raise InvalidMessage("The group's name has a NUL character, which PostgreSQL can't store: leave it out.")
+    codecs.utf8(group, what="group")
+    return codecs.plain(group)
+
+
+def lane_of(queue: str, group: str) -> int:
+    """Return the number of a group's lane: 15 bits of the queue's SHA-256, then 48 of (queue, NUL, group)'s.
+
+    So the lanes of a queue are one range of numbers, and nobody compares names. Two groups with the same number would
+    share a lane, which delays one behind the other and breaks nothing; by chance that takes tens of millions of them.
+    """
+    return first_lane(queue) | int.from_bytes(hashlib.sha256(f"{queue}\0{group}".encode()).digest()[:6])
+
+
+def first_lane(queue: str) -> int:
+    """Return the lowest number that a lane of this queue can have; the highest is LANES - 1 above it."""
+    return (int.from_bytes(hashlib.sha256(queue.encode()).digest()[:2]) & 0x7FFF) << 48
+
+
+LANES: Final = 1 << 48
+"""How many numbers the lanes of a queue share."""
 
 
 def hash_of_key(queue: str, key: str) -> str:
@@ -136,15 +199,6 @@ def hash_of_key(queue: str, key: str) -> str:
     if checked is None:
         raise InvalidMessage("A message without a key can't be found by it: give the key that it was enqueued with.")
     return key_hash(name, checked)
-
-
-def key_hash(queue: str, key: str) -> str:
-    """Return the hex SHA-256 of (queue, NUL, key).
-
-    Keys are compared through it, byte by byte, whatever the server's collation does with case, accents or trailing
-    blanks. In MySQL it is ``SHA2(CONCAT(queue, CHAR(0), key), 256)``.
-    """
-    return hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()
 
 
 def check_whole(name: str, value: object, *, low: int, high: int) -> int:
@@ -203,16 +257,16 @@ def _shown(value: object) -> str:
         return f"a {type(value).__name__} with more digits than can be shown"
 
 
-def check_moment(at: object) -> datetime:
+def check_moment(at: object, *, name: str = "at") -> datetime:
     """Return a moment in UTC, or raise InvalidMessage."""
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise InvalidMessage(f"at must be an aware datetime (use django.utils.timezone), not {at!r}.")
+        raise InvalidMessage(f"{name} must be an aware datetime (use django.utils.timezone), not {at!r}.")
     try:
         moment = at.astimezone(UTC)
     except OverflowError:  # in the first hours of year 1 or the last ones of 9999, where the zone hardly matters
         moment = at.replace(tzinfo=UTC)
     if moment >= LATEST:
-        raise InvalidMessage(f"at must be before the year {LATEST.year}, not {at!r}.")
+        raise InvalidMessage(f"{name} must be before the year {LATEST.year}, not {at!r}.")
     return moment
 
 

@@ -18,14 +18,17 @@ class UndecodableMessage(DBQueueError, ValueError):
 class DuplicateKey(DBQueueError):
     """A live message with this queue and key exists already."""
 
-    def __init__(self, queue: str, key: str | None, *, message_id: int | None = None) -> None:
+    def __init__(self, queue: str, key: str | None, *, message_id: int | None = None, in_flow: bool = False) -> None:
         self.queue = queue
         self.key = key
         self.message_id = message_id
         about = f"message {message_id}: " if message_id is not None else ""
+        other = (
+            "give the message of the flow another key" if in_flow else "enqueue with on_conflict='ignore' or 'update'"
+        )
         super().__init__(
-            f"{about}queue {queue!r} already has a live message with key {key!r}; "
-            "wait until it is done or dead, or enqueue with on_conflict='ignore' or 'update'."
+            f"{about}queue {queue!r} already has a live message with key {key!r}; wait until it is done or dead, or "
+            f"{other}."
         )
 
 
@@ -49,20 +52,58 @@ class TransactionNotAllowed(DBQueueError, RuntimeError):
 
 
 class TransactionBroken(DBQueueError):
-    """The transaction of a message's rows and ack ended before the ack; what it had not committed is rolled back."""
+    """The transaction of a block's rows ended before the ack, or the step; what it had not committed is rolled back."""
 
-    def __init__(self, message_id: int | None) -> None:
+    def __init__(self, message_id: int | None, *, step: str | None = None) -> None:
         self.message_id = message_id
+        what = f"message {message_id} was not acked"
+        if step is not None:
+            what = f"step {step!r} of message {message_id} was not remembered"
         super().__init__(
-            f"message {message_id} was not acked: the transaction that began with its block can't be committed. The "
+            f"{what}: the transaction that began with its block can't be committed. The "
             "block swallowed a database error that rolled it back (let the error propagate, or put that statement "
             "into an atomic() of its own), ended it by itself (COMMIT, set_rollback(True), or DDL, which commits on "
             "MySQL), or lost its session."
         )
 
 
+class InvalidStep(DBQueueError, ValueError):
+    """A step, a sleep or a wait can't be done as the handler asks for it. The text says what, why, and what to do.
+
+    Another attempt would ask for the same, so a worker sends the message to the dead letters.
+    """
+
+
+class EventTimedOut(DBQueueError, TimeoutError):
+    """A wait's timeout came before its event. It is remembered: the next attempt gets the same answer."""
+
+    def __init__(self, message_id: int | None, event: str) -> None:
+        self.message_id = message_id
+        self.event = event
+        super().__init__(f"message {message_id} has waited for event {event!r} as long as its timeout allows.")
+
+
+class Suspended(BaseException):
+    """Ends a handler whose message sleeps, or waits for an event; the next delivery continues there.
+
+    It is not an Exception, so ``except Exception`` in a handler doesn't stop it. The message is no longer held.
+    """
+
+    def __init__(self, message_id: int | None, why: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"message {message_id} {why}")
+
+
+class InvalidFlow(DBQueueError, ValueError):
+    """Something can't be done in a flow as requested. The text says what, why, and what to do."""
+
+
 class UnsupportedDatabase(DBQueueError):
     """The database can't keep the queue's promises; the text says what it lacks."""
+
+
+class PartitioningRefused(DBQueueError):
+    """The history can't be partitioned, or be one table again, now. The text says why, and what to do."""
 
 
 class InvalidSchedule(DBQueueError, ValueError):
@@ -81,6 +122,12 @@ class DatabaseAway(DBQueueError):
 
     given_up: bool = False
     """Whether it was waited for as long as was asked."""
+    is_full: bool = False
+    """Whether it answered, but the server or the account has no session left."""
+
+
+class ReplicaBehind(DatabaseAway):
+    """The replica that Spark is to read from hasn't yet got what it must have."""
 
 
 class InvalidPipeline(DBQueueError, ValueError):
@@ -117,3 +164,7 @@ class HistoryGone(DBQueueError, RuntimeError):
 
 class WorkerLost(DBQueueError):
     """Names, in a task's result, an attempt that its worker did not end: it was killed, stopped or silent too long."""
+
+
+class MessageChanged(DBQueueError):
+    """A message is not any more as the caller saw it, or somebody has taken it; nothing was changed."""

@@ -83,12 +83,15 @@ def _ack_undecided(*, queue: str, message_id: int, **_: object) -> None:
     )  # fmt: skip
 
 
-def _operator_acted(*, verb: str, queue: str, by: str, reason: str, count: int, **_: object) -> None:
+def _operator_acted(
+    *, verb: str, queue: str, by: str, reason: str, count: int, group: str | None = None, **_: object
+) -> None:
     messages = "1 message" if count == 1 else f"{count} messages"
-    what = f"{messages} of {queue}" if count else f"queue {queue}"
+    whole = f"queue {queue}" if group is None else f"group {group!r} of queue {queue}"
+    what = f"{messages} of {queue}" if count else whole
     _say(
         logging.INFO, "operator", "%s by %s: %s%s", verb, by, what, f" ({reason})" if reason else "",
-        verb=verb, queue=queue, by=by, reason=reason, count=count,
+        verb=verb, queue=queue, by=by, reason=reason, count=count, **({} if group is None else {"group": group}),
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from django_dbqueue.databases.transient_errors import (
     SQLSTATE_VICTIM,
     sqlstate_of,
 )
+from django_dbqueue.lanes.tickets import LineMoved
 
 _MYSQL_NO_MEMORY: Final = {1037, 1041, 2008}
 _SQLSTATE_NO_MEMORY: Final = {"53200"}
@@ -33,7 +34,7 @@ _NO_MEMORY: Final = ("out of memory", "cannot allocate memory")
 def is_passing(error: BaseException) -> bool:
     """Return whether the same transaction, started again, is likely to succeed at once."""
     if not isinstance(error, DatabaseError):
-        return False
+        return isinstance(error, LineMoved)
     known = _is_one_of(error, MYSQL_PASSING, SQLSTATE_PASSING)
     if known is not None:
         return known

@@ -10,7 +10,7 @@ signal                    arguments besides ``sender`` (the message model)
 ``lease_lost``            queue, message_id, verb
 ``ack_undecided``         queue, message_id
 ``operator_acted``        verb, queue, by, reason, count (messages; 0 where the whole queue is meant), message_ids (the
-                          first of them, where they were named)
+                          first of them, where they were named), group (where a whole group is meant)
 ========================  ===========================================================================
 """
 

@@ -10,12 +10,13 @@ from django.utils.translation import gettext_noop
 
 DROPPED: Final = gettext_noop("Dropped by %(user)s: %(reason)s")
 REJECTED: Final = gettext_noop("Rejected by %(user)s: %(reason)s")
+EDITED: Final = gettext_noop("Sent anew by %(user)s with an edited payload.")
 STOPPED: Final = gettext_noop("Stopped by %(user)s.")
 FORBIDDEN: Final = gettext_noop("%(user)s may not do this any more.")
 
 _PATTERNS: Final = {
     text: re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.*?)", re.escape(text)), re.DOTALL)
-    for text in (DROPPED, REJECTED, STOPPED, FORBIDDEN)
+    for text in (DROPPED, REJECTED, EDITED, STOPPED, FORBIDDEN)
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, TypeGuard
 
+MAX_ID: Final = 2**63 - 1
+"""The highest id that a row can have."""
 _TYPED: Final = re.compile(r"-?[0-9]{1,19}\Z")
 
 

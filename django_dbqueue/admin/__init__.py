@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from django_dbqueue.admin.archived_messages import ArchivedMessageAdmin
 from django_dbqueue.admin.failure_pages import FailureAdmin
+from django_dbqueue.admin.flow_pages import FlowAdmin
+from django_dbqueue.admin.group_pages import GroupAdmin
 from django_dbqueue.admin.messages import MessageAdmin
 from django_dbqueue.admin.operation_pages import BulkOperationAdmin
 from django_dbqueue.admin.pipeline_pages import ExportBatchAdmin, HistoryReaderAdmin, StreamAdmin, StreamClaimAdmin
@@ -22,6 +24,8 @@ __all__ = [
     "BulkOperationAdmin",
     "ExportBatchAdmin",
     "FailureAdmin",
+    "FlowAdmin",
+    "GroupAdmin",
     "HistoryReaderAdmin",
     "MessageAdmin",
     "QueueAdmin",

@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import display, message_story
-from django_dbqueue.admin.bounded_lists import LIST_CAP, MAX_ID, BoundedChangeList
+from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.models import ArchivedMessage
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 _OUTCOMES = {
     "done": ("done", "✓", _("done")),
@@ -60,6 +60,7 @@ class ArchivedMessageAdmin(ContentAdmin):
             "number",
             "how",
             "queue",
+            *(["group_name"] if obj is not None and obj.group_name is not None else []),
             "key",
             "priority",
             "reads",
@@ -76,9 +77,6 @@ class ArchivedMessageAdmin(ContentAdmin):
             "finished_at",
             "archived_at",
         ]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: ArchivedMessage | None = None) -> Any:
-        return self.get_fields(request, obj)
 
     @admin.display(description=_("message"))
     def number(self, obj: ArchivedMessage) -> str:

@@ -8,7 +8,9 @@ count is shown with a plus sign.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,20 +21,23 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.admin.task_names import LOOKED_THROUGH, with_task
 from django_dbqueue.counts import Capped
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.insight.failure_groups import dead_messages
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.models import Message
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 LIST_CAP = 500
 """Rows that a list walks to; also how many messages one action takes."""
 CELL_CAP = 100
 """Where the count in a table's cell stops."""
-MAX_ID = 2**63 - 1
+Kept = Callable[[list[int]], list[int]]
+"""Returns those of some ids that are to be listed."""
 HEAVY = ("body", "headers_text", "error")
 """Columns that only the page of one message needs."""
 
@@ -42,6 +47,7 @@ class Walk:
 
     def __init__(self, using: str) -> None:
         self.using = using
+        self._found: dict[tuple[str, str | None, int], list[int]] = {}
 
     @cached_property
     def queues(self) -> list[str]:
@@ -54,6 +60,12 @@ class Walk:
 
     def ids(self, state: State, queue: str | None, *, limit: int) -> list[int]:
         """Return up to ``limit`` ids of messages in this state, queue by queue, highest priority first."""
+        place = (state.name, queue, limit)
+        if place not in self._found:
+            self._found[place] = self._find(state, queue, limit)
+        return self._found[place]
+
+    def _find(self, state: State, queue: str | None, limit: int) -> list[int]:
         ranges = self._ranges if queue is None else [each for each in self._ranges if each.queue == queue]
         return first_ids(session_of(self.using), state.name, ranges, limit=limit)
 
@@ -113,29 +125,82 @@ class BoundedChangeList(ChangeList, ABC):
         self.show_admin_actions = bool(self.result_list)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a list of messages was asked for."""
+
+    state: State | None
+    queue: str | None
+    text: str
+
+    def ids(self, walk: Walk, kept: Kept, *, limit: int) -> tuple[State | None, list[int]]:
+        """Return the state that is listed, and up to ``limit`` ids, of which ``kept`` has chosen.
+
+        Stuck messages need attention first: without a state, the list opens with them. A search covers every state.
+        """
+        if self.text:
+            ids = walk.ids_by_search(self.text, self.queue, limit=limit)
+            if self.state is not None:
+                stands = getattr(Message.objects.using(walk.using), self.state.name)(self.queue)
+                those = set(stands.filter(pk__in=ids).values_list("id", flat=True))
+                ids = [pk for pk in ids if pk in those]
+            return self.state, kept(ids)
+        if self.state is None and (stuck := kept(walk.ids(STATES["stuck"], self.queue, limit=limit))):
+            return STATES["stuck"], stuck
+        state = self.state or STATES["ready"]
+        return state, kept(walk.ids(state, self.queue, limit=limit))
+
+
 class MessageChangeList(BoundedChangeList):
     """One state of one queue or of all; with a search, every state."""
 
     state: State | None
     """The state that is listed; None while a search covers all of them."""
     queue: str | None
+    task: str | None
+    """The task whose messages are listed; None for all."""
+    failure: int | None
+    """The failure group whose dead messages are listed; None for all."""
+    has_older = False
+    """Whether the failure group has older events, which were not searched for its dead messages."""
+    is_cut = False
+    """Whether there are messages that were not compared with the task's name."""
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether it lists all of a state, of one queue or of all, and not only some of them."""
+        return self.state is not None and not self.query.strip() and self.task is None and self.failure is None
 
     def find_ids(self, request: HttpRequest) -> list[int]:
-        walk, limit, text = walk_of(request, self.root_queryset.db), LIST_CAP + 1, self.query.strip()
         said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
-        self.queue = said.get("queue")
-        self.state = STATES.get(said.get("state") or "")
-        if text:
-            ids = walk.ids_by_search(text, self.queue, limit=limit)
-            if self.state is None:
-                return ids
-            stands = getattr(self.root_queryset, self.state.name)(self.queue)
-            kept = set(stands.filter(pk__in=ids).values_list("id", flat=True))
-            return [pk for pk in ids if pk in kept]
-        if self.state is None:
-            # Stuck messages need attention first: without a filter, the list opens with them.
-            if stuck := walk.ids(STATES["stuck"], self.queue, limit=limit):
-                self.state = STATES["stuck"]
-                return stuck
-            self.state = STATES["ready"]
-        return walk.ids(self.state, self.queue, limit=limit)
+        self.queue, self.task = said.get("queue"), said.get("task")
+        self.failure = int(said["failure"]) if said.get("failure") else None
+        if self.failure is not None:
+            return self._of_failure(request, self.failure)
+        wanted = Wanted(STATES.get(said.get("state") or ""), self.queue, self.query.strip())
+        walk = walk_of(request, self.root_queryset.db)
+        self.state, ids = wanted.ids(walk, self._of_task, limit=reach(self.task))
+        return ids
+
+    def _of_failure(self, request: HttpRequest, failure: int) -> list[int]:
+        self.state = STATES["dead"]
+        if not request.user.has_perm("django_dbqueue.view_failure"):
+            return []
+        ids, self.has_older = dead_messages(session_of(self.root_queryset.db), failure, LIST_CAP + 1)
+        if not self.query.strip():
+            return ids
+        walk = walk_of(request, self.root_queryset.db)
+        found = set(walk.ids_by_search(self.query.strip(), None, limit=LIST_CAP + 1))
+        return [pk for pk in ids if pk in found]
+
+    def _of_task(self, ids: list[int]) -> list[int]:
+        if self.task is None:
+            return ids
+        found = with_task(self.root_queryset.db, ids[:LOOKED_THROUGH], self.task, limit=LIST_CAP + 1)
+        self.is_cut = len(ids) > LOOKED_THROUGH and len(found) <= LIST_CAP
+        return found
+
+
+def reach(task: str | None) -> int:
+    """Return how many ids a list walks over: more than it shows, where it leaves out what is another task."""
+    return (LIST_CAP if task is None else LOOKED_THROUGH) + 1

@@ -15,6 +15,7 @@ from django.contrib import messages
 from django.contrib.admin.models import ADDITION, LogEntry
 from django.core import signing
 from django.core.exceptions import PermissionDenied
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -23,8 +24,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
-from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle import bulk
 from django_dbqueue.lifecycle.django_session import session_of
@@ -97,7 +98,7 @@ class Ordering:
             return HttpResponseRedirect(back)
         number, expected = secrets.token_hex(16), bulk.COUNTED + 1 if count.more else int(count)
         ticket = Ticket(number, str(request.user.pk), verb.name, str(selection), expected, back)
-        return self._page(request, verb, ticket, ReasonForm() if verb.asks_reason else None)
+        return self._page(request, verb, ticket, form_of(verb, self.alias))
 
     def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
         """Order what the page showed, and redirect to its progress."""
@@ -114,7 +115,7 @@ class Ordering:
                 ticket,
                 _("This page has expired, or belongs to another user. Nothing was done; open the list again."),
             )
-        form = ReasonForm(request.POST) if verb.asks_reason else None
+        form = form_of(verb, self.alias, request.POST)
         if form is not None and not form.is_valid():
             return self._page(request, verb, ticket, form)
         if not bulk.find_any(session_of(self.alias), selection):
@@ -123,16 +124,17 @@ class Ordering:
                 ticket,
                 _("The messages of this page have changed in the meantime; there is nothing left to do."),
             )
-        reason = "" if form is None else form.cleaned_data["reason"]
-        operation = session_of(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, reason))
+        said = {} if form is None else form.cleaned_data
+        operation = session_of(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, said))
         if operation is None:
             return self._refuse(request, ticket, _("This page was already confirmed; nothing was done twice."))
         return HttpResponseRedirect(self._url("change", operation.pk))
 
     def _order(
-        self, request: HttpRequest, verb: Verb, ticket: Ticket, selection: bulk.Selection, reason: str
+        self, request: HttpRequest, verb: Verb, ticket: Ticket, selection: bulk.Selection, said: dict[str, Any]
     ) -> BulkOperation | None:
         user: Any = request.user
+        reason, target = said.get("reason", ""), said.get("queue", "")
         with session_of(self.alias).transaction():
             operation = BulkOperation.objects.order(
                 verb.name,
@@ -141,15 +143,17 @@ class Ordering:
                 reason=reason,
                 user=user,
                 ticket=ticket.number,
+                target=target,
                 using=self.alias,
             )
             if operation is not None:
                 with override(None):  # English, as of Django's own entries
-                    text = f"Started: {verb.label}, {described(selection, self.alias)}. {reason}".strip()
+                    what = f"{described(selection, self.alias)}{f' → {target}' if target else ''}"
+                    text = f"Started: {verb.label}, {what}. {reason}".strip()
                 LogEntry.objects.log_actions(user.pk, [operation], ADDITION, text)
         return operation
 
-    def _page(self, request: HttpRequest, verb: Verb, ticket: Ticket, form: ReasonForm | None) -> HttpResponse:
+    def _page(self, request: HttpRequest, verb: Verb, ticket: Ticket, form: Form | None) -> HttpResponse:
         selection = bulk.Selection.parse(ticket.selection)
         count = Capped(ticket.count, bulk.COUNTED)
         context = {

@@ -14,6 +14,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
+from django.forms import Form
 from django.http import (
     Http404,
     HttpRequest,
@@ -28,12 +29,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.admin.apply_verb import Outcome, Pin, apply_verb
-from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP, MAX_ID
+from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP
 from django_dbqueue.admin.display import NOTHING, state_badge
-from django_dbqueue.admin.reason import ReasonForm
-from django_dbqueue.admin.states import stage_of, state_of
+from django_dbqueue.admin.states import applies, state_of
+from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import StreamClaim
+from django_dbqueue.whole_numbers import MAX_ID
 
 PIN = "message"
 FILTERS = "_changelist_filters"
@@ -89,7 +91,7 @@ class Confirmation:
         *,
         filters: str = "",
         back: str = "",
-        form: ReasonForm | None = None,
+        form: Form | None = None,
     ) -> HttpResponse:
         """Show the page for these messages."""
         if not self.allowed(request, verb):
@@ -99,8 +101,8 @@ class Confirmation:
         entries = [self._entry(verb, row) | {"error": self.admin.first_line(request, row) or NOTHING} for row in rows]
         can = [entry for entry in entries if entry["can"]]
         count = ngettext("%(n)d message", "%(n)d messages", len(can)) % {"n": len(can)}
-        if verb.asks_reason and form is None:
-            form = ReasonForm()
+        if form is None:
+            form = form_of(verb, self.admin.alias)
         context = {
             **self.site.each_context(request),
             "opts": self.opts,
@@ -128,17 +130,25 @@ class Confirmation:
         fields = request.POST.getlist(PIN)[:LIST_CAP]
         pins = [pin for pin in map(Pin.parse, fields) if pin is not None]
         filters, back = request.POST.get(FILTERS, ""), request.POST.get("back", "")
-        form = ReasonForm(request.POST) if verb.asks_reason else None
+        form = form_of(verb, self.admin.alias, request.POST)
         if form is not None and not form.is_valid():
             found = self.admin.get_queryset(request).defer(*HEAVY).in_bulk([pin.id for pin in pins])
             unmoved = [found[pin.id] for pin in pins if pin.id in found and Pin.of(found[pin.id]) == pin]
             return self.ask(request, verb, unmoved, filters=filters, back=back, form=form)
         answer = HttpResponseRedirect(self._back_url(filters, back, [pin.id for pin in pins]))
-        if verb.once and not _first_use(request):
+        if verb.once and not first_use(request):
             messages.warning(request, _("This page was already confirmed; nothing was done twice."))
             return answer
-        reason = "" if form is None else form.cleaned_data["reason"]
-        _report(request, verb, apply_verb(verb, pins, using=self.admin.alias, user=request.user, reason=reason))
+        said = {} if form is None else {name: form.cleaned_data.get(name, "") for name in ("reason", "queue")}
+        outcomes = apply_verb(
+            verb,
+            pins,
+            using=self.admin.alias,
+            user=request.user,
+            reason=said.get("reason", ""),
+            queue=said.get("queue", ""),
+        )
+        _report(request, verb, outcomes)
         return answer
 
     def _entry(self, verb: Verb, row: Any) -> dict[str, Any]:
@@ -147,7 +157,7 @@ class Confirmation:
             "row": row,
             "pin": Pin.of(row),
             "badge": state_badge(state),
-            "can": stage_of(row) in verb.stages,
+            "can": applies(verb, row, row.db_now),
             "url": reverse(self._name("change"), args=[quote(row.pk)], current_app=self.site.name),
         }
 
@@ -171,7 +181,7 @@ def _query(values: dict[str, str]) -> str:
     return query.urlencode()
 
 
-def _first_use(request: HttpRequest) -> bool:
+def first_use(request: HttpRequest) -> bool:
     """Return whether this confirmation page is sent for the first time, not by Back or a second click."""
     nonce = request.POST.get("nonce", "")
     used = request.session.get(_USED, [])

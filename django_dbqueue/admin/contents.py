@@ -7,6 +7,7 @@ places of an error. What is redacted is decided in ``django_dbqueue.redaction.po
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,13 +25,13 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_dbqueue import codecs
 from django_dbqueue.admin import display
-from django_dbqueue.admin.bounded_lists import MAX_ID
+from django_dbqueue.admin.attempts import attempts_of
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import grouped
-from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.models import Result
+from django_dbqueue.models import Message, Result
 from django_dbqueue.redaction.policy import Content, Stored, content_of, error_text, is_redacting
-from django_dbqueue.tasks.task_headers import TASK
+from django_dbqueue.tasks.task_headers import task_named
+from django_dbqueue.whole_numbers import MAX_ID
 
 ERROR_READ: Final = 1_000
 """Characters of an error that a list reads, to show the first line."""
@@ -71,16 +72,14 @@ class ContentAdmin(ReadOnlyAdmin):
 
     def task_fields(self, request: HttpRequest, obj: Any) -> list[str]:
         """Return the fields of a message that is a task, if it is one."""
-        if obj is None or _task_of(obj) is None:
+        if obj is None or task_named(obj.headers_text) is None:
             return []
-        return ["task", "result"] if self.sees_payload(request) else ["task"]
+        return ["task", "attempts", *(["result"] if self.sees_payload(request) else [])]
 
     def with_beginnings(self, request: HttpRequest, rows: QuerySet[Any]) -> Any:
         """Return the rows with the beginning of the error, and of what is needed to mask it."""
         rows = rows.annotate(error_start=Left("error", ERROR_READ))
-        if not (is_redacting() and self.sees_payload(request)):
-            return rows
-        return rows.annotate(body_start=Left("body", EXCERPT + 1), headers_start=Left("headers_text", EXCERPT + 1))
+        return _with_excerpts(rows) if is_redacting() and self.sees_payload(request) else rows
 
     def first_line(self, request: HttpRequest, row: StoredRow) -> str:
         """Return the first line of the error of a row ``with_beginnings``, as this user may see it."""
@@ -163,7 +162,15 @@ class ContentAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("task"))
     def task(self, obj: StoredRow) -> str:
-        return _task_of(obj) or display.NOTHING
+        return task_named(obj.headers_text) or display.NOTHING
+
+    @admin.display(description=gettext_lazy("failed attempts"))
+    def attempts(self, obj: Any) -> str:
+        def shown(text: str) -> str:
+            return error_text(text, of=obj, sees_payload=obj.sees_payload)
+
+        message_id = getattr(obj, "message_id", obj.pk)
+        return attempts_of(message_id, using=self.alias, shown=shown) or display.NOTHING
 
     @admin.display(description=gettext_lazy("result"))
     def result(self, obj: Any) -> str:
@@ -178,20 +185,21 @@ class ContentAdmin(ReadOnlyAdmin):
         return display.hidden()
 
 
+def excerpts(using: str, ids: Iterable[int]) -> dict[int, Excerpt]:
+    """Return what masks the errors of these messages, of those that are there and are not too long for a list."""
+    rows: Any = _with_excerpts(Message.objects.using(using).filter(pk__in=ids).only("queue", "content_type"))
+    return {row.pk: excerpt for row in rows if (excerpt := _excerpt(row)) is not None}
+
+
+def _with_excerpts(rows: QuerySet[Any]) -> Any:
+    return rows.annotate(body_start=Left("body", EXCERPT + 1), headers_start=Left("headers_text", EXCERPT + 1))
+
+
 def _excerpt(row: StoredRow) -> Excerpt | None:
     body, headers = getattr(row, "body_start", None), getattr(row, "headers_start", None)
     if body is None or len(body) > EXCERPT or len(headers or "") > EXCERPT:
         return None
     return Excerpt(row.queue, body, row.content_type, headers)
-
-
-def _task_of(row: StoredRow) -> str | None:
-    """Return the dotted name of a message's task, if it is one."""
-    try:
-        name = codecs.decode_headers(row.headers_text).get(TASK)
-    except UndecodableMessage:
-        return None
-    return name if isinstance(name, str) else None
 
 
 def _raw(text: str, why: str) -> SafeString:

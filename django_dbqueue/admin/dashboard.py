@@ -6,7 +6,7 @@ a person may not see is left out of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,18 +18,19 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.tiles import TOTALLED, all_depths, tiles
+from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.activity import Busy, Held, busy_workers, incoming
 from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
 from django_dbqueue.insight.series import SPANS, Point, series
-from django_dbqueue.lifecycle.depths import depths
+from django_dbqueue.lifecycle.depths import Depth
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.aliases import db_alias
@@ -40,7 +41,7 @@ CAP: Final = 1_000
 """Where counting stops."""
 PAGE: Final = 25
 URGENT: Final = ("stuck", "dead")
-SHOWN: Final = (*URGENT, "running", "ready", "delayed")
+SHOWN: Final = (*URGENT, "running", "ready", "delayed", "waiting")
 _SPANS: Final = {
     "hour": gettext_lazy("last hour"),
     "day": gettext_lazy("last day"),
@@ -102,6 +103,7 @@ def figures(request: HttpRequest) -> HttpResponse:
     return JsonResponse(
         {
             "html": render_to_string("admin/django_dbqueue/figures.html", shown, request=request),
+            "tiles": render_to_string("admin/django_dbqueue/tiles.html", shown, request=request),
             "series": _columns(points, shown["step"]),
         }
     )
@@ -110,7 +112,8 @@ def figures(request: HttpRequest) -> HttpResponse:
 def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
     using = db_alias(Queue)
     link = _Links(request)
-    pages = Paginator(_by_urgency(using), PAGE)
+    deep = all_depths(using, known_queues(using), budget=CAP * PAGE)
+    pages = Paginator(_by_urgency(using, deep), PAGE)
     page = pages.get_page(asked.page)
     coming, now = incoming(session_of(using)), clock(using)
     ended = dict(
@@ -120,7 +123,17 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
     )
     span = SPANS[asked.span]
     looked = overview(using, list(page.object_list), cap=CAP)
+    sees_workers, sees_charts = may(request, "worker"), may(request, "queuestatistic")
+    workers = busy_workers(session_of(using)) if sees_workers else []
     return {
+        "tiles": tiles(
+            using,
+            deep,
+            now,
+            urls=_tile_urls(link, sees_workers=sees_workers),
+            workers=sum(each.beats for each in workers) if sees_workers else None,
+            ended=ended[ALL_QUEUES] if ALL_QUEUES in ended else sum(ended.values()),
+        ),
         "asked": asked,
         "now": now,
         "queues": [_queue_row(link, asked, each, looked.at, coming.by_queue, ended) for each in looked.queues],
@@ -128,43 +141,45 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "estimate": coming.is_estimate,
         "page": page,
         "pages": [(number, asked.query(p=number)) for number in pages.page_range],
-        "sees_workers": may(request, "worker"),
-        "workers": [_worker_row(link, each) for each in busy_workers(session_of(using))]
-        if may(request, "worker")
-        else [],
-        "points": series(session_of(using), span, asked.queue) if may(request, "queuestatistic") else [],
+        "sees_workers": sees_workers,
+        "workers": [_worker_row(link, each) for each in workers],
+        "points": series(session_of(using), span, asked.queue) if sees_charts else [],
         "step": span.step,
-        "sees_charts": may(request, "queuestatistic"),
+        "sees_charts": sees_charts,
     }
 
 
-def _by_urgency(using: str) -> list[str]:
+def _by_urgency(using: str, deep: Mapping[str, Depth]) -> list[str]:
     """Return the names of all queues, those that need attention first."""
-    names = sorted(known_queues(using))
-    urgent = depths(session_of(using), names, states=URGENT, cap=1)
     paused = Queue.objects.using(using).paused_names()
-    return sorted(names, key=lambda name: not (any(urgent[name].counts.values()) or name in paused))
+
+    def is_urgent(name: str) -> bool:
+        return name in paused or any(deep[name].counts[state] for state in URGENT)
+
+    return sorted(deep, key=lambda name: (not is_urgent(name), name))
+
+
+def _tile_urls(link: _Links, *, sees_workers: bool) -> dict[str, str]:
+    urls = {state: link.listing(state=state) for state in TOTALLED} if link.sees_messages else {}
+    return urls | ({"workers": link("worker", "changelist")} if sees_workers else {})
 
 
 def _queue_row(
     link: _Links, asked: Asked, each: QueueOverview, now: datetime, coming: dict[str, int], ended: dict[str, int]
 ) -> dict[str, object]:
-    listing = link("message", "changelist") if link.sees_messages else ""
     return {
         "name": each.name,
         "url": link("queue", "change", quote(each.name)) if each.name else "",
         "charts": asked.query(queue=each.name),
         "queue": each.queue,
-        "state": display.badge("paused", "❚❚", _("paused"))
-        if each.queue.is_paused
-        else display.badge("open", "▶", _("open")),
+        "state": display.claims_of(each.queue),
         "counts": [
-            (name, each.counts[name], f"{listing}?{urlencode({'queue': each.name, 'state': name})}" if listing else "")
+            (name, each.counts[name], link.listing(queue=each.name, state=name) if link.sees_messages else "")
             for name in SHOWN
         ],
         "oldest": None if each.oldest_ready is None else display.span(now - each.oldest_ready),
-        "in": coming.get(each.name, 0),
-        "out": ended.get(each.name, 0),
+        "in": grouped(coming.get(each.name, 0)),
+        "out": grouped(ended.get(each.name, 0)),
         "workers": each.workers,
         "threads": each.threads,
     }
@@ -174,6 +189,7 @@ def _worker_row(link: _Links, each: Busy) -> dict[str, object]:
     worker = each.worker
     return {
         "worker": worker,
+        "queues": ", ".join(worker.queues.split(",")),
         "url": link("worker", "change", quote(worker.pk)),
         "beats": display.beat_badge(worker.beat_at, worker.now),
         "last_beat": display.ago(worker.now - worker.beat_at),
@@ -204,6 +220,10 @@ class _Links:
     def __init__(self, request: HttpRequest) -> None:
         self._site = getattr(request, "current_app", None)
         self.sees_messages = may(request, "message")
+
+    def listing(self, **filters: str) -> str:
+        """Return the address of the list of messages, with these filters."""
+        return f"{self('message', 'changelist')}?{urlencode(filters)}"
 
     def __call__(self, model: str, view: str, *arguments: object) -> str:
         return reverse(f"admin:django_dbqueue_{model}_{view}", args=arguments, current_app=self._site)

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import display_for_value, quote
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
-from django.utils.text import capfirst
-from django.utils.translation import gettext_lazy as _
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.bulk_orders import Ordering
+from django_dbqueue.admin.failure_texts import Texts, texts_of
 from django_dbqueue.admin.list_filters import QueueFilter
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.admin.task_names import tasks_of
 from django_dbqueue.consumers import has_consumer, registered
+from django_dbqueue.counts import grouped
 from django_dbqueue.insight import failure_groups
 from django_dbqueue.lifecycle import bulk
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.fingerprint import names_class
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import BulkOperation, Failure, Message
-from django_dbqueue.models.fields import to_utc
+from django_dbqueue.models.fields import clock
 from django_dbqueue.redaction.policy import error_text
 
 FOR_GROUPS = ("requeue", "drop")
 """What can be done to all dead messages of a group."""
-EXAMPLES = 10
 
 if TYPE_CHECKING:
 
     class ShownFailure(Failure):
-        """A group, with the summary of its events and what the user may see of it."""
+        """A group, with the summary of its events and what the user may see and do."""
 
-        group: failure_groups.Group
+        group: failure_groups.Group | None
+        texts: Texts
+        task: str
         shown_messages: list[int]
-        shown_exception: str
-        shown_place: str
+        sees_messages: bool
+        sees_payload: bool
+        may_requeue: bool
+        db_now: datetime
 
 
 class FailureChangeList(BoundedChangeList):
@@ -60,12 +65,11 @@ class FailureChangeList(BoundedChangeList):
 class FailureAdmin(ReadOnlyAdmin):
     """Failure groups, counted by their newest events."""
 
-    list_display = ("kind", "place_shown", "queue", "count", "dead", "example", "last_seen", "first_seen")
-    list_display_links = ("kind",)
+    list_display = ("kind", "dead", "count", "seen", "handler")
+    list_display_links = None
     list_filter = (QueueFilter,)
     list_per_page = 25
-    fields = ("kind", "place_shown", "queue", "first_seen", "last_seen", "count", "dead", "examples")
-    readonly_fields = fields
+    fields = (("dead", "count", "last_seen", "first_seen"), ("place_shown", "handler"), "error", "examples")
 
     def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[FailureChangeList]:  # noqa: ARG002
         return FailureChangeList
@@ -75,7 +79,6 @@ class FailureAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
-        changelist.title = capfirst(str(self.opts.verbose_name_plural))
         self._look_at(request, changelist.result_list)
         return changelist
 
@@ -86,17 +89,22 @@ class FailureAdmin(ReadOnlyAdmin):
         return row
 
     def _look_at(self, request: HttpRequest, rows: list[ShownFailure]) -> None:
-        """Give each row the summary of its events, and which of its messages can be viewed."""
+        """Give each row the summary of its events, and what this user may see of its messages and do to them."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
+        may_requeue = self._ordering().allowed(request, VERBS["requeue"], failure=True)
         found = failure_groups.groups(session_of(self.alias), [row.pk for row in rows])
-        ids = {pk for group in found.values() for pk in group.messages[:EXAMPLES]} if sees_messages else set()
+        ids = {pk for group in found.values() for pk in group.messages} if sees_messages else set()
         there = set(Message.objects.using(self.alias).filter(pk__in=ids).values_list("pk", flat=True))
+        tasks = tasks_of(self.alias, [group.messages[0] for group in found.values()]) if sees_messages else {}
+        events = {row.pk: (row, found[row.pk].event if row.pk in found else None) for row in rows}
+        texts, now = texts_of(self.alias, events, sees_payload=sees_payload), clock(self.alias)
         for row in rows:
-            row.group = found.get(row.pk, failure_groups.NOTHING)
-            row.shown_messages = [pk for pk in row.group.messages[:EXAMPLES] if pk in there]
-            for name in ("exception", "place"):
-                setattr(row, f"shown_{name}", _shown(row, name, sees_payload=sees_payload))
+            row.group, row.texts, row.db_now = found.get(row.pk), texts[row.pk], now
+            messages = () if row.group is None else row.group.messages
+            row.shown_messages = [pk for pk in messages if pk in there]
+            row.task = next((tasks[pk] for pk in messages[:1] if pk in tasks), "")
+            row.sees_messages, row.sees_payload, row.may_requeue = sees_messages, sees_payload, may_requeue
 
     # -- a group ------------------------------------------------------------------------------------------
 
@@ -125,11 +133,13 @@ class FailureAdmin(ReadOnlyAdmin):
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj, ordering = context["original"], self._ordering()
-        context["title"] = obj.shown_exception
+        context["title"], context["subtitle"] = obj.texts.exception, obj.texts.said or str(obj)
         context["verbs"] = [
             {"label": _("%(verb)s all") % {"verb": VERBS[name].label}, "name": name, "url": self._url(name, obj.pk)}
             for name in FOR_GROUPS
-            if obj.group.dead and ordering.allowed(request, VERBS[name], failure=True)
+            if obj.group is not None
+            and obj.group.may_have_dead
+            and ordering.allowed(request, VERBS[name], failure=True)
         ]
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -142,36 +152,88 @@ class FailureAdmin(ReadOnlyAdmin):
 
     # -- columns ------------------------------------------------------------------------------------------
 
-    @admin.display(description=_("exception"))
+    @admin.display(description=gettext_lazy("failure"))
     def kind(self, obj: ShownFailure) -> str:
-        return format_html('<span class="dbqueue-place">{}</span>', obj.shown_exception)
+        """Return class, text and place; what is missing is empty, so that no text changes what elements there are."""
+        link = format_html(
+            '<a class="dbqueue-kind" href="{}">{}</a>',
+            self._url("change", obj.pk),
+            obj.texts.exception or display.NOTHING,
+        )
+        said = format_html('<span class="dbqueue-said-by-error">{}</span>', obj.texts.said)
+        return _lines(link, said, _code(obj.texts.place))
 
-    @admin.display(description=_("place"), empty_value=display.NOTHING)
-    def place_shown(self, obj: ShownFailure) -> str | None:
-        return format_html('<span class="dbqueue-place">{}</span>', obj.shown_place) if obj.shown_place else None
+    @admin.display(description=gettext_lazy("error"))
+    def error(self, obj: ShownFailure) -> str:
+        """Return the last error of the example, with its traceback, if it is dead by it; else what the event says."""
+        message = Message.objects.using(self.alias).filter(pk__in=obj.shown_messages[:1]).first()
+        if message is None or not message.is_dead or not message.error:
+            return obj.texts.said or display.NOTHING
+        note = "" if obj.sees_payload else display.hidden_error()
+        return display.block(error_text(message.error, of=message, sees_payload=obj.sees_payload), note)
 
-    @admin.display(description=_("failures"))
-    def count(self, obj: ShownFailure) -> str:
-        return str(obj.group.count)
+    @admin.display(description=gettext_lazy("place"))
+    def place_shown(self, obj: ShownFailure) -> str:
+        return _code(obj.texts.place or display.NOTHING)
 
-    @admin.display(description=_("dead now"))
+    @admin.display(description=gettext_lazy("dead now"))
     def dead(self, obj: ShownFailure) -> str:
-        return str(obj.group.dead)
+        if obj.group is None:
+            return display.NOTHING
+        parts: list[str] = [str(obj.group.dead)]
+        if obj.group.may_have_dead and obj.sees_messages:
+            url = reverse("admin:django_dbqueue_message_changelist", current_app=self.admin_site.name)
+            parts = [
+                format_html(
+                    '<a class="dbqueue-count dbqueue-count-dead" href="{}?failure={}">{}</a>',
+                    url,
+                    obj.pk,
+                    obj.group.dead,
+                )
+            ]
+        if obj.group.is_partial:
+            parts.append(_note(_("of the newest %(n)s") % {"n": grouped(failure_groups.CAP)}))
+        if obj.group.may_have_dead and obj.may_requeue:
+            parts.append(format_html('<a href="{}">{}</a>', self._url("requeue", obj.pk), _("Requeue…")))
+        return _lines(*parts)
 
-    @admin.display(description=_("first seen"))
-    def first_seen(self, obj: ShownFailure) -> str:
-        return _moment(obj.first_at)
+    @admin.display(description=gettext_lazy("failures"))
+    def count(self, obj: ShownFailure) -> str:
+        if obj.group is None:
+            return display.NOTHING
+        length = obj.group.last_at - obj.group.since
+        parts = [str(obj.group.count)]
+        if length >= timedelta(seconds=1):
+            parts.append(_note(_("in %(span)s") % {"span": display.span(length)}))
+        return _lines(*parts)
 
-    @admin.display(description=_("last seen"))
+    @admin.display(description=gettext_lazy("last seen"))
+    def seen(self, obj: ShownFailure) -> str:
+        """Return when it was last seen and, if it was seen before, when first."""
+        first = display.ago(obj.db_now - obj.first_at)
+        if obj.group is None:
+            return first
+        last = display.since(obj.group.last_at, obj.db_now)
+        if obj.group.last_at - obj.first_at < timedelta(minutes=1):
+            return last
+        return format_html("{}{}", last, _lines(_note(_("first %(ago)s") % {"ago": first})))
+
+    @admin.display(description=gettext_lazy("last seen"))
     def last_seen(self, obj: ShownFailure) -> str:
-        moment = to_utc(obj.group.last_at, connections[self.alias])
-        return display.NOTHING if moment is None else _moment(moment)
+        return display.NOTHING if obj.group is None else display.since(obj.group.last_at, obj.db_now)
 
-    @admin.display(description=_("example"))
-    def example(self, obj: ShownFailure) -> str:
-        return self._link(obj.shown_messages[0]) if obj.shown_messages else display.NOTHING
+    @admin.display(description=gettext_lazy("first seen"))
+    def first_seen(self, obj: ShownFailure) -> str:
+        return display.since(obj.first_at, obj.db_now)
 
-    @admin.display(description=_("messages that last failed this way"))
+    @admin.display(description=gettext_lazy("queue"))
+    def handler(self, obj: ShownFailure) -> str:
+        """Return the queue, and what runs its messages: the task, or the consumer that this process knows."""
+        consumer = registered()[obj.queue].name if has_consumer(obj.queue) else ""
+        runs = obj.task or consumer
+        return _lines(display.breakable(obj.queue), *([_code(runs)] if runs else []))
+
+    @admin.display(description=gettext_lazy("messages that last failed this way"))
     def examples(self, obj: ShownFailure) -> str:
         if not obj.shown_messages:
             return display.NOTHING
@@ -182,18 +244,13 @@ class FailureAdmin(ReadOnlyAdmin):
         return format_html('<a href="{}">#{}</a>', url, pk)
 
 
-def _names_consumer(row: Failure) -> bool:
-    """Return whether the place is the consumer of the row's queue, as this process knows it, not free text."""
-    return bool(has_consumer(row.queue)) and registered()[row.queue].name == row.place
+def _lines(*parts: str) -> SafeString:
+    return format_html_join("", '<span class="dbqueue-line">{}</span>', ((part,) for part in parts))
 
 
-def _moment(moment: datetime) -> str:
-    return display_for_value(moment, display.NOTHING)
+def _code(name: str) -> SafeString:
+    return format_html('<code class="dbqueue-where">{}</code>', display.breakable(name))
 
 
-def _shown(row: Failure, name: str, *, sees_payload: bool) -> str:
-    """Return class or place; if words of an error stand in for it, as this user may see them."""
-    text = str(getattr(row, name))
-    if not text or names_class(row.exception, row.place, name) or (name == "place" and _names_consumer(row)):
-        return text
-    return str(error_text(text, of=None, sees_payload=sees_payload))
+def _note(text: str) -> SafeString:
+    return format_html('<span class="dbqueue-count">{}</span>', text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_dbqueue import stored_texts
+from django_dbqueue.admin import display
 from django_dbqueue.databases import events_sql as kinds
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent
 from django_dbqueue.statuses import DONE, RUNNING
@@ -29,11 +30,16 @@ _SYMBOLS: Final = {
     kinds.REJECTED: ("dead", "✕"),
     kinds.RELEASED: ("quiet", "↩"),
     kinds.REQUEUED: ("ready", "↻"),
+    kinds.HASTENED: ("ready", "»"),
+    kinds.MOVED: ("quiet", "⇢"),
     kinds.RESENT: ("ready", "⎘"),
     kinds.DROPPED: ("quiet", "–"),
+    kinds.FORGOTTEN: ("quiet", "⌫"),
 }
-_OURS: Final = (kinds.RESCUED, kinds.RESENT, kinds.RELEASED)
+_OURS: Final = (kinds.RESCUED, kinds.RESENT, kinds.RELEASED, kinds.FORGOTTEN, kinds.MOVED)
 """Kinds whose detail is always our own text, and so quotes no payload."""
+_NO_MOVES: Final = (kinds.RESENT, kinds.FORGOTTEN)
+"""Kinds after which a message is where it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class LifeStep:
     label: str
     by: str = ""
     detail: str = ""
+    forget_url: str = ""
+    """Where this user can make the message forget the step that this is."""
     comes_last: int = 0
     """Orders steps of the same moment, as clocks may count in milliseconds."""
 
@@ -61,12 +69,20 @@ class Life:
     is_cut: bool
     untold: int
 
+    @property
+    def timed(self) -> Iterator[tuple[LifeStep, str]]:
+        """Yield each step with the time since the one before it, as text."""
+        for before, step in zip((None, *self.steps), self.steps, strict=False):
+            yield step, "" if before is None else display.gap(step.at - before.at)
 
-def life_of(message: Message | ArchivedMessage, message_id: int, *, using: str, shown: Shown) -> Life:
-    """Return the life of a message, or of an archived one."""
+
+def life_of(
+    message: Message | ArchivedMessage, message_id: int, *, using: str, shown: Shown, steps: Sequence[LifeStep] = ()
+) -> Life:
+    """Return the life of a message, or of an archived one; ``steps`` are what its handler has done."""
     found = MessageEvent.objects.using(using).filter(message_id=message_id).order_by("-id")[: EVENTS + 1]
     events = list(found)[:EVENTS][::-1]
-    steps = [LifeStep(message.created_at, "quiet", "●", _("Sent"))]
+    steps = [LifeStep(message.created_at, "quiet", "●", _("Sent")), *steps]
     told: set[tuple[datetime, int | None]] = set()
     for event in events:
         if event.claimed_at is not None and (event.claimed_at, event.read_count) not in told:
@@ -102,14 +118,21 @@ def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | N
 
 def _event(event: MessageEvent, shown: Shown) -> LifeStep:
     kind, symbol = _SYMBOLS.get(event.kind, ("quiet", "•"))
+    detail, after = detail_of(event, shown), event.kind == kinds.RESENT
+    return LifeStep(event.at, kind, symbol, label_of(event.kind), event.actor or "", detail, comes_last=int(after))
+
+
+def detail_of(event: MessageEvent, shown: Shown) -> str:
+    """Return what an event says as it may be shown: of an error its class and message."""
     detail = event.detail or ""
-    is_ours = event.actor is not None or event.kind in _OURS
-    detail = stored_texts.translated(detail) if is_ours else shown(detail)
-    after = event.kind == kinds.RESENT
-    return LifeStep(event.at, kind, symbol, _label(event.kind), event.actor or "", detail, comes_last=int(after))
+    if event.actor is not None or event.kind in _OURS:
+        return stored_texts.translated(detail)
+    # Of a task's error the record has the traceback too, which is shown beside its other attempts.
+    return shown(detail.partition("\n\n")[0])
 
 
-def _label(kind: str) -> str:
+def label_of(kind: str) -> str:
+    """Return what an event's kind is called."""
     return {
         kinds.FAILED: pgettext("life of a message", "Failed, to be retried"),
         kinds.INTERRUPTED: pgettext("life of a message", "Interrupted, to be retried"),
@@ -118,21 +141,24 @@ def _label(kind: str) -> str:
         kinds.REJECTED: pgettext("life of a message", "Rejected: moved to the dead letters"),
         kinds.RELEASED: pgettext("life of a message", "Released"),
         kinds.REQUEUED: pgettext("life of a message", "Requeued, as if new"),
+        kinds.MOVED: pgettext("life of a message", "Moved to another queue"),
+        kinds.HASTENED: pgettext("life of a message", "Made due now"),
         kinds.RESENT: pgettext("life of a message", "Sent again as a new message"),
         kinds.DROPPED: pgettext("life of a message", "Dropped"),
+        kinds.FORGOTTEN: pgettext("life of a message", "Step forgotten"),
     }.get(kind, kind)
 
 
 def _end(message: Message | ArchivedMessage, events: Sequence[MessageEvent], shown: Shown) -> list[LifeStep]:
     """Return how it ended according to the row itself, if no event shows it; and when it was archived."""
     steps: list[LifeStep] = []
-    said = next((event.kind for event in reversed(events) if event.kind != kinds.RESENT), "")
+    said = next((event.kind for event in reversed(events) if event.kind not in _NO_MOVES), "")
     outcome = _outcome(message)
     if outcome == "done":
         steps.append(LifeStep(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
     elif outcome == "dropped" and said != kinds.DROPPED:
         steps.append(
-            LifeStep(message.finished_at, "quiet", "–", _label(kinds.DROPPED), detail=shown(message.error or ""))
+            LifeStep(message.finished_at, "quiet", "–", label_of(kinds.DROPPED), detail=shown(message.error or ""))
         )
     elif outcome == "dead" and said not in kinds.DEADLY:
         label = pgettext("life of a message", "Died")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
@@ -17,19 +18,25 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_dbqueue.admin import display, message_story
-from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP, MAX_ID, MessageChangeList
+from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP, MessageChangeList
 from django_dbqueue.admin.bulk_orders import Ordering
 from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.contents import ContentAdmin
-from django_dbqueue.admin.list_filters import QueueFilter, StateFilter
-from django_dbqueue.admin.states import STATES, stage_of, state_of
+from django_dbqueue.admin.edit_page import Editing, why_not
+from django_dbqueue.admin.list_filters import FailureFilter, QueueFilter, StateFilter, TaskFilter
+from django_dbqueue.admin.states import STATES, applies, state_of
+from django_dbqueue.admin.step_pages import Forgetting
+from django_dbqueue.admin.task_names import LOOKED_THROUGH, short, tasks_of
+from django_dbqueue.counts import grouped
+from django_dbqueue.insight.failure_groups import LOOKED_THROUGH as FAILURES_SEARCHED
 from django_dbqueue.lifecycle import bulk
 from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.statuses import RUNNING
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 Action = Callable[["MessageAdmin", HttpRequest, QuerySet[Message]], HttpResponse | None]
 
@@ -40,7 +47,9 @@ if TYPE_CHECKING:
 
         db_now: datetime
         first_line: str
+        task_name: str | None
         worker: Worker | None
+        links_group: bool
 
 
 def _action(verb: Verb) -> Action:
@@ -56,9 +65,20 @@ def _action(verb: Verb) -> Action:
 class MessageAdmin(ContentAdmin):
     """Messages, read-only; the verbs change them."""
 
-    list_display = ("number", "state", "queue", "key_cut", "when", "owner", "reads", "last_error")
+    list_display = (
+        "number",
+        "state",
+        "queue",
+        "task_cut",
+        "group_cut",
+        "key_cut",
+        "when",
+        "owner",
+        "reads",
+        "last_error",
+    )
     list_display_links = ("number",)
-    list_filter = (StateFilter, QueueFilter)
+    list_filter = (StateFilter, QueueFilter, TaskFilter)
     list_per_page = 50
     search_fields = ("id",)  # shows the box; MessageChangeList does the search
     search_help_text = gettext_lazy("An id, or a whole key.")
@@ -76,9 +96,13 @@ class MessageAdmin(ContentAdmin):
         # Ages by the database's clock.
         return self.with_beginnings(request, rows.annotate(db_now=DbNow(output_field=UTCDateTimeField())))
 
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        """Filter by nothing else where the dead messages of a failure are listed."""
+        return (FailureFilter,) if FailureFilter.parameter_name in request.GET else self.list_filter
+
     def get_list_display(self, request: HttpRequest) -> Any:
         """Show the owner if there can be one, else the last error; both if states are mixed."""
-        state = STATES.get(request.GET.get("state", ""))
+        state = STATES.get("dead" if FailureFilter.parameter_name in request.GET else request.GET.get("state", ""))
         if state is None and request.GET.get("q"):
             return self.list_display
         owned = state is None or state.name in STAGES[TAKEN].states
@@ -91,12 +115,21 @@ class MessageAdmin(ContentAdmin):
         changelist: Any = super().get_changelist_instance(request)
         changelist.title = _("Messages found") if changelist.state is None else changelist.state.title
         self._join_owners(changelist.result_list)
+        tasks = tasks_of(self.alias, [row.pk for row in changelist.result_list])
+        # Tasks have no keys, and few messages of groups do, so that these columns seldom need the room of all.
+        has_keys = any(row.key is not None for row in changelist.result_list)
+        has_groups = any(row.group_name is not None for row in changelist.result_list)
+        left_out = {*([] if tasks else ["task_cut"]), *([] if has_groups else ["group_cut"])}
+        left_out |= {"key_cut"} if (tasks or has_groups) and not has_keys else set()
+        changelist.list_display = [column for column in changelist.list_display if column not in left_out]
         for row in changelist.result_list:
             row.first_line = self.first_line(request, row)
+            row.task_name = tasks.get(row.pk)
         return changelist
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {"cap": LIST_CAP, **(extra_context or {})})
+        searched = {"looked_through": grouped(LOOKED_THROUGH), "failures_searched": grouped(FAILURES_SEARCHED)}
+        return super().changelist_view(request, {"cap": LIST_CAP, **searched, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
         """Show the confirmation page for the ticked rows, whatever state they are in by now.
@@ -104,7 +137,7 @@ class MessageAdmin(ContentAdmin):
         If all of a state were selected, and not only those of the page, it leads to a bulk operation.
         """
         changelist = self.get_changelist_instance(request) if request.POST.get("select_across") == "1" else None
-        if changelist is not None and changelist.state is not None and not changelist.query.strip():
+        if changelist is not None and changelist.covers_all:
             state, queue = changelist.state.name, changelist.queue
             back = reverse("admin:django_dbqueue_message_changelist", current_app=self.admin_site.name)
             back = f"{back}?{request.GET.urlencode()}"
@@ -114,8 +147,8 @@ class MessageAdmin(ContentAdmin):
             said = [typed_whole(pk, 0, MAX_ID) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
             ticked = [pk for pk in said if pk is not None][:LIST_CAP]
             queryset = self.get_queryset(request).defer(*HEAVY).filter(pk__in=ticked)
-        rows = list(queryset.order_by("pk")[:LIST_CAP])
-        if not any(stage_of(row) in verb.stages for row in rows):
+        rows: list[Any] = list(queryset.order_by("pk")[:LIST_CAP])
+        if not any(applies(verb, row, row.db_now) for row in rows):
             text = ngettext(
                 "This can't be done to the message.", "This can't be done to any of the messages.", len(rows)
             )
@@ -133,27 +166,30 @@ class MessageAdmin(ContentAdmin):
     # -- detail -------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        return [*Confirmation(self).urls(), *super().get_urls()]
+        own = [*Confirmation(self).urls(), *Editing(self).urls(), *Forgetting(self).urls()]
+        return [*own, *super().get_urls()]
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
             self._join_owners([row])
+            row.links_group = self._may(request, "view_group")
         return row
 
-    def get_fieldsets(self, request: HttpRequest, obj: Message | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         of_task = self.task_fields(request, obj)
+        group = ["group_shown"] if obj is not None and obj.group_name is not None else []
+        times = ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]
+        if obj is not None and obj.available_at == PARKED:
+            times.remove("available_at")  # it waits for something other than time
         return [
-            (None, {"fields": ["state", "when", "age", "queue", "key", "priority"]}),
+            (None, {"fields": [("state", "when", "age"), ("queue", *group, "key", "priority")]}),
             (_("Last error"), {"fields": ["error_block"]}),
             (_("Payload"), {"fields": self.content_fields(request)}),
             *([(_("Task"), {"fields": of_task})] if of_task else []),
-            (_("Delivery"), {"fields": ["owner", "reads", "crashes", "lease"]}),
-            (_("Times"), {"fields": ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]}),
+            (_("Delivery"), {"fields": [("owner", "reads", "crashes", "lease")]}),
+            (_("Times"), {"fields": [tuple(self.to_the_second(times))]}),
         ]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Message | None = None) -> list[str]:
-        return [name for _title, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj = context["original"]
@@ -161,8 +197,10 @@ class MessageAdmin(ContentAdmin):
         context["verbs"] = [
             {"label": verb.label, "name": verb.name, "url": self.verb_url(request, verb, obj)}
             for verb in VERBS.values()
-            if stage_of(obj) in verb.stages and confirmation.allowed(request, verb)
+            if applies(verb, obj, obj.db_now) and confirmation.allowed(request, verb)
         ]
+        if Editing(self).allowed(request) and not why_not(obj):
+            context["verbs"].append({"label": _("Edit"), "name": "edit", "url": Editing(self).url(obj)})
         context["why"] = message_story.why_of(self, request, obj)
         context["life"] = message_story.life(self, request, obj, obj.pk)
         return super().render_change_form(request, context, *args, **kwargs)
@@ -184,11 +222,32 @@ class MessageAdmin(ContentAdmin):
     def state(self, obj: ShownMessage) -> str:
         return display.state_badge(state_of(obj, obj.db_now))
 
+    @admin.display(description=gettext_lazy("task"))
+    def task_cut(self, obj: ShownMessage) -> str:
+        if obj.task_name is None:
+            return display.NOTHING
+        return format_html('<span class="dbqueue-task" title="{}">{}</span>', obj.task_name, short(obj.task_name))
+
     @admin.display(description=gettext_lazy("key"), empty_value=display.NOTHING)
     def key_cut(self, obj: ShownMessage) -> str | None:
         if obj.key is None or len(obj.key) <= 40:
             return obj.key  # type: ignore[no-any-return]
         return f"{obj.key[:39]}…"
+
+    @admin.display(description=gettext_lazy("group"))
+    def group_cut(self, obj: ShownMessage) -> str:
+        name = obj.group_name
+        if name is None:
+            return display.NOTHING
+        return format_html('<span class="dbqueue-group" title="{}">{}</span>', name, name)
+
+    @admin.display(description=gettext_lazy("group"))
+    def group_shown(self, obj: ShownMessage) -> str:
+        if not obj.links_group:
+            return str(obj.group_name)
+        name, key = "admin:django_dbqueue_group_change", quote(f"{obj.queue}/{obj.group_name}")
+        url = reverse(name, args=[key], current_app=self.admin_site.name)
+        return format_html('<a href="{}">{}</a>', url, obj.group_name)
 
     @admin.display(description=gettext_lazy("when"))
     def when(self, obj: ShownMessage) -> str:

@@ -53,7 +53,6 @@ class BulkOperationAdmin(ReadOnlyAdmin):
     list_display_links = ("number",)
     list_per_page = 50
     fields = ("what", "reason_given", "ordered_by", "ordered_at", "ended_at", "remark")
-    readonly_fields = fields
 
     class Media(ReadOnlyAdmin.Media):
         js = ("django_dbqueue/operation.js",)
@@ -159,7 +158,8 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("what"))
     def what(self, obj: BulkOperation) -> str:
-        return f"{capfirst(str(VERBS[obj.verb].label))}: {described(obj.chosen, self.alias)}"
+        text = f"{capfirst(str(VERBS[obj.verb].label))}: {described(obj.chosen, self.alias)}"
+        return f"{text} → {obj.target}" if obj.target else text
 
     @admin.display(description=gettext_lazy("progress"))
     def progress(self, obj: BulkOperation) -> str:

@@ -15,7 +15,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.admin import display
+from django_dbqueue.admin.pause_form import PauseForm
+from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Queue
 
 if TYPE_CHECKING:
@@ -47,14 +49,16 @@ class Pausing:
         queues: list[Queue],
         *,
         back: str = "",
-        form: ReasonForm | None = None,
+        form: PauseForm | None = None,
     ) -> HttpResponse:
         """Show the page; it changes nothing."""
         self._refuse_others(request)
         pausing = verb == "pause"
-        can = [queue for queue in queues if queue.is_paused != pausing]
+        is_one = back == "detail"  # of many, those that are paused keep their ends and reasons
+        can = [queue for queue in queues if queue.is_paused != pausing or (pausing and is_one)]
         if pausing and form is None:
-            form = ReasonForm()
+            before = next((queue.pause_reason for queue in can if queue.is_paused), "")
+            form = PauseForm(using=self.admin.alias, initial={"reason": before})
         context = {
             **self.site.each_context(request),
             "opts": self.opts,
@@ -62,7 +66,7 @@ class Pausing:
             "verb": verb,
             "label": self.LABELS[verb],
             "queues": [(queue, pin_of(queue)) for queue in can],
-            "cannot": [queue for queue in queues if queue.is_paused == pausing],
+            "cannot": [queue for queue in queues if queue not in can],
             "form": form,
             "media": self.admin.media,
             "back": back,
@@ -80,17 +84,18 @@ class Pausing:
         pins = list(dict.fromkeys(request.POST.getlist(PIN)))
         names = [pin.partition("/")[0] for pin in pins]
         back = request.POST.get("back", "")
-        form = ReasonForm(request.POST) if verb == "pause" else None
+        form = PauseForm(request.POST, using=self.admin.alias) if verb == "pause" else None
         if form is not None and not form.is_valid():
             found = [self.admin.get_object(request, name) for name in names]
             unmoved = [queue for queue in found if queue is not None and pin_of(queue) in pins]
             return self.ask(request, verb, unmoved, back=back, form=form)
-        reason = "" if form is None else form.cleaned_data["reason"]
+        said = {} if form is None else form.cleaned_data
         for name, pin in zip(names, pins, strict=True):
-            self._apply_one(request, verb, name, pin, reason)
+            self._apply_one(request, verb, name, pin, said)
         return HttpResponseRedirect(self._back_url(back, names))
 
-    def _apply_one(self, request: HttpRequest, verb: str, name: str, pin: str, reason: str) -> None:
+    def _apply_one(self, request: HttpRequest, verb: str, name: str, pin: str, said: dict[str, Any]) -> None:
+        told = {"queue": name}
         with transaction.atomic(using=self.admin.alias):
             # The row is locked, if there is one, so that two pages can't both find it as pinned.
             row = Queue.objects.using(self.admin.alias).select_for_update().filter(pk=name).first()
@@ -102,14 +107,21 @@ class Pausing:
                 return
             manager = Queue.objects.db_manager(self.admin.alias)
             if verb == "pause":
-                manager.pause(name, by=request.user.get_username()[:150], reason=reason)
-                entry, text = f"Paused: {reason}", _("Queue %(queue)s is paused.")
+                try:
+                    manager.pause(name, by=request.user.get_username()[:150], reason=said["reason"], **said["end"])
+                except InvalidMessage as error:  # the end has passed since the form was read
+                    messages.warning(request, str(error))
+                    return
+                end = manager.get(pk=name).paused_until
+                entry = f"Paused{f' until {display.utc(end)} UTC' if end else ''}: {said['reason']}"
+                text = _("Queue %(queue)s is paused %(end)s.") if end else _("Queue %(queue)s is paused.")
+                told |= {"end": display.until(end)}
             else:
                 manager.resume(name)
                 entry, text = "Resumed.", _("Queue %(queue)s is open again.")
             user: Any = request.user
             LogEntry.objects.log_actions(user.pk, [queue], CHANGE, entry)
-        messages.success(request, text % {"queue": name})
+        messages.success(request, text % told)
 
     def _refuse_others(self, request: HttpRequest) -> None:
         if not (self.admin.has_view_permission(request) and self.admin.has_pause_permission(request)):

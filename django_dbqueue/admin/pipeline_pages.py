@@ -17,11 +17,12 @@ from django.utils.translation import gettext_lazy
 from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.counts import grouped
-from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, VERIFIED
+from django_dbqueue.counts import Capped, grouped
+from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, REWRITE, VERIFIED
+from django_dbqueue.databases.stream_progress_sql import READER, STREAM
 from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim
+from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim, StreamProgress
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.stream import UNFINISHED
 from django_dbqueue.streams.ownership import is_running
@@ -37,6 +38,7 @@ EXPORT_STATES: Final = {
     VERIFIED: ("ready", "✓", gettext_lazy("verified")),
     PURGED: ("done", "✓", gettext_lazy("verified, and purged here")),
     DROPPED: ("dropped", "–", gettext_lazy("abandoned")),
+    REWRITE: ("done", "↻", gettext_lazy("files rewritten")),
 }
 UNKNOWN: Final = ("dropped", "?")
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         db_now: datetime
         ledger: dict[str, Any]
         is_run: bool
+        progress: StreamProgress | None
 
     class ShownClaim(StreamClaim):
         """A claim, with the database's clock."""
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
 
         db_now: datetime
         ids_behind: int
+        progress: StreamProgress | None
 
 
 class NewestChangeList(BoundedChangeList):
@@ -118,19 +122,59 @@ class PipelineAdmin(ReadOnlyAdmin):
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:  # noqa: ARG002
         return [*self.list_display, *self.besides]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        return self.get_fields(request, obj)
+
+class ProgressAdmin(PipelineAdmin):
+    """With what a ``QueueListener`` has recorded about the query, if it has one."""
+
+    prefix = ""
+    figures: ClassVar[tuple[str, ...]] = ("speed", "last_batch", "failure")
+    figures_besides: ClassVar[tuple[str, ...]] = ("messages_read", "error_block")
+
+    def look_at(self, rows: list[Any]) -> None:
+        found = StreamProgress.objects.using(self.alias).in_bulk([self.prefix + row.pk for row in rows])
+        for row in rows:
+            row.progress = found.get(self.prefix + row.pk)
+
+    @admin.display(description=gettext_lazy("messages per second"))
+    def speed(self, obj: Any) -> str:
+        return display.NOTHING if obj.progress is None else grouped(round(obj.progress.rate))
+
+    @admin.display(description=gettext_lazy("last batch"))
+    def last_batch(self, obj: Any) -> str:
+        return display.NOTHING if obj.progress is None else display.ago(obj.db_now - obj.progress.progressed_at)
+
+    @admin.display(description=gettext_lazy("last failure"))
+    def failure(self, obj: Any) -> str:
+        if obj.progress is None or obj.progress.failed_at is None:
+            return display.NOTHING
+        when = display.ago(obj.db_now - obj.progress.failed_at)
+        return display.badge("dead", "✕", when) if obj.progress.is_failing else when
+
+    @admin.display(description=gettext_lazy("messages read"))
+    def messages_read(self, obj: Any) -> str:
+        return display.NOTHING if obj.progress is None else grouped(obj.progress.messages)
+
+    @admin.display(description=gettext_lazy("error"))
+    def error_block(self, obj: Any) -> str:
+        if obj.progress is None or obj.progress.error is None:
+            return display.NOTHING
+        return display.block(obj.progress.error)
 
 
 @admin.register(Stream)
-class StreamAdmin(PipelineAdmin):
+class StreamAdmin(ProgressAdmin):
     """Whether a query runs each stream, and what its unfinished claims hold."""
 
-    list_display = ("name", "queue", "runs", "runner", "last_beat", "claims", "held", "lease_left", "last_number")
+    list_display = ("name", "queue", "runs", "backlog", *ProgressAdmin.figures, "held")
     ordering = ("name",)
-    besides = ("on_expired", "lease_seconds", "run", "conn_id", "begun_at", "beat_at")
+    besides = (
+        *("runner", "last_beat", "claims", "lease_left", "last_number", "on_expired", "lease_seconds", "run"),
+        *("conn_id", "begun_at", "beat_at", *ProgressAdmin.figures_besides),
+    )
+    prefix = STREAM
 
     def look_at(self, rows: list[ShownStream]) -> None:
+        super().look_at(rows)
         unfinished = StreamClaim.objects.using(self.alias).filter(state__in=UNFINISHED)
         of = unfinished.filter(stream__in=[row.pk for row in rows]).values("stream")
         found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
@@ -155,6 +199,12 @@ class StreamAdmin(PipelineAdmin):
     @admin.display(description=gettext_lazy("messages held"))
     def held(self, obj: ShownStream) -> int:
         return int(obj.ledger.get("messages__sum") or 0)
+
+    @admin.display(description=gettext_lazy("backlog"))
+    def backlog(self, obj: ShownStream) -> str:
+        if obj.progress is None:
+            return display.NOTHING
+        return str(Capped(obj.progress.backlog + obj.progress.backlog_capped, obj.progress.backlog))
 
     @admin.display(description=gettext_lazy("first lease"))
     def lease_left(self, obj: ShownStream) -> str:
@@ -187,14 +237,16 @@ class StreamClaimAdmin(PipelineAdmin):
 
 
 @admin.register(HistoryReader)
-class HistoryReaderAdmin(PipelineAdmin):
+class HistoryReaderAdmin(ProgressAdmin):
     """How far each is behind the end of the history: nothing is purged past the slowest."""
 
-    list_display = ("name", "position", "behind", "last_seen", "begun_at")
+    list_display = ("name", "position", "behind", "last_seen", "begun_at", *ProgressAdmin.figures)
     ordering = ("name",)
-    besides = ("seen_at",)
+    besides = ("seen_at", *ProgressAdmin.figures_besides)
+    prefix = READER
 
     def look_at(self, rows: list[ShownReader]) -> None:
+        super().look_at(rows)
         end = ArchivedMessage.objects.using(self.alias).aggregate(end=Max("id"))["end"] or 0
         for row in rows:
             row.ids_behind = max(0, end - row.position)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
@@ -88,16 +88,15 @@ def _count(name: str) -> Callable[[QueueAdmin, ShownQueue], str]:
 class QueueAdmin(ReadOnlyAdmin):
     """Queues, how many messages each has in each state (up to a cap), and whether claiming is allowed."""
 
-    list_display = ("name", "is_open", "stuck", "dead", "running", "ready", "delayed", "pause_reason")
+    list_display = ("name", "is_open", "stuck", "dead", "running", "ready", "delayed", "waiting", "reason")
     list_per_page = 25
     search_fields = ("name",)
     actions: Sequence[Any] = [pause, resume]
     ordering = ("name",)
-    fields: ClassVar[Any] = ("name", "is_open", "paused_at", "paused_by", "pause_reason", *STATES)
-    readonly_fields = fields
+    fields: ClassVar[Any] = ("name", "is_open", "paused_at", "paused_until", "paused_by", "pause_reason", *STATES)
 
     stuck, dead, running = _count("stuck"), _count("dead"), _count("running")
-    ready, delayed, done = _count("ready"), _count("delayed"), _count("done")
+    ready, delayed, waiting, done = _count("ready"), _count("delayed"), _count("waiting"), _count("done")
 
     def has_pause_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
@@ -107,7 +106,6 @@ class QueueAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
-        changelist.title = _("Queues")
         counts = self._counts([queue.name for queue in changelist.result_list])
         for queue in changelist.result_list:
             queue.counts, queue.links = counts[queue.name], self._sees_messages(request)
@@ -168,19 +166,30 @@ class QueueAdmin(ReadOnlyAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         queue = context["original"]
         if self.has_pause_permission(request):
-            verb = "resume" if queue.is_paused else "pause"
-            name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{verb}"
-            url = reverse(name, args=[quote(queue.pk)], current_app=self.admin_site.name)
-            context["verbs"] = [{"name": verb, "label": Pausing.LABELS[verb], "url": url}]
+            labels: Mapping[str, object] = Pausing.LABELS
+            if queue.is_paused:
+                labels = {"resume": labels["resume"], "pause": _("Change the pause")}
+            context["verbs"] = [
+                {"name": verb, "label": label, "url": self._url_of(verb, queue)}
+                for verb, label in labels.items()
+                if queue.is_paused or verb == "pause"
+            ]
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def _url_of(self, verb: str, queue: Queue) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{verb}"
+        return reverse(name, args=[quote(queue.pk)], current_app=self.admin_site.name)
 
     # -- columns ------------------------------------------------------------------------------------------
 
     @admin.display(description=_("claims"))
     def is_open(self, obj: Queue) -> str:
-        if obj.is_paused:
-            return display.badge("paused", "❚❚", _("paused"))
-        return display.badge("open", "▶", _("open"))
+        return display.claims_of(obj)
+
+    @admin.display(description=_("reason"))
+    def reason(self, obj: Queue) -> str:
+        """Return why it is paused; of a pause that has ended, its own page tells."""
+        return obj.pause_reason if obj.is_paused else ""
 
     def count(self, obj: ShownQueue, state: str) -> str:
         """Return the capped count, as a link to the list that it counts."""

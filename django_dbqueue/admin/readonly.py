@@ -8,13 +8,16 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import router
-from django.db.models import Model, QuerySet
+from django.db.models import DateTimeField, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
+from django_dbqueue.admin import display
 from django_dbqueue.counts import grouped
 
 LOG_READ: Final = 10_000
@@ -32,7 +35,7 @@ def _zone_of(subtitle: object) -> dict[str, object]:
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """A read-only view of rows from the write database; a replica would show them as they were."""
 
-    actions: Sequence[Any] = ()
+    actions: Sequence[Any] | None = ()
     sortable_by = ()
     show_facets = admin.ShowFacets.NEVER
     show_full_result_count = False
@@ -49,6 +52,30 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(self.alias)
 
+    # -- what is shown ------------------------------------------------------------------------------------
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        return self.to_the_second(super().get_list_display(request))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return [(None, {"fields": self.to_the_second(self.get_fields(request, obj))})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return flatten_fieldsets(self.get_fieldsets(request, obj))
+
+    def to_the_second(self, names: Sequence[Any]) -> list[Any]:
+        """Return these columns and fields, with moments shown to the second."""
+        moments = {field.name: field for field in self.opts.get_fields() if isinstance(field, DateTimeField)}
+        return [display.moment(moments[name]) if name in moments else name for name in names]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Call the list what it lists: Django says *Select … to view*."""
+        changelist: Any = super().get_changelist_instance(request)
+        changelist.title = capfirst(str(self.opts.verbose_name_plural))
+        return changelist
+
+    # -- permissions --------------------------------------------------------------------------------------
+
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False
 
@@ -61,7 +88,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        if request.method not in {"GET", "HEAD"}:
+        if request.method not in {"GET", "HEAD"} and not self.has_change_permission(request):
             raise PermissionDenied
         return super().change_view(request, object_id, form_url, extra_context)
 

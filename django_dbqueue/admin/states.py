@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.lifecycle.operator_verbs import DEAD, FINISHED, TAKEN, WAITING
+from django_dbqueue.lifecycle.expired_streams import PARKED
+from django_dbqueue.lifecycle.operator_verbs import DEAD, FINISHED, TAKEN, UNTAKEN, Verb
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
 
@@ -67,6 +68,13 @@ STATES = {
             _("No message is delayed."),
         ),
         State(
+            "waiting",
+            "≡",
+            pgettext_lazy("message state", "waiting"),
+            _("Waiting messages"),
+            _("No message is waiting for its group, for others of its flow, or for an event."),
+        ),
+        State(
             "done",
             "✓",
             pgettext_lazy("message state", "done"),
@@ -86,8 +94,15 @@ def state_of(message: Any, now: datetime) -> State:
         return STATES["dead"]
     if message.status == RUNNING:
         return STATES["stuck" if message.lease_until <= now else "running"]
+    if message.available_at == PARKED:
+        return STATES["waiting"]
     due = message.available_at is not None and message.available_at <= now
     return STATES["ready" if due else "delayed"]
+
+
+def applies(verb: Verb, message: Any, now: datetime) -> bool:
+    """Return whether a verb can be applied to this row, at that moment of the database's clock."""
+    return stage_of(message) in verb.stages and (verb.such is None or message.due_at > now)
 
 
 def stage_of(message: Message) -> str:
@@ -96,4 +111,4 @@ def stage_of(message: Message) -> str:
         return FINISHED
     if message.status == RUNNING:
         return TAKEN
-    return DEAD if message.is_dead else WAITING
+    return DEAD if message.is_dead else UNTAKEN

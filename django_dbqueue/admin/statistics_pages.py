@@ -42,7 +42,6 @@ class QueueStatisticAdmin(ReadOnlyAdmin):
     search_fields = ("queue",)  # shows the box; StatisticChangeList does the search
     search_help_text = gettext_lazy("The whole name of a queue.")
     fields = ("of_hour", "queue", "messages", "failures", "retries", "dead", "wait", "run_time", "computed_at")
-    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QueueStatistic]:
         return super().get_queryset(request).exclude(queue=ALL_QUEUES)

@@ -26,20 +26,19 @@ if TYPE_CHECKING:
 class WorkerAdmin(ReadOnlyAdmin):
     """Which workers are running, and which have fallen silent; the most recent beat first."""
 
-    list_display = ("process", "beats", "last_beat", "queues", "threads", "held", "conn_id", "started_at")
+    list_display = ("process", "beats", "last_beat", "serves", "threads", "held", "conn_id", "runs_for")
     ordering = ("-beat_at", "id")
     fields = (
         "process",
         "beats",
         "last_beat",
-        "queues",
+        "serves",
         "threads",
         "held",
         "conn_id",
         "started_at",
         "beat_at",
     )
-    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(db_now=DbNow(output_field=UTCDateTimeField()))
@@ -55,3 +54,11 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=_("last beat"))
     def last_beat(self, obj: ShownWorker) -> str:
         return display.ago(obj.db_now - obj.beat_at)
+
+    @admin.display(description=_("queues"))
+    def serves(self, obj: ShownWorker) -> str:
+        return ", ".join(obj.queues.split(","))
+
+    @admin.display(description=_("runs for"))
+    def runs_for(self, obj: ShownWorker) -> str:
+        return display.span(obj.db_now - obj.started_at)

@@ -13,8 +13,10 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E006 | a schedule that can't be as it is declared                            |
 | E007 | a schedule, and no library that reads cron expressions                |
 | E008 | a redaction that can't be imported                                    |
+| E009 | tracing asked for, and no OpenTelemetry                               |
 | W001 | ``backoff_max`` smaller than ``backoff``                              |
 | W002 | a lease too short to be extended in time                              |
+| W004 | ``group_burst`` not above ``group_limit``                             |
 | E010 | the database can't be asked                                           |
 | E011 | a database that the queue can't live in                               |
 | E012 | a server or a driver too old for the queue's statements               |
@@ -36,6 +38,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E020 | a queue with tasks that has a consumer too                            |
 | E021 | an option of a backend of tasks that can't be                         |
 | E022 | a queue of such a backend that is no queue name                       |
+| E023 | a backend of tasks that can't be imported                             |
 | W020 | tasks whose results can't be kept, since acked messages are deleted   |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
@@ -46,6 +49,7 @@ from __future__ import annotations
 from django.core import checks
 
 from django_dbqueue.checks.database import check_alias, check_databases
+from django_dbqueue.checks.extras_checks import check_extras, check_task_backends
 from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.tasks.sources import backends
 
@@ -55,11 +59,13 @@ __all__ = ["blocking_errors", "register"]
 def register() -> None:
     """Make the checks known to Django."""
     checks.register(check_settings)
+    checks.register(check_extras)
+    checks.register(check_task_backends)
     checks.register(check_databases, checks.Tags.database)
 
 
 def blocking_errors(alias: str) -> list[checks.CheckMessage]:
     """Return what forbids a worker to run on this database: errors that nobody silenced."""
-    of_tasks = [message for backend in backends().values() for message in backend.check()]
-    found = [*check_settings(), *check_alias(alias), *of_tasks]
+    of_tasks = check_task_backends() or [message for each in backends().values() for message in each.check()]
+    found = [*check_settings(), *check_extras(), *check_alias(alias), *of_tasks]
     return [message for message in found if message.is_serious() and not message.is_silenced()]

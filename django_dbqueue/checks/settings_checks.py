@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -11,45 +11,17 @@ from django.conf import settings
 from django.core import checks
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS, QUEUE_NAME, check_queue
+from django_dbqueue.checks.group_options import GROUP_RULES, group_checks
+from django_dbqueue.checks.rules import Rule, of_type, one_of, seconds, whole
+from django_dbqueue.envelope import MAX_READS_LIMIT, QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.redaction import policy
 from django_dbqueue.schedules import declarations
-from django_dbqueue.whole_numbers import is_whole
-
-Rule = Callable[[object], str | None]
-"""Returns what a value must be, if it isn't."""
 
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
 _GIBIBYTE: Final = 1024**3
 _INSTALL: Final = "Install it wherever workers run, or leave SCHEDULES out."
-
-
-def _whole(low: int, high: int) -> Rule:
-    return lambda value: None if is_whole(value, low, high) else f"a whole number from {low:,} to {high:,}"
-
-
-def _seconds(*, above_zero: bool = False, or_none: bool = False) -> Rule:
-    def rule(value: Any) -> str | None:
-        if value is None and or_none:
-            return None
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if good and (LEAST_LEASE if above_zero else 0) <= value <= MAX_SECONDS:
-            return None
-        wanted = "a number of seconds" + (" above 0" if above_zero else ", 0 or more")
-        return wanted + (", or None" if or_none else "")
-
-    return rule
-
-
-def _of_type(kind: type | tuple[type, ...], words: str) -> Rule:
-    return lambda value: None if isinstance(value, kind) else words
-
-
-def _one_of(*words: str) -> Rule:
-    wanted = " or ".join(repr(word) for word in words)
-    return lambda value: None if isinstance(value, str) and value in words else wanted
 
 
 def _queue_name(value: object) -> str | None:
@@ -78,27 +50,32 @@ def _is_dotted_name(name: object) -> bool:
 
 
 TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
-    "DATABASE": _of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
-    "DEFAULTS": _of_type(Mapping, "a dict of options"),
-    "QUEUES": _of_type(Mapping, "a dict from queue names to dicts of options"),
-    "MAX_PAYLOAD_BYTES": _whole(1, _GIBIBYTE),
-    "NOTIFY": _of_type(bool, "True or False"),
+    "DATABASE": of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
+    "DEFAULTS": of_type(Mapping, "a dict of options"),
+    "QUEUES": of_type(Mapping, "a dict from queue names to dicts of options"),
+    "MAX_PAYLOAD_BYTES": whole(1, _GIBIBYTE),
+    "CONCURRENCY": whole(1, conf.MAX_CONCURRENCY),
+    "NOTIFY": of_type(bool, "True or False"),
     "REDACT": _redaction,
-    "SCHEDULES": _of_type(Mapping, "a dict from schedule names to dicts of options"),
-    "SESSION_LOCKS": _of_type(bool, "True or False"),
+    "SCHEDULES": of_type(Mapping, "a dict from schedule names to dicts of options"),
+    "SESSION_LOCKS": of_type(bool, "True or False"),
     "OPERATIONS_QUEUE": _queue_name,
-    "EVENT_RETENTION": _seconds(),
+    "EVENT_RETENTION": seconds(),
+    "TRACE": of_type((bool, type(None)), "True, False, or None (if OpenTelemetry has a provider)"),
+    "TRACE_AS_PARENT": of_type(bool, "True or False"),
+    "MONITOR_TOKEN": of_type((str, type(None)), "a long random text, or None"),
 }
 PER_QUEUE_RULES: Final[dict[str, Rule]] = {
-    "lease": _seconds(above_zero=True),
-    "max_reads": _whole(0, MAX_READS_LIMIT),
-    "priority": _whole(-100, 100),
-    "retention": _seconds(),
-    "dead_retention": _seconds(or_none=True),
-    "on_ack": _one_of(conf.KEEP, conf.DELETE),
-    "timeout": _seconds(above_zero=True, or_none=True),
-    "backoff": _seconds(),
-    "backoff_max": _seconds(),
+    "lease": seconds(above_zero=True),
+    "max_reads": whole(0, MAX_READS_LIMIT),
+    "priority": whole(-100, 100),
+    "retention": seconds(),
+    "dead_retention": seconds(or_none=True),
+    "on_ack": one_of(conf.KEEP, conf.DELETE),
+    "timeout": seconds(above_zero=True, or_none=True),
+    "backoff": seconds(),
+    "backoff_max": seconds(),
+    **GROUP_RULES,
 }
 
 
@@ -223,6 +200,7 @@ def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, obj
         )
     if {"backoff", "backoff_max"} & options.keys():
         yield from _growing({**inherited, **options}, place)
+    yield from group_checks(options, {**inherited, **options}, place)
 
 
 def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMessage]:

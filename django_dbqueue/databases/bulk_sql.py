@@ -8,18 +8,18 @@ from typing import Final
 from django_dbqueue.databases.depths_sql import Place, order_of, range_of
 from django_dbqueue.databases.scan_sql import ScanSQL
 from django_dbqueue.databases.statements import Params, Statement
-from django_dbqueue.databases.streams_sql import PARKED
 from django_dbqueue.databases.vocabulary import Subject
 
 _SINCE: Final = {
     "ready": "available_at <= %s",
     "delayed": None,
+    "waiting": None,
     "running": "claimed_at <= %s",
     "stuck": "available_at <= %s",
     "dead": "finished_at <= %s",
     "done": "finished_at <= %s",
 }
-"""Which column tells since when a message has been in its state; for a delayed one, none does."""
+"""Which column tells since when a message has been in its state; for one that is delayed or waits, none does."""
 _BY_TIME: Final = ("ready", "stuck", "done")
 """States whose ranges end at messages that entered the state later than asked for."""
 _AHEAD: Final = ("delayed", "running")
@@ -51,8 +51,8 @@ class BulkSQL(Subject):
             where = Statement(f"queue = %s AND status = '{place.status}' AND priority = %s", where.params)
         if place.state in _BY_TIME:
             behind, params = f"{behind} AND available_at <= %s", (*params, at)
-        if place.state == "running":
-            behind = f"{behind} AND available_at < '{PARKED}'"
+        if place.state in _AHEAD:
+            behind = f"{behind} AND available_at < {self.sql.parked}"
         return Statement(
             f"SELECT available_at, id FROM {self.sql.message}{self.sql.use_claim_index} WHERE {where.sql}{behind} "
             f"ORDER BY {order_of(self.sql, place)} LIMIT %s",
@@ -63,7 +63,7 @@ class BulkSQL(Subject):
         """Return the fence of a bulk operation: those of the rows that are in this state, and were at that moment."""
         such, since = ScanSQL(self.sql).standing([state]).sql, _SINCE[state]
         if state == "running":
-            such = f"{such} AND available_at < '{PARKED}'"
+            such = f"{such} AND available_at < {self.sql.parked}"
         named = f"id IN ({self.sql.holes(len(ids))}) AND {such}"
         if since is None:
             return Statement(named, tuple(ids))

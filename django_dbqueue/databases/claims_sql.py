@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from functools import cache
 
 from django_dbqueue.databases.statements import (
-    MESSAGE_COLUMNS,
     MOMENTS,
     SAID_LEASE,
+    TAKEN_COLUMNS,
     Change,
     InOrder,
     Mark,
     Statement,
 )
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.vocabulary import Subject, Vocabulary
 from django_dbqueue.statuses import NEW, RUNNING
+
+
+def _quoted(sql: Vocabulary, names: Sequence[str]) -> list[str]:
+    return [sql.columns([name]) for name in names]
 
 
 class ClaimsSQL(Subject):
@@ -75,7 +79,7 @@ class ClaimsSQL(Subject):
 
     @cache  # noqa: B019 - a dialect is there for good
     def _columns_of(self, row: str, most_bytes: int | None) -> str:
-        whole, body = self.sql.columns(MESSAGE_COLUMNS, row), self.sql.columns(["body"], row)
+        whole, body = self.sql.columns(TAKEN_COLUMNS, row), self.sql.columns(["body"], row)
         return whole.replace(body, self._body(body, most_bytes))
 
     def _body(self, body: str, most_bytes: int | None) -> str:
@@ -119,6 +123,8 @@ class ClaimsSQL(Subject):
     ) -> Statement:
         """Lock, take and return in one statement (PostgreSQL). ``most_bytes``: a larger body is returned as NULL.
 
+        The last column is when each row was due, in UTC without saying so, which the driver reads in C.
+
         Rows are found by their physical place, without a search. When joined by id, the picked rows were compared with
         all waiting ones if the table was small when the server last gathered statistics.
         """
@@ -126,15 +132,36 @@ class ClaimsSQL(Subject):
         return InOrder(
             f"WITH picked (place, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "
             f"UPDATE {self.sql.message} AS m SET {change.sql} FROM picked WHERE m.ctid = picked.place "
-            f"RETURNING {self._columns_of('m.', most_bytes)}, picked.was_due",
+            f"RETURNING {self._columns_of('m.', most_bytes)}, picked.was_due AT TIME ZONE 'UTC' AS was_due",
             picked.params + change.params,
         )
 
-    def take_ids(self, ids: Sequence[int], change: Change) -> Statement:
+    def take_ids(self, ids: Sequence[int], change: Change, returning: str = "") -> Statement:
         """Take rows that the same transaction has locked."""
         named = self.sql.id_in(ids)
         return Statement(
             f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET {change.sql} WHERE {named.sql} "
-            f"AND status = '{NEW}'",
+            f"AND status = '{NEW}'{returning}",
             (*change.params, *named.params),
+        )
+
+    def take_ids_and_return(
+        self, ids: Sequence[int], change: Change, names: Sequence[str], most_bytes: int | None
+    ) -> Statement:
+        """Take rows that the same transaction has locked, and return them (PostgreSQL)."""
+        columns = ", ".join(self._body(one, most_bytes) if one == '"body"' else one for one in _quoted(self.sql, names))
+        return self.take_ids(ids, change, f" RETURNING {columns}")
+
+    def parked(self, ids: Sequence[int], names: Sequence[str], most_bytes: int | None) -> Statement:
+        """Lock those of these rows that wait for nothing but their turn, skipping locked ones; as ``due`` returns them.
+
+        Not those that no ordinary claim would give out now, or that must run alone.
+        """
+        named = self.sql.id_in(ids)
+        return Statement(
+            f"SELECT {self._columns_as_text(tuple(names), most_bytes)}, {self.sql.as_text(self.sql.now)} "
+            f"FROM {self.sql.message}{self.sql.use_primary_key} WHERE {named.sql} AND status = '{NEW}' "
+            f"AND available_at = {self.sql.parked} AND due_at <= {self.sql.now} AND crashes = 0 "
+            f"AND (COALESCE(max_reads, 0) = 0 OR read_count < max_reads) ORDER BY id{self.sql.skip_locked}",
+            named.params,
         )

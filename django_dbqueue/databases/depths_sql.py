@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.streams_sql import PARKED
 from django_dbqueue.databases.vocabulary import Subject, Vocabulary
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _RANGES: Final = {
     "ready": (NEW, "available_at <= {now}"),
-    "delayed": (NEW, "available_at > {now}"),
+    "delayed": (NEW, "available_at > {now} AND available_at < {parked}"),
+    "waiting": (NEW, "available_at = {parked}"),
     "running": (RUNNING, "available_at > {now}"),
     "stuck": (RUNNING, "available_at <= {now}"),
     "dead": (NEW, "available_at IS NULL"),
@@ -37,7 +37,7 @@ def range_of(sql: Vocabulary, place: Place) -> Statement:
     """Return the condition that a row is in this place."""
     status, moment = _RANGES[place.state]
     return Statement(
-        f"queue = %s AND status = '{status}' AND priority = %s AND {moment.format(now=sql.now)}",
+        f"queue = %s AND status = '{status}' AND priority = %s AND {moment.format(now=sql.now, parked=sql.parked)}",
         (place.queue, place.priority),
     )
 
@@ -56,9 +56,8 @@ class DepthsSQL(Subject):
 
     def counts_held(self, places: Sequence[Place], tokens: Sequence[int], limit: int) -> Statement:
         """Count what streams hold there under one of these tokens, of which there is at least one."""
-        return self._each(
-            places, limit, f" AND available_at = '{PARKED}' AND claim_token IN ({self.sql.holes(len(tokens))})", tokens
-        )
+        held = f" AND available_at = {self.sql.parked} AND claim_token IN ({self.sql.holes(len(tokens))})"
+        return self._each(places, limit, held, tokens)
 
     def _each(self, places: Sequence[Place], limit: int, such: str, params: Sequence[object] = ()) -> Statement:
         counts: list[str] = []

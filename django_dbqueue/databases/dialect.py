@@ -10,20 +10,30 @@ from django_dbqueue.databases.bulk_sql import BulkSQL
 from django_dbqueue.databases.claims_sql import ClaimsSQL
 from django_dbqueue.databases.depths_sql import DepthsSQL
 from django_dbqueue.databases.enqueue_sql import EnqueueSQL
+from django_dbqueue.databases.event_values_sql import EventValuesSQL
 from django_dbqueue.databases.events_sql import EventsSQL
 from django_dbqueue.databases.failures_sql import FailuresSQL
+from django_dbqueue.databases.flows_sql import FlowsSQL
+from django_dbqueue.databases.groups_sql import GroupsSQL
 from django_dbqueue.databases.history_sql import HistorySQL
+from django_dbqueue.databases.lanes_sql import LanesSQL
 from django_dbqueue.databases.listing_sql import ListingSQL
 from django_dbqueue.databases.lookout_sql import LookoutSQL
 from django_dbqueue.databases.messages_sql import MessagesSQL
+from django_dbqueue.databases.once_sql import OnceSQL
+from django_dbqueue.databases.partitions_sql import PartitionsSQL
 from django_dbqueue.databases.queues_sql import QueuesSQL
+from django_dbqueue.databases.rates_sql import RatesSQL
+from django_dbqueue.databases.replicas_sql import ReplicasSQL
 from django_dbqueue.databases.results_sql import ResultsSQL
 from django_dbqueue.databases.scan_sql import ScanSQL
 from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.databases.staging_sql import StagingSQL
 from django_dbqueue.databases.statistics_sql import StatisticsSQL
+from django_dbqueue.databases.steps_sql import StepsSQL
 from django_dbqueue.databases.stream_claims_sql import StreamClaimsSQL
 from django_dbqueue.databases.stream_messages_sql import StreamMessagesSQL
+from django_dbqueue.databases.stream_progress_sql import StreamProgressSQL
 from django_dbqueue.databases.streams_sql import StreamsSQL
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.watch_sql import WatchSQL
@@ -39,18 +49,30 @@ class Dialect:
         *,
         enqueue: type[EnqueueSQL] = EnqueueSQL,
         events: type[EventsSQL] = EventsSQL,
+        flows: type[FlowsSQL] = FlowsSQL,
+        lanes: type[LanesSQL] = LanesSQL,
         messages: type[MessagesSQL] = MessagesSQL,
+        once: type[OnceSQL] = OnceSQL,
         queues: type[QueuesSQL] = QueuesSQL,
+        rates: type[RatesSQL] = RatesSQL,
+        results: type[ResultsSQL] = ResultsSQL,
         staging: type[StagingSQL] = StagingSQL,
+        steps: type[StepsSQL] = StepsSQL,
     ) -> None:
         self.sql = sql
         # the life of messages
         self.enqueue = enqueue(sql)
         self.claims = ClaimsSQL(sql)
         self.messages = messages(sql)
+        self.lanes = lanes(sql)
+        self.rates = rates(sql)
         self.events = events(sql)
         self.failures = FailuresSQL(sql)
-        self.results = ResultsSQL(sql)
+        self.results = results(sql)
+        self.once = once(sql)
+        self.steps = steps(sql)
+        self.flows = flows(sql)
+        self.event_values = EventValuesSQL(sql)
         self.archive = ArchiveSQL(sql)
         self.bulk = BulkSQL(sql)
         # who works
@@ -59,6 +81,7 @@ class Dialect:
         # what people see
         self.queues = queues(sql)
         self.depths = DepthsSQL(sql)
+        self.groups = GroupsSQL(sql)
         self.listing = ListingSQL(sql)
         self.statistics = StatisticsSQL(sql)
         self.watch = WatchSQL(sql)
@@ -69,21 +92,44 @@ class Dialect:
         self.streams = StreamsSQL(sql)
         self.stream_claims = StreamClaimsSQL(sql)
         self.stream_messages = StreamMessagesSQL(sql)
+        self.stream_progress = StreamProgressSQL(sql)
+        self.replicas = ReplicasSQL(sql)
 
 
 class ServerDialect(Dialect):
-    """A dialect of a server, which has sessions: all but SQLite's."""
+    """A dialect of a server, which has sessions and partitions: all but SQLite's."""
 
     def __init__(
         self,
         sql: Vocabulary,
         *,
         sessions: type[SessionsSQL],
+        partitions: type[PartitionsSQL],
         enqueue: type[EnqueueSQL] = EnqueueSQL,
         events: type[EventsSQL] = EventsSQL,
+        flows: type[FlowsSQL] = FlowsSQL,
+        lanes: type[LanesSQL] = LanesSQL,
         messages: type[MessagesSQL] = MessagesSQL,
+        once: type[OnceSQL] = OnceSQL,
         queues: type[QueuesSQL] = QueuesSQL,
+        rates: type[RatesSQL] = RatesSQL,
+        results: type[ResultsSQL] = ResultsSQL,
         staging: type[StagingSQL] = StagingSQL,
+        steps: type[StepsSQL] = StepsSQL,
     ) -> None:
-        super().__init__(sql, enqueue=enqueue, events=events, messages=messages, queues=queues, staging=staging)
+        super().__init__(
+            sql,
+            enqueue=enqueue,
+            events=events,
+            flows=flows,
+            lanes=lanes,
+            messages=messages,
+            once=once,
+            queues=queues,
+            rates=rates,
+            results=results,
+            staging=staging,
+            steps=steps,
+        )
         self.sessions = sessions(sql)
+        self.partitions = partitions(sql)

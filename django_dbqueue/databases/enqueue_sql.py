@@ -16,11 +16,12 @@ class EnqueueSQL(InsertsSQL):
     def insert(
         self, row: Mapping[str, object], delay: float, at: object, *, returning: str = "", ignore: bool = False
     ) -> Statement:
-        """Insert a row with these columns; a taken key raises, or writes nothing (ignore)."""
+        """Insert a row with these columns; a taken key raises, or writes nothing (ignore). In a lane it is parked."""
         due, due_params = self.sql.due_from_now(delay, at) if delay or at is not None else ("", ())
         said = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
-        text = _insert_one(self, tuple(said), due, returning, ignore)
-        return Statement(text, (*said.values(), *due_params, *due_params))
+        is_parked = "lane" in said
+        text = _insert_one(self, tuple(said), due, returning, ignore, is_parked)
+        return Statement(text, (*said.values(), *(() if is_parked else due_params), *due_params))
 
     def insert_many(
         self,
@@ -30,9 +31,10 @@ class EnqueueSQL(InsertsSQL):
         *,
         returning: str = "",
         ignore: bool = False,
+        parked: bool = False,
     ) -> Statement:
-        """Insert rows, given as columns of equal length; taken keys are handled as in ``insert``."""
-        return self.insert_values(columns, delays, moments, self.ending(returning, ignore=ignore))
+        """Insert rows, given as columns of equal length, as ``insert`` does; all of them are in lanes, or none is."""
+        return self.insert_values(columns, delays, moments, self.ending(returning, ignore=ignore), parked=parked)
 
     def ending(self, returning: str, *, ignore: bool) -> str:
         """Return the end of an INSERT."""
@@ -54,21 +56,35 @@ class EnqueueSQL(InsertsSQL):
             tuple(hashes),
         )
 
+    def id_step(self) -> Statement:
+        """Read by how much the ids of one INSERT's rows differ (MySQL)."""
+        return Statement("SELECT @@auto_increment_increment", ())
+
+    def by_id(self, message_id: int) -> Statement:
+        """Read a message."""
+        return Statement(
+            f"SELECT {self.sql.columns(MESSAGE_COLUMNS)} FROM {self.sql.message} WHERE id = %s", (message_id,)
+        )
+
     def overwrite(self, message_id: int, row: Sequence[object], delay: float, at: object) -> Statement:
-        """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease."""
+        """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease, lane, group."""
         due, due_params = self.sql.due_from_now(delay, at)
         return Statement(
             f"UPDATE {self.sql.message} SET body = %s, content_type = %s, headers = %s, priority = %s, max_reads = %s, "
-            f"lease_seconds = %s, available_at = {due}, due_at = {due}, status = '{NEW}', conn_id = NULL, "
-            "worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
+            f"lease_seconds = %s, lane = %s, group_name = %s, available_at = {due}, due_at = {due}, status = '{NEW}', "
+            "conn_id = NULL, worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
             f"WHERE id = %s AND live = 1 AND status IN ('{NEW}', '{RUNNING}')",
             (*row, *due_params, *due_params, message_id),
         )
 
 
 @cache
-def _insert_one(enqueue: EnqueueSQL, names: tuple[str, ...], due: str, returning: str, ignore: bool) -> str:
+def _insert_one(
+    enqueue: EnqueueSQL, names: tuple[str, ...], due: str, returning: str, ignore: bool, is_parked: bool
+) -> str:
     """Return the text of an INSERT; there are few, since a call sets few of the columns, and always the same ones."""
-    dues = ("available_at", "due_at") if due else ()
-    values = ", ".join([*["%s"] * len(names), *[due for _ in dues]])
+    dues = {"available_at": due, "due_at": due} if due else {}
+    if is_parked:
+        dues["available_at"] = enqueue.sql.parked
+    values = ", ".join([*["%s"] * len(names), *dues.values()])
     return f"{enqueue.insert_into((*names, *dues))} VALUES ({values}){enqueue.ending(returning, ignore=ignore)}"

@@ -24,13 +24,21 @@ REJECTED: Final = "rejected"
 """Sent to the dead letters by its holder or an operator, or because it can't be decoded."""
 RELEASED: Final = "released"
 REQUEUED: Final = "requeued"
+MOVED: Final = "moved"
+"""Moved to another queue by an operator."""
+HASTENED: Final = "hastened"
+"""Made due before its time by an operator."""
 RESENT: Final = "resent"
 DROPPED: Final = "dropped"
+FORGOTTEN: Final = "step forgotten"
+"""An operator made it forget a step, which runs again then."""
 
 DEADLY: Final = (DIED, REJECTED)
 """Kinds after which a message is dead: one for each death."""
 FAILURES: Final = (FAILED, RESCUED, DIED, REJECTED)
 """Kinds that count towards a failure group."""
+ATTEMPTS: Final = (FAILED, INTERRUPTED, RESCUED, DIED, REJECTED)
+"""Kinds that end a delivery other than by success."""
 
 COLUMNS: Final = (
     "message_id",
@@ -49,9 +57,12 @@ ACTOR_LENGTH: Final = 200
 DETAIL_LENGTH: Final = 1_000
 
 
-def storable(text: str | None, length: int) -> str | None:
-    """Return text that every server's columns accept, cut to ``length`` characters; None for ''."""
-    if not text:
+def storable(text: object, length: int) -> str | None:
+    """Return text that every server's columns accept, cut to ``length`` characters; None for '' and None.
+
+    What names an operator may be the user itself: it is stored as its ``str()``.
+    """
+    if text is None or not (text := str(text)):
         return None
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:length]
 

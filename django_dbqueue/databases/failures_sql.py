@@ -75,9 +75,9 @@ class FailuresSQL(Subject):
         )
 
     def newest_of(self, failures: Sequence[int], limit: int) -> Statement:
-        """Read the newest events of each of these groups: group, event, message, moment."""
+        """Read the newest events of each of these groups from the index alone: group, event."""
         each = (
-            f"SELECT * FROM (SELECT failure_id, id, message_id, at FROM {self.sql.event}{self.sql.use_event_failure} "
+            f"SELECT * FROM (SELECT failure_id, id FROM {self.sql.event}{self.sql.use_event_failure} "
             "WHERE failure_id = %s ORDER BY failure_id DESC, id DESC LIMIT %s) AS newest"
         )
         return Statement(

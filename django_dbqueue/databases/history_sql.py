@@ -6,6 +6,7 @@ by a reader's position before it can be purged, or known to be purged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.statements import Statement
@@ -18,6 +19,8 @@ VERIFIED: Final = "verified"
 PURGED: Final = "purged"
 DROPPED: Final = "dropped"
 """A try that never got a manifest, whose ids the next try took."""
+REWRITE: Final = "rewrite"
+"""No batch, but files that were written to replace others of the lake."""
 
 
 class HistorySQL(Subject):
@@ -72,6 +75,37 @@ class HistorySQL(Subject):
         """Delete a reader."""
         return Statement(f"DELETE FROM {self.sql.reader} WHERE name = %s", (name,))
 
+    # -- erasing ------------------------------------------------------------------------------------------
+
+    def bounds(self) -> Statement:
+        """Read the lowest and the highest id; NULL if there are no rows."""
+        ends = ", ".join(f"(SELECT {end}(id) FROM {self.sql.archived})" for end in ("MIN", "MAX"))
+        return Statement(f"SELECT {ends}", ())
+
+    def with_keys(self, after: int, last: int, keys: Sequence[str]) -> Statement:
+        """Read id, message, queue and key of the rows of a range that have one of the keys; by the range alone."""
+        return Statement(
+            f"SELECT id, message_id, queue, {self.sql.columns(['key'])} FROM {self.sql.archived}"
+            f"{self.sql.use_primary_key} WHERE id > %s AND id <= %s "
+            f"AND {self.sql.columns(['key'])} IN ({self.sql.holes(len(keys))})",
+            (after, last, *keys),
+        )
+
+    def events_of(self, messages: Sequence[int]) -> Statement:
+        """Read the ids of what is recorded of these messages."""
+        # One by one: MySQL reads an index from end to end, FORCE INDEX or not, where it has all columns and the table
+        # is taken for empty
+        given = self.sql.values(("message_id",), [(message,) for message in messages])
+        return Statement(
+            f"SELECT e.id FROM {given.sql} {self.sql.join_each} {self.sql.event} AS e{self.sql.use_event_message} "
+            "ON e.message_id = given.message_id",
+            given.params,
+        )
+
+    def lakes(self) -> Statement:
+        """Read the names of the lakes that there are batches of."""
+        return Statement(f"SELECT DISTINCT lake FROM {self.sql.batch} ORDER BY lake", ())
+
     # -- batches ------------------------------------------------------------------------------------------
 
     def moment_before(self, seconds: float) -> Statement:
@@ -98,12 +132,12 @@ class HistorySQL(Subject):
             (lake,),
         )
 
-    def insert_batch(self, lake: str, number: int, first_id: int, last_id: int, rows: int) -> Statement:
-        """Plan a batch."""
+    def insert_batch(self, lake: str, number: int, first_id: int, last_id: int, rows: int, state: str) -> Statement:
+        """Plan a batch, or a rewrite."""
         return Statement(
             f"INSERT INTO {self.sql.batch} (lake, number, first_id, last_id, {self.sql.columns(['rows'])}, state, "
-            f"planned_at) VALUES (%s, %s, %s, %s, %s, '{PLANNED}', {self.sql.now})",
-            (lake, number, first_id, last_id, rows),
+            f"planned_at) VALUES (%s, %s, %s, %s, %s, %s, {self.sql.now})",
+            (lake, number, first_id, last_id, rows, state),
         )
 
     def drop_batches(self, lake: str) -> Statement:

@@ -31,15 +31,20 @@ class InsertsSQL(Subject):
         delays: Sequence[float | None],
         moments: Sequence[object],
         ending: str,
+        *,
+        parked: bool = False,
     ) -> Statement:
         """Insert rows, given as columns of equal length, with a VALUES list."""
         names, row, params = one_row(columns)
+        if is_parked := parked or "lane" in names:
+            names, row = [*names, "available_at"], f"{row}, {self.sql.parked}"
         values = [f"({row})"] * len(params)
         if any(delays) or any(moments):
             dues = [self.sql.due_from_now(delay or 0.0, at) for delay, at in zip(delays, moments, strict=True)]
-            names += ["available_at", "due_at"]
-            values = [f"({row}, {due}, {due})" for due, _ in dues]
-            params = [(*own, *more, *more) for own, (_, more) in zip(params, dues, strict=True)]
+            times = 1 if is_parked else 2
+            names += ["available_at", "due_at"][-times:]
+            values = [f"({', '.join([row, *[due] * times])})" for due, _ in dues]
+            params = [(*own, *more * times) for own, (_, more) in zip(params, dues, strict=True)]
         return Statement(
             f"{self.insert_into(names)} VALUES {', '.join(values)}{ending}", tuple(chain.from_iterable(params))
         )

@@ -7,7 +7,6 @@ from typing import Final
 
 from django_dbqueue.databases.depths_sql import Place, order_of, range_of
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.streams_sql import PARKED
 from django_dbqueue.databases.vocabulary import Subject
 
 LATEST: Final = frozenset({"dead", "done"})
@@ -61,7 +60,7 @@ class ListingSQL(Subject):
         where = range_of(self.sql, place)
         if not overdue or place.state not in {"running", "stuck"}:
             return where
-        held = f"(available_at = '{PARKED}' AND claim_token IN ({self.sql.holes(len(overdue))}))"
+        held = f"(available_at = {self.sql.parked} AND claim_token IN ({self.sql.holes(len(overdue))}))"
         if place.state == "running":
             return Statement(f"{where.sql} AND NOT {held}", (*where.params, *overdue))
         return Statement(

@@ -18,6 +18,8 @@ EXPIRED: Final = "expired"
 PAUSED: Final = "paused"
 AT_WORK: Final = "at work"
 GIVEN_UP: Final = "given up"
+RATED: Final = "rated"
+ADDED: Final = "added"
 LATE: Final = "late"
 LATE_SOON: Final = "late soon"
 _DUE: Final = {READY: NEW, EXPIRED: RUNNING}
@@ -63,8 +65,10 @@ class LookoutSQL(Subject):
         )
 
     def paused(self) -> Statement:
-        """PAUSED, for each paused queue."""
-        return Statement(f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {self.sql.queue} WHERE is_paused", ())
+        """PAUSED, for each queue that is paused now."""
+        return Statement(
+            f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {self.sql.queue} WHERE {self.sql.is_paused}", ()
+        )
 
     def at_work(self, queue: str) -> Statement:
         """AT_WORK: the queue holds messages that wait or run."""
@@ -80,6 +84,22 @@ class LookoutSQL(Subject):
         given = StreamClaimsSQL(self.sql).given_up(1)
         return Statement(
             f"SELECT '{GIVEN_UP}' AS fact, stream AS name, 0 AS priority FROM ({given.sql}) AS given", given.params
+        )
+
+    def rated(self, queue: str) -> Statement:
+        """RATED: groups of the queue have rates of their own."""
+        return Statement(
+            f"SELECT * FROM (SELECT '{RATED}' AS fact, queue AS name, 0 AS priority FROM {self.sql.group} "
+            "WHERE queue = %s AND rate IS NOT NULL LIMIT 1) AS rated",
+            (queue,),
+        )
+
+    def added(self) -> Statement:
+        """ADDED: operators have added schedules; the priority is a number that changes with them."""
+        return Statement(
+            f"SELECT '{ADDED}' AS fact, '' AS name, COUNT(*) + SUM(revision) AS priority FROM {self.sql.schedule} "
+            "WHERE is_added HAVING COUNT(*) > 0",
+            (),
         )
 
     def late(self, fact: str, server: str, seconds: float) -> Statement:

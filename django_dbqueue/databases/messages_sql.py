@@ -13,13 +13,16 @@ from django_dbqueue.databases.events_sql import (
     DIED,
     DROPPED,
     FAILED,
+    HASTENED,
     INTERRUPTED,
+    MOVED,
     REJECTED,
     RELEASED,
     REQUEUED,
     RESCUED,
 )
 from django_dbqueue.databases.statements import (
+    DEAD,
     SPENT,
     Change,
     Claim,
@@ -40,11 +43,12 @@ class MessagesSQL(Subject):
             f"status = '{DONE}', available_at = {self.sql.now}, finished_at = {self.sql.now}, live = NULL, "
             "crashes = 0, error = NULL",
             (),
+            in_lane="done",
         )
 
     def remove(self) -> Change:
         """run → nowhere: the ack of a queue that keeps no history."""
-        return Change("", (), removes=True)
+        return Change("", (), removes=True, in_lane="done")
 
     def _back(self, kind: str, due: str, due_params: Params, crashes: str, error: str | None) -> Change:
         """Return it, charged; to the dead letters when the reads are spent. ``due`` is SQL for when it is due again."""
@@ -57,6 +61,7 @@ class MessagesSQL(Subject):
             f"crashes = {crashes}, error = COALESCE(%s, error)",
             (*due_params, *due_params, error),
             event=Event(kind, error, may_die=True),
+            in_lane="returns",
         )
 
     def nack(self, delay: float | None, error: str | None) -> Change:
@@ -87,6 +92,7 @@ class MessagesSQL(Subject):
             f"finished_at = {self.sql.now}, live = NULL, crashes = 0, error = %s",
             (error,),
             event=event,
+            in_lane="dies",
         )
 
     def release(self, *, actor: str | None = None, why: str | None = None, pause: float = 0.0) -> Change:
@@ -101,6 +107,7 @@ class MessagesSQL(Subject):
             "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END",
             (pause, pause) if pause else (),
             event=Event(RELEASED, why, actor) if actor or why else None,
+            in_lane="returns",
         )
 
     def extend(self, seconds: float | None) -> Change:
@@ -117,6 +124,44 @@ class MessagesSQL(Subject):
             "live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
             (),
             event=Event(REQUEUED, actor=actor),
+            in_lane="returns",
+        )
+
+    def due_now(self, *, actor: str | None = None) -> Change:
+        """n → n, due now; of one that also waits for its group or its group's rate, when that lets it."""
+        return Change(
+            f"available_at = CASE WHEN available_at = due_at THEN {self.sql.now} ELSE available_at END, "
+            f"due_at = {self.sql.now}",
+            (),
+            event=Event(HASTENED, actor=actor),
+        )
+
+    def is_early(self) -> str:
+        """Return the condition that a row's own time has not come, whatever else it waits for."""
+        return f"due_at > {self.sql.now}"
+
+    def into(
+        self, queue: str, key_hash: str | None, lane: int | None, group: str | None, *, is_dead: bool, actor: str | None
+    ) -> Change:
+        """n or dead → n in another queue. Due when it was to be, but not in the past; a dead one as if new.
+
+        In the record, the queue is the one that it leaves. Its lanes are the caller's.
+        """
+        as_new = f", finished_at = NULL, read_count = 0, crashes = 0, due_at = {self.sql.now}" if is_dead else ""
+        due = self.sql.now if is_dead else self.sql.later_of("due_at", self.sql.now)
+        return Change(
+            f"available_at = {due}, queue = %s, key_hash = %s, lane = %s, group_name = %s, live = %s{as_new}",
+            (queue, key_hash, lane, group, None if key_hash is None else 1),
+            event=Event(MOVED, f"→ {queue}", actor),
+        )
+
+    def lock_place(self, where: Statement) -> Statement:
+        """Lock the row of a fence, and read its key, lane and group, and whether it is dead, or parked."""
+        columns = self.sql.columns(("key", "lane", "group_name"))
+        return Statement(
+            f"SELECT {columns}, available_at IS NULL, available_at = {self.sql.parked} FROM {self.sql.message}"
+            f"{self.sql.use_primary_key} WHERE {where.sql}{self.sql.lock_row}",
+            where.params,
         )
 
     def drop(self, error: str, *, actor: str | None = None) -> Change:
@@ -126,6 +171,7 @@ class MessagesSQL(Subject):
             f"finished_at = {self.sql.now}, live = NULL, error = %s",
             (error,),
             event=Event(DROPPED, error, actor),
+            in_lane="dropped",
         )
 
     # -- who may be moved ---------------------------------------------------------------------------------
@@ -151,14 +197,16 @@ class MessagesSQL(Subject):
         A few claims took many rows, and each row is compared with each list.
         """
         under: dict[int | None, list[int]] = {}
-        for claim in claims:
-            under.setdefault(claim.token, []).append(claim.id)
+        for message_id, token in claims:
+            if (ids := under.get(token)) is None:
+                ids = under[token] = []
+            ids.append(message_id)
         *others, last = under
         if not others:
             return Statement("%s", (last,))
         named = [(self.sql.id_in(under[token]), token) for token in others]
-        whens = " ".join(f"WHEN {ids.sql} THEN %s" for ids, _ in named)
-        params = tuple(value for ids, token in named for value in (*ids.params, token))
+        whens = " ".join(f"WHEN {some.sql} THEN %s" for some, _ in named)
+        params = tuple(value for some, token in named for value in (*some.params, token))
         return Statement(f"CASE {whens} ELSE %s END", (*params, last))
 
     def unmoved(self, claim: Claim, state: str) -> Statement:
@@ -190,6 +238,19 @@ class MessagesSQL(Subject):
             f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE {where.sql} ORDER BY id{lock}",
             where.params,
         )
+
+    def ties(self, where: Statement) -> Statement:
+        """Lock the rows of a fence that are in a lane or a flow, and read what ties them to others."""
+        return Statement(
+            f"SELECT id, queue, lane, flow FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE {where.sql} AND (lane IS NOT NULL OR flow IS NOT NULL) ORDER BY id{self.sql.lock_row}",
+            where.params,
+        )
+
+    def dead_of(self, ids: Sequence[int]) -> Statement:
+        """Return the condition that a row is one of these, and dead."""
+        named = self.sql.id_in(ids)
+        return Statement(f"{named.sql} AND {DEAD}", named.params)
 
     def states(self, ids: Sequence[int]) -> Statement:
         """Read the state of these rows: id, status, and the token of the claim that set it (NULL: it was dropped)."""

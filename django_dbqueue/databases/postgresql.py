@@ -9,14 +9,19 @@ from typing import Any, Final
 from django_dbqueue.databases.dialect import ServerDialect
 from django_dbqueue.databases.enqueue_sql import EnqueueSQL
 from django_dbqueue.databases.inserts_sql import said
+from django_dbqueue.databases.lanes_sql import PostgreSQLLanesSQL
 from django_dbqueue.databases.literals import SCHEMA
 from django_dbqueue.databases.messages_sql import MessagesSQL
+from django_dbqueue.databases.partitions_sql import PostgreSQLPartitionsSQL
+from django_dbqueue.databases.results_sql import ResultsSQL
 from django_dbqueue.databases.sessions_sql import PostgreSQLSessionsSQL
-from django_dbqueue.databases.statements import InOrder, Statement
+from django_dbqueue.databases.staging_sql import PostgreSQLStagingSQL
+from django_dbqueue.databases.statements import PARKED, InOrder, Kept, Statement
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.statuses import RUNNING
 
 _TYPES: Final = {
+    "lane": "bigint",
     "live": "integer",
     "priority": "integer",
     "max_reads": "integer",
@@ -34,7 +39,9 @@ class PostgreSQLVocabulary(Vocabulary):
     """
 
     now = "statement_timestamp()"
+    parked = f"'{PARKED}+00'"
     session_id = "pg_backend_pid()"
+    clock_us = "(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000)::bigint"
     notifies = True
     order_of_few = "id + 0"
     keep_order = "SET LOCAL enable_sort = off"
@@ -45,6 +52,11 @@ class PostgreSQLVocabulary(Vocabulary):
 
     def later_of(self, one: str, other: str) -> str:
         return f"GREATEST({one}::timestamptz, {other})"
+
+    def values(self, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
+        arrays = ", ".join(["%s::bigint[]"] * len(names))
+        columns = [f"{{{','.join(map(str, column))}}}" for column in zip(*rows, strict=True)]
+        return Statement(f"unnest({arrays}) AS given ({', '.join(names)})", tuple(columns))
 
     def id_in(self, ids: Sequence[int]) -> Statement:
         # For 200 ids: 0.1 ms of the server's time instead of 0.25, and 0.05 of psycopg's instead of 0.3
@@ -77,6 +89,7 @@ class PostgreSQLEnqueueSQL(EnqueueSQL):
         *,
         returning: str = "",
         ignore: bool = False,
+        parked: bool = False,
     ) -> Statement:
         # One parameter, whose text is the same for every such chunk: a VALUES list of a thousand rows costs the server
         # three times as much, and psycopg's array of texts costs Python more than all the rest of the call.
@@ -90,6 +103,7 @@ class PostgreSQLEnqueueSQL(EnqueueSQL):
             due = f"GREATEST({_said(names, 'at')}, {delayed})"
         chosen = {name: _said(names, name) if word == "%s" else word for name, word in words.items()}
         chosen |= {"available_at": due, "due_at": due} if due else {}
+        chosen |= {"available_at": self.sql.parked} if parked or "lane" in words else {}
         rows = json.dumps([*zip(*varying, strict=True)] or [()] * len(delays), ensure_ascii=False)
         return Statement(
             f"{self.insert_into(chosen)} SELECT {', '.join(chosen.values())} "
@@ -98,11 +112,27 @@ class PostgreSQLEnqueueSQL(EnqueueSQL):
         )
 
 
+class PostgreSQLResultsSQL(ResultsSQL):
+    """Inserts results from one parameter: a fifth of what a VALUES list costs."""
+
+    def insert(self, results: Sequence[tuple[int, Kept]]) -> Statement:
+        until = self.sql.plus(self.sql.now, "said ->> 3")
+        rows = json.dumps([(message_id, *kept) for message_id, kept in results], ensure_ascii=False)
+        return Statement(
+            f"{self.insert_into} SELECT (said ->> 0)::bigint, said ->> 1, said ->> 2, {until}, (said ->> 4)::bigint "
+            f"FROM json_array_elements(%s::json) AS said{self.sql.ignore_kept_result}",
+            (rows,),
+        )
+
+
 class QualifiedVocabulary(PostgreSQLVocabulary):
     """The terms of routines: each table has its schema, which can't be on their path if others may create in it."""
 
-    message = f"{SCHEMA}.{PostgreSQLVocabulary.message}"
     event = f"{SCHEMA}.{PostgreSQLVocabulary.event}"
+    group = f"{SCHEMA}.{PostgreSQLVocabulary.group}"
+    line = f"{SCHEMA}.{PostgreSQLVocabulary.line}"
+    message = f"{SCHEMA}.{PostgreSQLVocabulary.message}"
+    ticket = f"{SCHEMA}.{PostgreSQLVocabulary.ticket}"
     worker = f"{SCHEMA}.{PostgreSQLVocabulary.worker}"
 
 
@@ -114,7 +144,14 @@ def _said(names: Sequence[str], name: str) -> str:
 
 def _dialect(sql: PostgreSQLVocabulary) -> ServerDialect:
     return ServerDialect(
-        sql, sessions=PostgreSQLSessionsSQL, enqueue=PostgreSQLEnqueueSQL, messages=PostgreSQLMessagesSQL
+        sql,
+        sessions=PostgreSQLSessionsSQL,
+        partitions=PostgreSQLPartitionsSQL,
+        enqueue=PostgreSQLEnqueueSQL,
+        lanes=PostgreSQLLanesSQL,
+        messages=PostgreSQLMessagesSQL,
+        results=PostgreSQLResultsSQL,
+        staging=PostgreSQLStagingSQL,
     )
 
 

@@ -12,14 +12,26 @@ from django_dbqueue.databases.vocabulary import Subject
 class ResultsSQL(Subject):
     """Statements that write, and delete, results."""
 
+    @property
+    def insert_into(self) -> str:
+        """How an INSERT of results begins."""
+        return f"INSERT INTO {self.sql.result} (message_id, body, content_type, expires_at, flow)"
+
     def insert(self, results: Sequence[tuple[int, Kept]]) -> Statement:
         """Keep what these messages returned, in one statement; the transaction that acks them runs it."""
-        row = f"(%s, %s, %s, {self.sql.plus(self.sql.now, '%s')})"
-        values = ((message_id, kept.body, kept.content_type, kept.seconds) for message_id, kept in results)
+        row = f"(%s, %s, %s, {self.sql.plus(self.sql.now, '%s')}, %s)"
+        values = ((message_id, *kept) for message_id, kept in results)
         return Statement(
-            f"INSERT INTO {self.sql.result} (message_id, body, content_type, expires_at) "
-            f"VALUES {', '.join([row] * len(results))}",
+            f"{self.insert_into} VALUES {', '.join([row] * len(results))}{self.sql.ignore_kept_result}",
             tuple(chain.from_iterable(values)),
+        )
+
+    def of_flow(self, flow: int, first: int, last: int) -> Statement:
+        """Read the results that messages of a flow in a range of ids have left."""
+        return Statement(
+            f"SELECT message_id, body, content_type FROM {self.sql.result} "
+            "WHERE message_id BETWEEN %s AND %s AND flow = %s",
+            (first, last, flow),
         )
 
     def expired(self, limit: int, *, lock: bool = True) -> Statement:

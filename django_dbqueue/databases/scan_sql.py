@@ -13,7 +13,8 @@ _STANDINGS: Final = {
     NEW: f"status = '{NEW}'",
     RUNNING: f"status = '{RUNNING}'",
     DONE: f"status = '{DONE}'",
-    "delayed": f"(status = '{NEW}' AND available_at > {{now}})",
+    "delayed": f"(status = '{NEW}' AND available_at > {{now}} AND available_at < {{parked}})",
+    "waiting": f"(status = '{NEW}' AND available_at = {{parked}})",
     "ready": f"(status = '{NEW}' AND available_at <= {{now}})",
     "dead": f"(status = '{NEW}' AND available_at IS NULL)",
     "running": f"(status = '{RUNNING}' AND available_at > {{now}})",
@@ -52,7 +53,8 @@ class ScanSQL(Subject):
 
     def standing(self, words: Sequence[str]) -> Statement:
         """Return the condition that a message is in one of the named states, by the database's clock."""
-        return Statement("(" + " OR ".join(_STANDINGS[word].format(now=self.sql.now) for word in words) + ")", ())
+        terms = {"now": self.sql.now, "parked": self.sql.parked}
+        return Statement("(" + " OR ".join(_STANDINGS[word].format(**terms) for word in words) + ")", ())
 
     def all_of(self, conditions: Sequence[Statement]) -> Statement:
         """Return the condition that all of these hold; there is at least one."""
@@ -66,6 +68,11 @@ class ScanSQL(Subject):
     def ends(self, table: str) -> Statement:
         """Read the first and the last id of a table; NULL if it is empty."""
         return Statement(f"SELECT MIN(id), MAX(id) FROM {table}", ())
+
+    def ends_of(self, table: str, condition: Statement) -> Statement:
+        """Read the first id, the last and the count of the rows that an index finds by a condition; NULL if none."""
+        # The count keeps PostgreSQL from walking the primary key up, and down, until it meets such a row
+        return Statement(f"SELECT MIN(id), MAX(id), COUNT(*) FROM {table} WHERE {condition.sql}", condition.params)
 
     def sample(self, table: str, span: Span, limit: int, *, backwards: bool = False) -> Statement:
         """Read the lowest id, the highest, and the count of the first (or last) rows of a span, ``limit`` at most."""

@@ -49,6 +49,14 @@ class SessionsSQL(Subject):
     def existing(self, ids: Sequence[int]) -> Statement:
         """Read the server, and which of these sessions it has; refused (``blind_error``) if not all can be seen."""
 
+    @abstractmethod
+    def take_place(self, places: Sequence[int]) -> Statement:
+        """Take the first free one of the pipeline's places for the length of the session; returns it, or NULL."""
+
+    @abstractmethod
+    def end_session(self, conn_id: int) -> Statement:
+        """End another session, as an operator would (``queue_torture``); needs no privilege for one's own account's."""
+
     # -- one exporter a database --------------------------------------------------------------------------
 
     @abstractmethod
@@ -80,6 +88,7 @@ class MySQLSessionsSQL(SessionsSQL):
     blind_error = 1227
     # At most 64 characters, and global to the server, so it includes the database; MySQL 9.7 has no MD5
     _export_lock = "CONCAT('dbqueue-export:', LEFT(SHA2(DATABASE(), 256), 40))"
+    _place = "'dbqueue-place:', LEFT(SHA2(DATABASE(), 256), 40), ':'"
 
     def take_lock(self, number: int) -> Statement:
         return Statement("SELECT GET_LOCK(CONCAT('dbqueue:', %s), 0)", (number,))
@@ -106,6 +115,13 @@ class MySQLSessionsSQL(SessionsSQL):
             "AND EXISTS (SELECT 1 FROM information_schema.INNODB_CMP)",
             tuple(ids),
         )
+
+    def take_place(self, places: Sequence[int]) -> Statement:
+        each = f"WHEN GET_LOCK(CONCAT({self._place}, %s), 0) = 1 THEN %s"
+        return Statement(f"SELECT CASE {' '.join([each] * len(places))} END", _twice(places))
+
+    def end_session(self, conn_id: int) -> Statement:
+        return Statement("KILL %s", (conn_id,))
 
     def take_export_lock(self) -> Statement:
         return Statement(f"SELECT GET_LOCK({self._export_lock}, 0)", ())
@@ -137,6 +153,7 @@ class PostgreSQLSessionsSQL(SessionsSQL):
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objsubid = 1 AND granted"
     )
     _export_lock = 0x6462_7175_6575_6501  # 'dbqueue', and this lock's number
+    _places = 0x6462_7175_6575_7000
 
     def take_lock(self, number: int) -> Statement:
         return Statement("SELECT pg_try_advisory_lock(%s)", (number,))
@@ -161,6 +178,13 @@ class PostgreSQLSessionsSQL(SessionsSQL):
             (list(ids),),
         )
 
+    def take_place(self, places: Sequence[int]) -> Statement:
+        each = f"WHEN pg_try_advisory_lock({self._places} + %s::bigint) THEN %s::bigint"
+        return Statement(f"SELECT CASE {' '.join([each] * len(places))} END", _twice(places))
+
+    def end_session(self, conn_id: int) -> Statement:
+        return Statement("SELECT pg_terminate_backend(%s)", (conn_id,))
+
     def take_export_lock(self) -> Statement:
         return Statement("SELECT pg_try_advisory_lock(%s)", (self._export_lock,))
 
@@ -174,3 +198,7 @@ class PostgreSQLSessionsSQL(SessionsSQL):
             "WHERE held.number = %s",
             (self._export_lock,),
         )
+
+
+def _twice(places: Sequence[int]) -> tuple[int, ...]:
+    return tuple(place for each in places for place in (each, each))

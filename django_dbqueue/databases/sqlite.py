@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.enqueue_sql import EnqueueSQL
+from django_dbqueue.databases.flows_sql import FlowsSQL
 from django_dbqueue.databases.statements import CLAIM_INDEX, MESSAGE_COLUMNS, Mark, Params, Statement
 from django_dbqueue.databases.vocabulary import Vocabulary
 
@@ -23,6 +25,8 @@ class SQLiteVocabulary(Vocabulary):
     use_event_age = " INDEXED BY dbqueue_event_at"
     skip_locked = ""
     lock_row = ""
+    clock_us = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
+    join_each = "CROSS JOIN"
     rows_of_an_insert = 60
 
     def plus(self, moment: str, seconds: str) -> str:
@@ -33,6 +37,10 @@ class SQLiteVocabulary(Vocabulary):
         # A claimed row leaves the index at once, so there is nothing to jump over; and of a mark's two columns only the
         # first bounds a range here (500 claimed rows due at the same moment: 17 times the cost)
         return f"available_at <= {self.now}", ()
+
+    def values(self, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
+        columns = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(names))
+        return Statement(f"(SELECT {columns} FROM json_each(%s)) AS given", (json.dumps([*map(list, rows)]),))
 
     def id_in(self, ids: Sequence[int]) -> Statement:
         # One statement for any number: the driver prepares, and caches, one for each number of placeholders
@@ -67,4 +75,18 @@ class SQLiteEnqueueSQL(EnqueueSQL):
         )
 
 
-SQLITE: Final = Dialect(SQLiteVocabulary(), enqueue=SQLiteEnqueueSQL)
+class SQLiteFlowsSQL(FlowsSQL):
+    """Several ranges of ids one after the other: for ORs of them it reads the whole table."""
+
+    def _members(self, flow: int, ranges: Sequence[tuple[int, int]]) -> Statement:
+        if len(ranges) == 1:
+            return super()._members(flow, ranges)
+        given = self.sql.values(("low", "high"), ranges)
+        return Statement(
+            f"FROM {given.sql} {self.sql.join_each} {self.sql.message} AS m "
+            "WHERE m.id BETWEEN given.low AND given.high AND m.flow = %s",
+            (*given.params, flow),
+        )
+
+
+SQLITE: Final = Dialect(SQLiteVocabulary(), enqueue=SQLiteEnqueueSQL, flows=SQLiteFlowsSQL)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from django_dbqueue.statuses import NEW
 
@@ -27,6 +28,9 @@ MESSAGE_COLUMNS: Final = (
     "body",
     "content_type",
     "headers",
+    "lane",
+    "group_name",
+    "flow",
     "created_at",
     "claimed_at",
     "finished_at",
@@ -46,10 +50,15 @@ CLAIMED_COLUMNS: Final = (
     "body",
     "content_type",
     "headers",
+    "lane",
+    "group_name",
+    "flow",
     "created_at",
     "error",
 )
 """Columns that a claim must read; the others it asked for, or writes itself."""
+TAKEN_COLUMNS: Final = (*CLAIMED_COLUMNS, "conn_id", "claimed_at")
+"""The same where one statement takes the rows and returns what it wrote into them."""
 MOMENTS: Final = frozenset({"available_at", "due_at", "created_at", "claimed_at", "finished_at"})
 ARCHIVED_COLUMNS: Final = (
     "queue",
@@ -63,6 +72,8 @@ ARCHIVED_COLUMNS: Final = (
     "body",
     "content_type",
     "headers",
+    "group_name",
+    "flow",
     "created_at",
     "claimed_at",
     "finished_at",
@@ -76,6 +87,8 @@ SPENT_BEFORE: Final = (
     "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
 )
 LIVE_KEY: Final = "dbqueue_live_key"
+PARKED: Final = "9999-12-31 00:00:00.000000"
+"""When a message is due that waits for something else than time; a day before its end, so that any zone can show it."""
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
 SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
 """A lease of 0, which only SQL can write, means none: the lease would expire before the message starts."""
@@ -93,6 +106,13 @@ class Statement(NamedTuple):
 
     sql: str
     params: Params
+
+
+class Copy(NamedTuple):
+    """A ``COPY … FROM STDIN`` and its rows, PostgreSQL's fastest way in."""
+
+    sql: str
+    rows: Sequence[Row]
 
 
 class InOrder(Statement):
@@ -128,6 +148,8 @@ class Kept(NamedTuple):
     body: str
     content_type: str
     seconds: float
+    flow: int | None = None
+    """Its message's flow, if it is of one."""
 
 
 class Change(NamedTuple):
@@ -137,6 +159,26 @@ class Change(NamedTuple):
     params: Params
     removes: bool = False
     event: Event | None = None
+    in_lane: Literal["stays", "returns", "done", "dropped", "dies"] = "stays"
+    """What becomes of its place in a lane: it stays; it is back in its queue, or dead; it ran and is done; it was
+    dropped, wherever it stood; it is dead."""
+
+
+class Place(NamedTuple):
+    """A message in a lane of its queue (``lanes``)."""
+
+    lane: int
+    id: int
+    queue: str
+
+
+class Tie(NamedTuple):
+    """What ties a message to others: the lane of its group, its flow."""
+
+    id: int
+    queue: str
+    lane: int | None
+    flow: int | None
 
 
 def new_token() -> int:

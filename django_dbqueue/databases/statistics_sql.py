@@ -26,6 +26,8 @@ STATISTIC_COLUMNS: Final = (
     "run_p99",
 )
 
+TOTAL_COLUMNS: Final = ("queue", "messages", "failures", "retries", "dead", "wait", "run")
+
 
 class Stretch(NamedTuple):
     """From one moment up to, but not including, another; moments in the form the columns take.
@@ -71,6 +73,22 @@ class StatisticsSQL(Subject):
         later, params = ("", ()) if since is None else (" AND planned_at >= %s", (since,))
         return Statement(
             f"SELECT DISTINCT lake FROM {self.sql.batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
+        )
+
+    # -- what ended so far, for monitors ----------------------------------------------------------------------
+
+    def totals(self, queues: Sequence[str]) -> Statement:
+        """Read what ended in these queues so far, in rows to be added up: the totals, and the minutes since.
+
+        It is one statement, hence one snapshot: a minute is in one of the two tables.
+        """
+        columns, which = self.sql.columns(TOTAL_COLUMNS), f"queue IN ({self.sql.holes(len(queues))})"
+        begun = self.sql.plus("settled_to", "-60")  # of a minute that is being settled, the fresh count is still shown
+        return Statement(
+            f"SELECT {columns} FROM {self.sql.total} WHERE {which} UNION ALL "
+            f"SELECT {columns} FROM {self.sql.minute} WHERE shown AND {which} "
+            f"AND minute > (SELECT {begun} FROM {self.sql.progress} WHERE id = 1)",
+            (*queues, *queues),
         )
 
     # -- what ended, as the workers count it ------------------------------------------------------------------

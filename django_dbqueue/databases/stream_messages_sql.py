@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from django_dbqueue.databases.statements import SAID_LEASE, Change, InOrder, Mark, Statement
-from django_dbqueue.databases.streams_sql import PARKED
 from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
@@ -33,7 +32,7 @@ class StreamMessagesSQL(Subject):
         if until is not None:
             behind, params = f"{behind} AND available_at <= %s", (*params, until)
         return InOrder(
-            f"SELECT id, available_at, read_count, max_reads FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"SELECT id, available_at, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use_claim_index} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND {behind} "
             f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked}",
             (queue, priority, *params, limit),
@@ -44,7 +43,7 @@ class StreamMessagesSQL(Subject):
         owner, owner_params = (self.sql.session_id, ()) if self.sql.session_id else ("%s", (session,))
         return Change(
             f"status = '{RUNNING}', conn_id = {owner}, worker_id = NULL, claim_token = %s, "
-            f"read_count = read_count + 1, claimed_at = {self.sql.now}, available_at = '{PARKED}', "
+            f"read_count = read_count + 1, claimed_at = {self.sql.now}, available_at = {self.sql.parked}, "
             f"lease_seconds = COALESCE({SAID_LEASE}, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
             (*owner_params, token, lease, max_reads),
         )
@@ -92,10 +91,10 @@ class StreamMessagesSQL(Subject):
         return Statement(f"{among.sql} AND status = '{RUNNING}' AND claim_token = %s", (*among.params, token))
 
     def parked(self, among: Among, token: int) -> Statement:
-        """Read and lock what a claim still holds of these rows: id, reads, reads allowed."""
+        """Read and lock what a claim still holds of these rows: id, reads, reads allowed, lane."""
         return Statement(
-            f"SELECT id, read_count, max_reads FROM {self.sql.message}{self.sql.use_primary_key} WHERE {among.sql} "
-            f"AND status = '{RUNNING}' AND claim_token = %s ORDER BY id{self.sql.lock_row}",
+            f"SELECT id, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"WHERE {among.sql} AND status = '{RUNNING}' AND claim_token = %s ORDER BY id{self.sql.lock_row}",
             (*among.params, token),
         )
 

@@ -12,8 +12,6 @@ from typing import Final
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.vocabulary import Subject
 
-PARKED: Final = "9999-12-31 00:00:00.000000"
-"""The due time of a message that a stream holds; a day before the end of time, so that any time zone can show it."""
 OPEN: Final = "open"
 """A claim whose batch is not yet known to be committed."""
 ACKED: Final = "acked"
@@ -92,8 +90,8 @@ class StreamsSQL(Subject):
         )
 
     def is_paused(self, queue: str) -> Statement:
-        """Return a row if the queue is paused."""
-        return Statement(f"SELECT 1 FROM {self.sql.queue} WHERE name = %s AND is_paused", (queue,))
+        """Return a row if the queue is paused now."""
+        return Statement(f"SELECT 1 FROM {self.sql.queue} WHERE name = %s AND {self.sql.is_paused}", (queue,))
 
     def number(self, name: str, number: int) -> Statement:
         """Record the number of the last claim."""

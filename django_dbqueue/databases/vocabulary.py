@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 
-from django_dbqueue.databases.statements import InOrder, Mark, Params, Statement
+from django_dbqueue.databases.statements import PARKED, InOrder, Mark, Params, Statement
 
 
 @cache
@@ -19,22 +19,40 @@ class Vocabulary(ABC):
 
     archived = "django_dbqueue_archivedmessage"
     batch = "django_dbqueue_exportbatch"
+    edge = "django_dbqueue_edge"
     event = "django_dbqueue_messageevent"
+    event_value = "django_dbqueue_eventvalue"
     failure = "django_dbqueue_failure"
+    flow = "django_dbqueue_flow"
+    flow_part = "django_dbqueue_flowpart"
+    group = "django_dbqueue_group"
+    line = "django_dbqueue_line"
     message = "django_dbqueue_message"
+    minute = "django_dbqueue_queueminute"
     mutex = "django_dbqueue_mutex"
+    once = "django_dbqueue_once"
+    progress = "django_dbqueue_statisticprogress"
     published = "django_dbqueue_publishedjob"
     queue = "django_dbqueue_queue"
     reader = "django_dbqueue_historyreader"
+    replica_beat = "django_dbqueue_replicabeat"
     result = "django_dbqueue_result"
+    schedule = "django_dbqueue_schedule"
     staged = "django_dbqueue_stagedmessage"
     statistic = "django_dbqueue_queuestatistic"
+    step = "django_dbqueue_step"
     stream = "django_dbqueue_stream"
     stream_claim = "django_dbqueue_streamclaim"
+    stream_progress = "django_dbqueue_streamprogress"
+    ticket = "django_dbqueue_ticket"
+    total = "django_dbqueue_queuetotal"
+    waiter = "django_dbqueue_waiter"
     worker = "django_dbqueue_worker"
 
     quote = '"'
     now = ""
+    parked = f"'{PARKED}'"
+    """SQL for the moment at which a message is due that waits for something other than time."""
     session_id = ""
     """SQL for the id of the database session, or '' where the caller passes a number."""
     use_claim_index = ""
@@ -69,10 +87,17 @@ class Vocabulary(ABC):
     """Whether UPDATE … RETURNING exists, so that one statement claims or settles and reports which rows."""
     ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
     """Ends an INSERT so that a taken key writes nothing; '' if the error is caught instead."""
+    ignore_same_lane = " ON CONFLICT (lane) DO NOTHING"
+    """The same for the row of a group."""
     keep_standing = " ON CONFLICT (key_hash, live) DO NOTHING"
     """The same without any error, row by row: a row whose key is taken is left out, and not counted."""
     ignore_same_name = " ON CONFLICT (name) DO NOTHING"
     """The same for a mutex."""
+    ignore_in_line = " ON CONFLICT (lane, message_id) DO NOTHING"
+    """The same for a message that stands in its line already; below, for a ticket that somebody has."""
+    ignore_taken_ticket = " ON CONFLICT (lane, ticket) DO NOTHING"
+    ignore_kept_result = " ON CONFLICT (message_id) DO NOTHING"
+    """The same for a result that a commit wrote whose reply was lost; its ack, which comes first, moves no row then."""
     returns_kept_failure = False
     """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
@@ -84,9 +109,19 @@ class Vocabulary(ABC):
     sorted_beyond_null = False
     """Whether the server sorts entries whose third column IS NULL by the fourth; else both must be named."""
 
+    clock_us = ""
+    """SQL for the clock's time as a whole number of microseconds since 1970."""
+    join_each = "JOIN"
+    """Joins a table of values with a table in which each value is looked up, in this order."""
+
     def clock(self) -> Statement:
         """Read the server's clock."""
         return Statement(f"SELECT {self.now}", ())
+
+    @property
+    def is_paused(self) -> str:
+        """SQL for 'a pause of this queue holds': its end, if it has one, is still to come."""
+        return f"is_paused AND (paused_until IS NULL OR paused_until > {self.now})"
 
     def keeps_order_of(self, statement: Statement) -> bool:
         """Return whether the server is to be held to the order of this statement: ``keep_order``, ``forget_order``."""
@@ -102,6 +137,10 @@ class Vocabulary(ABC):
             return f"available_at <= {self.now}", ()
         return f"(available_at, id) > (%s, %s) AND available_at <= {self.now}", mark
 
+    def behind(self, columns: tuple[str, str], place: tuple[int, int]) -> Statement:
+        """Return the condition that a row comes after a place in the order of an index of two columns."""
+        return Statement(f"({', '.join(columns)}) > (%s, %s)", place)
+
     def columns(self, names: Sequence[str], prefix: str = "") -> str:
         """Return the names as a quoted column list."""
         return _listed(tuple(names), self.quote, prefix)
@@ -109,6 +148,19 @@ class Vocabulary(ABC):
     def size_of(self, text: str) -> str:
         """Return SQL for the bytes of a text, without reading it if the server can."""
         return f"OCTET_LENGTH({text})"
+
+    @abstractmethod
+    def values(self, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
+        """Return SQL for a table of whole numbers called ``given``, in this order, as one parameter per statement."""
+
+    def on_same(self, key: str) -> str:
+        """Return the end of an INSERT that changes the row that has this key already; what it sets follows."""
+        return f" ON CONFLICT ({key}) DO UPDATE SET"
+
+    def replace_expired(self, table: str, key: str, columns: Sequence[str]) -> str:
+        """Return the end of an INSERT that replaces the row of the same key once its ``expires_at`` has passed."""
+        news = ", ".join(f"{name} = excluded.{name}" for name in columns)
+        return f"{self.on_same(key)} {news} WHERE {table}.expires_at <= {self.now}"
 
     @staticmethod
     def holes(count: int) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from django_dbqueue.doctor import (
+    archive_checks,
     claims,
     clocks,
+    group_checks,
     schedule_checks,
     servers,
     session_checks,
     tables,
+    task_checks,
     versions,
     worker_checks,
 )
@@ -54,9 +57,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     versions.write_ahead_log,
     versions.oldest_on_mysql,
     versions.oldest_on_postgresql,
+    archive_checks.archive,
     session_checks.sight,
     session_checks.no_sight,
     schedule_checks.schedules,
     worker_checks.workers,
     worker_checks.unserved,
+    group_checks.groups,
+    task_checks.tasks,
+    task_checks.results,
 )

@@ -1,4 +1,4 @@
-"""Schedules that a wrong clock has silenced."""
+"""Schedules that enqueue nothing: silenced by a wrong clock, added and not runnable, or disabled."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import clock
 
@@ -20,7 +21,34 @@ MOST_NAMED: Final = 20
 
 @examines("schedules", needs_tables=True)
 def schedules(patient: Patient) -> Iterable[Finding]:
-    """Check which schedules are ahead of the server's clock."""
+    """Check which schedules are ahead of the server's clock, which of the added ones can't run, which are disabled."""
+    yield from _ahead(patient)
+    yield from _unreadable(patient)
+    disabled = Schedule.objects.using(patient.alias).filter(disabled_at__isnull=False).order_by("pk")
+    if names := list(disabled.values_list("pk", flat=True)[: MOST_NAMED + 1]):
+        more = ", …" if len(names) > MOST_NAMED else ""
+        yield note(_("An operator has disabled these schedules: %s") % (", ".join(names[:MOST_NAMED]) + more))
+
+
+def _unreadable(patient: Patient) -> Iterable[Finding]:
+    for row in Schedule.objects.using(patient.alias).filter(is_added=True).order_by("pk"):
+        try:
+            row.plan()
+        except InvalidSchedule as error:
+            yield problem(
+                _("The schedule %(name)s, which an operator has added, can't run: %(error)s")
+                % {"name": row, "error": error},
+                _("Change or delete it in the admin. If the time zone is unknown here only, install tzdata."),
+            )
+        except SchedulesNotInstalled as error:
+            yield problem(
+                _("Operators have added schedules, which can't run here: %s") % error,
+                _("Install it wherever workers run."),
+            )
+            return
+
+
+def _ahead(patient: Patient) -> Iterable[Finding]:
     now = clock(patient.alias)
     rows = list(islice(Schedule.objects.using(patient.alias).ahead(), MOST_NAMED + 1))
     do = _(

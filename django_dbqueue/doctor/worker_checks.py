@@ -134,7 +134,10 @@ def _of_paused(queue: Queue, now: datetime) -> Finding:
             "by": queue.paused_by or _("someone unknown"),
             "reason": queue.pause_reason or _("no reason given"),
         },
-        _("Resume it in the admin, or with Queue.objects.resume(name), when the reason no longer applies."),
+        _("Resume it in the admin, or with Queue.objects.resume(name), when the reason no longer applies.")
+        if queue.paused_until is None
+        else _("It continues automatically in %(left)d s, at %(end)s UTC; resume it if the reason no longer applies.")
+        % {"left": (queue.paused_until - now).total_seconds(), "end": f"{queue.paused_until:%Y-%m-%d %H:%M:%S}"},
     )
 
 

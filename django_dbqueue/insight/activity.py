@@ -10,6 +10,7 @@ from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
+from django_dbqueue.models.worker import ALIVE_WITHIN
 from django_dbqueue.statuses import RUNNING
 
 NEWEST: Final = 5_000
@@ -48,6 +49,11 @@ class Busy:
     worker: Any
     """With ``now``, the moment of the database's clock."""
     holds: list[Held] = field(default_factory=list)
+
+    @property
+    def beats(self) -> bool:
+        """Whether it is alive by its last beat."""
+        return bool(self.worker.now - self.worker.beat_at <= ALIVE_WITHIN)
 
 
 def incoming(session: DjangoSession) -> Incoming:

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any, Final
 
 from django_dbqueue.databases.statistics_sql import MUTEX
+from django_dbqueue.insight import totals
+from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell, EndedReader, TooMany
-from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock
@@ -85,6 +86,7 @@ class Counter:
         if progress.settled_to < end and _is_between_minutes(progress):
             first = reader.first(progress.settled_to)
             progress.settled_to = end if first is None else min(end, floor(first, MINUTE))
+            totals.add_minutes(self._session, stood, progress.settled_to)
         if now - progress.fresh_to >= FRESH_EVERY + BEHIND:
             cells, progress.fresh_to = self._read(reader, max(progress.fresh_to, end), now - BEHIND)
             self._add(cells, shown=True)
@@ -104,6 +106,7 @@ class Counter:
         self._add(cells, shown=False)
         if progress.settled_to < minute + MINUTE:
             return
+        totals.add_minutes(self._session, minute, progress.settled_to)
         rows = QueueMinute.objects.using(self._session.using).filter(minute=minute)
         queues = list(rows.values_list("queue", flat=True))
         rows.filter(shown=True).delete()
@@ -172,13 +175,6 @@ class Counter:
         old = list(rows.filter(minute__lt=before).order_by("minute").values_list("id", flat=True)[:_FORGOTTEN])
         for some in chunks(old, _TOGETHER):
             rows.filter(id__in=some).delete()
-
-
-def cell_of(row: QueueMinute) -> Cell:
-    """Return the contents of a row."""
-    return Cell(
-        row.messages, row.failures, row.retries, row.dead, Histogram.of_text(row.wait), Histogram.of_text(row.run)
-    )
 
 
 def _as_minute(queue: str, minute: datetime, cell: Cell, *, shown: bool) -> QueueMinute:

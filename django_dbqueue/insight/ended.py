@@ -148,7 +148,7 @@ class _Rows:
         since, after = self.since, None
         while True:
             limit = PAGE if self.most is None else min(PAGE, self.most + 1 - self.read)
-            rows = self.session.fetch(build(self._stretch(since, after), limit))
+            rows = self.session.fetch_moments(build(self._stretch(since, after), limit))
             self.read += len(rows)
             if self.most is not None and self.read > self.most:
                 raise TooMany

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connections
+from django.utils.translation import gettext as _
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
@@ -42,7 +43,7 @@ class QueueOverview:
     @property
     def is_waiting(self) -> bool:
         """Whether it has messages that only a worker can move on."""
-        return any(self.counts[state] for state in ("ready", "delayed", "running", "stuck"))
+        return any(self.counts[state] for state in ("ready", "delayed", "waiting", "running", "stuck"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +57,19 @@ class Overview:
 def known_queues(using: str) -> set[str]:
     """Return the names of the queues that an overview shows."""
     rows = Queue.objects.using(using).values_list("name", flat=True)
-    return {*rows, *_serving(using, clock(using)), *queues_in_use(session_of(using))}
+    return {*rows, *serving(using, clock(using)), *queues_in_use(session_of(using))}
 
 
 def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
     """Look at these queues (None: at all that are known). Nothing is locked, and each count has its own moment."""
     rows = Queue.objects.using(using).in_bulk()
     now = clock(using)
-    serving = _serving(using, now)
-    wanted = sorted({*rows, *serving, *queues_in_use(session_of(using))}) if names is None else list(names)
+    serving_each = serving(using, now)
+    wanted = sorted({*rows, *serving_each, *queues_in_use(session_of(using))}) if names is None else list(names)
     found = depths(session_of(using), wanted, states=UNFINISHED, cap=cap)
     queues = []
     for name in wanted:
-        threads = serving.get(name, [])
+        threads = serving_each.get(name, [])
         queues.append(
             QueueOverview(
                 queue=rows.get(name) or Queue(name=name),
@@ -81,7 +82,7 @@ def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) 
     return Overview(now, queues)
 
 
-def _serving(using: str, now: datetime) -> dict[str, list[int]]:
+def serving(using: str, now: datetime) -> dict[str, list[int]]:
     """Return, by queue, the thread counts of the beating workers that serve it."""
     found: dict[str, list[int]] = {}
     beating = Worker.objects.using(using).filter(beat_at__gte=now - ALIVE_WITHIN)
@@ -89,6 +90,11 @@ def _serving(using: str, now: datetime) -> dict[str, list[int]]:
         for name in filter(None, queues.split(",")):
             found.setdefault(name, []).append(threads)
     return found
+
+
+def until(end: datetime | None) -> str:
+    """Say until when a pause lasts."""
+    return _("until it is resumed") if end is None else _("until %(end)s") % {"end": f"{end:%Y-%m-%d %H:%M:%S} UTC"}
 
 
 def span(length: timedelta) -> str:

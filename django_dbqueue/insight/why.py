@@ -7,7 +7,7 @@ bounded ranges of the claim index, and small tables; it changes nothing and lock
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -16,9 +16,14 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases.events_sql import DEADLY
+from django_dbqueue.insight.after import holds_its_flow, why_it_is_after
+from django_dbqueue.insight.answer import Why as Why
 from django_dbqueue.insight.overview import span
 from django_dbqueue.insight.owners import Answer, Owner, owner_of, servers_of
+from django_dbqueue.insight.suspended import suspension_of
+from django_dbqueue.insight.turns import holds_its_group, stands_in_line, why_it_waits
 from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
@@ -31,21 +36,6 @@ AHEAD: Final = 1_000
 UNDECODABLE: Final = "UndecodableMessage"
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The answer. ``code`` is one of a few words that programs may compare; the rest is for people."""
-
-    code: str
-    text: str
-    evidence: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ()
-    """What may be done about it, named as the admin's verbs, the best first; ``resume`` is the queue's."""
-    advice: str = ""
-    """What else can be done."""
-    error: str | None = None
-    """The last error as stored: it may quote the payload, so check ``redaction`` before showing it."""
-
-
 def why(message: Message, *, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:
     """Say why this message is where it is, at that moment of the database's clock.
 
@@ -54,12 +44,18 @@ def why(message: Message, *, now: datetime, has_consumer: Callable[[str], bool |
     if message.status == DONE:
         return _done(message)
     if message.is_dead:
-        return _dead(message)
+        answer = _dead(message)
+        return replace(answer, evidence=answer.evidence + holds_its_group(message) + holds_its_flow(message))
     if message.status == RUNNING:
         return _running(message, now)
     assert message.available_at is not None
+    if message.available_at == PARKED:
+        if (after := why_it_is_after(message)) is not None:
+            return after
+        suspension = None if stands_in_line(message) else suspension_of(message, message.available_at)
+        return suspension or why_it_waits(message, now, _words_of(_paused(message.queue, message._state.db)))
     if message.available_at > now:
-        return _not_due(message, message.available_at, now)
+        return suspension_of(message, message.available_at) or _not_due(message, message.available_at, now)
     return _waiting(message, now, has_consumer)
 
 
@@ -78,24 +74,23 @@ def _dead(message: Message) -> Why:
     if first.partition(":")[0].rpartition(".")[2] == UNDECODABLE:
         return Why(
             "undecodable",
-            _("It is dead: its payload or its headers can't be decoded, so no consumer ever received it."),
+            _("Dead: its payload or its headers can't be decoded, so no consumer ever received it."),
             verbs=("drop", "requeue"),
             advice=_("The sender has to send it again. If it is requeued as it is, it ends up here again."),
             error=message.error,
         )
     if message.max_reads and message.read_count >= message.max_reads:
-        text = ngettext(
-            "It is dead: it was delivered %(reads)d time, its maximum.",
-            "It is dead: it was delivered %(reads)d times, its maximum.",
-            message.read_count,
-        ) % {"reads": message.read_count}
+        text = _("Dead after %(reads)d of %(limit)d deliveries.") % {
+            "reads": message.read_count,
+            "limit": message.max_reads,
+        }
         return Why(
             "reads_spent", text, verbs=("requeue", "send-again", "drop"), error=message.error,
             advice=_("Fix the cause first. When it is requeued, it is delivered as if new."),
         )  # fmt: skip
     deaths = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk, kind__in=DEADLY)
     by = deaths.order_by("-id").values_list("actor", flat=True).first()
-    text = _("It is dead: %(by)s rejected it.") % {"by": by} if by else _("It is dead: its consumer rejected it.")
+    text = _("Dead: %(by)s rejected it.") % {"by": by} if by else _("Dead: its consumer rejected it.")
     return Why("rejected", text, verbs=("requeue", "send-again", "drop"), error=message.error)
 
 
@@ -109,9 +104,10 @@ def _not_due(message: Message, due: datetime, now: datetime) -> Why:
     }
     evidence = [_("It has failed %(reads)d times; this is the delay before the next attempt.")] if message.error else []
     paused = _paused(message.queue, message._state.db)
+    verbs = (*(["resume"] if paused else []), *(["due-now"] if message.due_at > now else []), "reject", "drop")
     return Why(
         "not_due", text, tuple(line % {"reads": message.read_count} for line in evidence) + _words_of(paused),
-        verbs=("resume", "reject", "drop") if paused else ("reject", "drop"), error=message.error,
+        verbs=verbs, error=message.error,
     )  # fmt: skip
 
 
@@ -129,7 +125,11 @@ def _words_of(queue: Queue | None) -> tuple[str, ...]:
         "reason": queue.pause_reason or _("no reason given"),
         "since": "–" if queue.paused_at is None else f"{queue.paused_at:%Y-%m-%d %H:%M:%S} UTC",
     }
-    return (_("The queue %(queue)s has been paused since %(since)s, by %(by)s: %(reason)s") % said,)
+    line = _("The queue %(queue)s has been paused since %(since)s, by %(by)s: %(reason)s") % said
+    if queue.paused_until is None:
+        return (line,)
+    end = _("The pause ends at %(moment)s; then claims continue automatically.")
+    return (line, end % {"moment": f"{queue.paused_until:%Y-%m-%d %H:%M:%S} UTC"})
 
 
 def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from django_dbqueue.databases.statements import Statement
+from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.lifecycle.steps import forget_steps
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW
 
@@ -33,7 +35,8 @@ def archive(session: DjangoSession, queue: str, *, age: float, limit: int | None
         if not session.fetch(dialect.archive.finished(queue, priority, age, 1, lock=False)):
             continue  # the usual case, and no other archiver was kept waiting
         while wanted := BATCH if limit is None else min(BATCH, limit - moved):
-            batch = _move(session, dialect.archive.finished(queue, priority, age, wanted), wait=wait)
+            done = dialect.archive.finished(queue, priority, age, wanted)
+            batch = _move(session, done, wait=wait, may_be_dead=False)
             if batch is None:
                 return moved
             moved += batch
@@ -108,11 +111,14 @@ class DeadWalk:
         return moved
 
 
-def _move(session: DjangoSession, find: Statement, *, wait: bool) -> int | None:
-    """Move what a statement locks; return how many, or None if another archiver is active and ``wait`` is false."""
+def _move(session: DjangoSession, find: Statement, *, wait: bool, may_be_dead: bool = True) -> int | None:
+    """Move what a statement locks; return how many, or None if another archiver is active and ``wait`` is false.
+
+    ``may_be_dead``: it may find dead messages, for whose groups life goes on if they were held by them.
+    """
     dialect = session.dialect
     while True:
-        moved = session.outermost(partial(_move_alone, session, find, wait=wait))
+        moved = session.outermost(partial(_move_alone, session, find, wait=wait, may_be_dead=may_be_dead))
         if moved is not None:
             return moved
         if not wait and session.fetch(dialect.archive.find_mutex(MUTEX)):
@@ -120,7 +126,7 @@ def _move(session: DjangoSession, find: Statement, *, wait: bool) -> int | None:
         session.outermost(partial(session.run, dialect.archive.create_mutex(MUTEX)))
 
 
-def _move_alone(session: DjangoSession, find: Statement, *, wait: bool) -> int | None:
+def _move_alone(session: DjangoSession, find: Statement, *, wait: bool, may_be_dead: bool) -> int | None:
     """Move as ``_move`` does; return None, having done nothing, if the mutex is taken or doesn't exist yet."""
     dialect = session.dialect
     with session.transaction():
@@ -128,6 +134,10 @@ def _move_alone(session: DjangoSession, find: Statement, *, wait: bool) -> int |
             return None
         ids = [row[0] for row in session.fetch(find)]
         if ids:
+            dead = moves.ties_of(session, dialect.messages.dead_of(ids)) if may_be_dead else []
             session.run(dialect.archive.copy_to_archive(ids))
             session.run(dialect.messages.delete(ids))
+            forget_steps(session, ids)
+            if dead:
+                moves.untied(session, dialect.messages.drop(""), dead)
     return len(ids)

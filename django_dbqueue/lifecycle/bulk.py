@@ -21,6 +21,7 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.statements import Row
+from django_dbqueue.lifecycle.change_queue import change_queue
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.moves import move
@@ -31,7 +32,7 @@ from django_dbqueue.low_water import HIGHEST
 STEP: Final = 500
 """Messages per transaction."""
 STEP_OF_PAYLOADS: Final = 50
-"""The same, where their payloads are read."""
+"""The same, where each takes statements of its own."""
 LOOKS: Final = 100
 """Index ranges that one step checks; with many queues, most of them may be empty."""
 COUNTED: Final = 10_000
@@ -177,21 +178,28 @@ def step(
     *,
     reason: str,
     actor: str,
+    queue: str = "",
     size: int | None = None,
 ) -> Step:
-    """Move the next page of what matches. Call it in a transaction; the cursor belongs to the same commit."""
+    """Move the next page of what matches, into ``queue`` if the verb asks for one.
+
+    Call it in a transaction; the cursor belongs to the same commit.
+    """
     found = find(session, selection, cursor, size or (STEP_OF_PAYLOADS if VERBS[verb].move is None else STEP))
     if not found.ids:
         return Step(0, 0, found.cursor)
     dialect = session.dialect
     fence = dialect.bulk.still(found.ids, selection.state, selection.at)
     ids = [row[0] for row in session.fetch(dialect.messages.lock(fence, skip_locked=True))]
-    moved = _move(model, session, VERBS[verb], ids, reason, actor) if ids else 0
+    moved = _move(model, session, VERBS[verb], ids, reason, actor, queue) if ids else 0
     return Step(moved, len(found.ids) - moved, found.cursor)
 
 
-def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason: str, actor: str) -> int:
+def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason: str, actor: str, queue: str) -> int:
     """Move locked rows: together if no key is in the way, otherwise one by one."""
+    if verb.asks_queue:
+        rows = model.objects.using(session.using).filter(pk__in=ids).defer("body", "headers_text", "error")
+        return int(change_queue(session, rows.order_by("pk"), queue, actor=actor))
     if verb.move is None:
         return int(model.objects.using(session.using).filter(pk__in=ids).send_again(by=actor))
     dialect = session.dialect
@@ -200,7 +208,9 @@ def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason
     def move_them(some: Iterable[int]) -> int:
         named = tuple(some)
         with session.transaction():
-            return move(session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {verb.fence}", named))
+            return move(
+                session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {verb.fence(dialect)}", named)
+            )
 
     try:
         return move_them(ids)

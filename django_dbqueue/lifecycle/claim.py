@@ -16,9 +16,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from django_dbqueue import signals
+from django_dbqueue.databases import Change, Statement
 from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
+from django_dbqueue.lifecycle import lane_moves
 from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, take_range
 from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession, MessageType
+from django_dbqueue.lifecycle.followers import Followers, take_along
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
 from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
@@ -55,6 +58,12 @@ class Claimer:
     worker_id: int | None = None
     most_bytes: int | None = None
     """A larger body is left in the database (``claimed.read_body``)."""
+    in_a_row: int = 1
+    """How many of a group are taken at once, the queue's ``group_batch``: all but the first are ``followers``."""
+    room: int = 0
+    """For how many messages there is room; followers take up to half of what the first of all groups leave."""
+    followers: Followers = field(default_factory=dict)
+    """What the last claim has taken along, by the id of the group's first."""
     low_water: LowWater = field(default_factory=LowWater)
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
@@ -67,6 +76,7 @@ class Claimer:
         ``beside`` is what may go into the same transaction. The claim goes alone if there is none, or if it is Short.
         """
         taken: list[Claimed] = []
+        followers: Followers = {}
         while True:
             ask = partial(self._claim, limit - len(taken), Terms(0, self.worker_id, lease, max_reads), beside)
             try:
@@ -77,7 +87,9 @@ class Claimer:
                 beside = None
                 continue
             taken += claimed
+            followers |= self.followers
             if not spent:
+                self.followers = followers
                 return taken
             for each in spent:
                 signals.message_died.send(self.model, queue=self.queue, message_id=each.claim.id, error=SPENT_BEFORE)
@@ -109,6 +121,10 @@ class Claimer:
                 if len(taken) == limit:
                     break
             self.low_water.stop_reading()
+            self.followers = {}
+            if taken and self.in_a_row > 1:
+                source, most = ClaimRange(self.model, session, self.queue, 0, self.most_bytes), self.room - len(taken)
+                self.followers = take_along(source, taken, terms, each=self.in_a_row - 1, most=most // 2)
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:
                 change = blamed(session, session.dialect.messages.bury(SPENT_BEFORE), [self.queue])
@@ -122,8 +138,8 @@ class Claimer:
         ahead = None if beside is None else beside.send()
         if ahead is None:
             return nullcontext()
-        if self.low_water.saw_all:
-            ahead.check(self.session.run(ahead.statement))
+        if self.low_water.saw_all or ahead.finish is not None:
+            self.session.run_ahead(ahead)
             return nullcontext()
         began = time.monotonic()
 
@@ -146,15 +162,27 @@ def _passes(beside: Beside | None, error: BaseException) -> bool:
 def claim_by_id(
     model: MessageType, session: DjangoSession, message_id: int, *, lease: float, max_reads: int
 ) -> Any | None:
-    """Claim this one message, due or not; return None if it isn't waiting. For tests that need a certain state."""
+    """Claim this one message, due or not; return None if it is taken or finished. For tests that need a certain state.
+
+    One of a group needs no turn: it leaves its line, and gets a ticket even if all of its group are out.
+    """
     dialect = session.dialect
     token = new_token()
     process = None if dialect.sql.session_id else os.getpid()
     change = dialect.claims.take(
         token=token, worker_id=None, session=process, lease=lease, max_reads=max_reads, now=None
     )
-    if session.outermost(lambda: session.run(dialect.claims.take_ids([message_id], change))) != 1:
+    if not session.outermost(partial(_take_out_of_turn, session, message_id, change)):
         return None
     message: Any = model._default_manager.using(session.using).get(pk=message_id)
     message.held_token = token
     return message
+
+
+def _take_out_of_turn(session: DjangoSession, message_id: int, change: Change) -> bool:
+    with session.transaction():
+        if session.run(session.dialect.claims.take_ids([message_id], change)) != 1:
+            return False
+        for place in lane_moves.places_of(session, Statement("id = %s", (message_id,))):
+            lane_moves.let_in(session, place)
+    return True

@@ -12,17 +12,19 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django_dbqueue.databases import Claim, Dialect, Statement
-from django_dbqueue.databases.statements import CLAIMED_COLUMNS, MESSAGE_COLUMNS, Mark, Row
+from django_dbqueue.databases.statements import CLAIMED_COLUMNS, TAKEN_COLUMNS, Mark, Row
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, session_of
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.statuses import NEW, RUNNING
 
+_OF_ANY_PRIORITY = (*CLAIMED_COLUMNS, "priority")
 _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
-_READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds")
+_READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds", "lane", "flow")
 _making = threading.RLock()
 """Makes a handler and a heartbeat that ask at once get the same object."""
 
@@ -33,11 +35,13 @@ class Claimed:
     __slots__ = (
         "_is_left",
         "_make",
-        "_message",
         "_row",
         "claim",
         "crashes",
+        "flow",
+        "lane",
         "lease_seconds",
+        "made",
         "max_reads",
         "read_count",
     )
@@ -48,33 +52,31 @@ class Claimed:
         self.max_reads = 0
         self.crashes = 0
         self.lease_seconds = 0.0
+        self.lane: int | None = None
+        self.flow: int | None = None
         self._row = row
         self._make = make
-        self._message: Any = None
+        self.made: Any = None
+        """The message, once it has been built."""
         self._is_left = False
-
-    @property
-    def is_made(self) -> bool:
-        """Return whether the message has been built."""
-        return self._message is not None
 
     def let_go(self) -> None:
         """Forget what was read for the handler alone, now that it has ended; the next access reads it again."""
-        if self.is_made:
-            self._message.forget_payload(body=self._is_left)
+        if self.made is not None:
+            self.made.forget_payload(body=self._is_left)
 
     @property
     def message(self) -> Any:
         """Return the message, always the same object."""
-        if self._message is None:
+        if self.made is None:
             with _making:
-                if self._message is None:
+                if self.made is None:
                     message = self._make(self, self._row)
                     if message.body is None:
                         self._is_left = True
                         del message.body  # as after defer()
-                    self._message = message
-        return self._message
+                    self.made = message
+        return self.made
 
 
 class Terms(NamedTuple):
@@ -143,20 +145,28 @@ def _take_and_return(
     model, session, queue, priority, most_bytes = source
     statement = first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes)
     rows = session.fetch_messages(statement)
-    rows.sort(key=lambda row: (row[-1], row[0]))
-    make = hydrator(model, session.using, MESSAGE_COLUMNS, held_token=terms.token)
-    taken = _claimed(rows, MESSAGE_COLUMNS, terms, lambda _, row: make(row), charged=0)
-    return taken, (rows[-1][-1], rows[-1][0]) if rows else None
+    rows.sort(key=itemgetter(-1, 0))
+    make = hydrator(model, session.using, TAKEN_COLUMNS, **_known(source, terms))
+    taken = _claimed(rows, TAKEN_COLUMNS, terms, lambda _, row: make(row), charged=0)
+    return taken, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
 
 
 def _lock_and_take(
     source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
 ) -> tuple[list[Claimed], Mark | None]:
-    model, session, queue, priority, most_bytes = source
-    dialect = session.dialect
-    rows = session.fetch(first_statement(dialect, queue, priority, limit, mark, terms, most_bytes))
+    _, session, queue, priority, most_bytes = source
+    rows = session.fetch(first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes))
     if not rows:
         return [], None
+    claimed = _take_locked(source, rows, CLAIMED_COLUMNS, terms, _known(source, terms))
+    return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
+
+
+def _take_locked(
+    source: ClaimRange, rows: list[Row], columns: tuple[str, ...], terms: Terms, known: dict[str, Any]
+) -> list[Claimed]:
+    """Take rows of these columns, and the clock's time behind them, that are locked."""
+    session, dialect = source.session, source.session.dialect
     now = rows[0][-1]
     process = os.getpid()
     change = dialect.claims.take(**terms._asdict(), session=process, now=now)
@@ -164,23 +174,52 @@ def _lock_and_take(
     if taken != len(rows):  # can't happen: the rows are locked
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    ends: dict[float, datetime] = {}
     make = hydrator(
-        model,
+        source.model,
         session.using,
-        CLAIMED_COLUMNS,
-        queue=queue,
-        status=RUNNING,
+        columns,
+        **known,
         conn_id=_id_of(session) if dialect.sql.session_id else process,
-        worker_id=terms.worker_id,
-        claim_token=terms.token,
-        held_token=terms.token,
-        priority=priority,
         claimed_at=moment,
-        finished_at=None,
         own=("read_count", "max_reads", "lease_seconds", "available_at"),
     )
-    claimed = _claimed(rows, CLAIMED_COLUMNS, terms, partial(_as_taken, make, moment), charged=1)
-    return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
+    return _claimed(rows, columns, terms, partial(_as_taken, make, moment, ends), charged=1)
+
+
+def lock_parked(source: ClaimRange, ids: Sequence[int]) -> list[Row]:
+    """Lock those of these messages that wait for nothing but their turn; return rows for ``take_parked``."""
+    session = source.session
+    at_once = _takes_at_once(session.dialect)
+    names = ("id",) if at_once else _OF_ANY_PRIORITY
+    return session.fetch(session.dialect.claims.parked(ids, names, source.most_bytes))
+
+
+def take_parked(source: ClaimRange, rows: list[Row], terms: Terms) -> list[Claimed]:
+    """Take messages that ``lock_parked`` returned, whatever their priority, in this order."""
+    session, known = source.session, _known(source, terms)
+    del known["priority"]
+    if not _takes_at_once(session.dialect):
+        return _take_locked(source, rows, _OF_ANY_PRIORITY, terms, known)
+    claims, columns = session.dialect.claims, (*TAKEN_COLUMNS, "priority")
+    change = claims.take(**terms._asdict(), session=None, now=None)
+    ids = [row[0] for row in rows]
+    taken = session.fetch_messages(claims.take_ids_and_return(ids, change, columns, source.most_bytes))
+    make = hydrator(source.model, session.using, columns, **known)
+    return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
+
+
+def _known(source: ClaimRange, terms: Terms) -> dict[str, Any]:
+    """Return the attributes that all messages of a claim share, and that it needn't read."""
+    return {
+        "queue": source.queue,
+        "status": RUNNING,
+        "worker_id": terms.worker_id,
+        "claim_token": terms.token,
+        "held_token": terms.token,
+        "priority": source.priority,
+        "finished_at": None,
+    }
 
 
 def _id_of(session: DjangoSession) -> int:
@@ -196,7 +235,7 @@ def _claimed(
     *,
     charged: int,
 ) -> list[Claimed]:
-    reads, limit, crashes, lease = (columns.index(name) for name in _READ_FIRST)
+    reads, limit, crashes, lease, lane, flow = (columns.index(name) for name in _READ_FIRST)
     taken = []
     for row in rows:
         claimed = Claimed(Claim(row[0], terms.token), row, make)
@@ -204,11 +243,17 @@ def _claimed(
         claimed.max_reads = terms.max_reads if row[limit] is None else row[limit]
         claimed.crashes = row[crashes]
         claimed.lease_seconds = row[lease] or terms.lease
+        claimed.lane = row[lane]
+        claimed.flow = row[flow]
         taken.append(claimed)
     return taken
 
 
-def _as_taken(make: Callable[..., Any], moment: datetime, claimed: Claimed, row: Sequence[object]) -> Any:
-    """Build a message, as it is now, from a row as it was before ``take`` changed it."""
-    until = moment + timedelta(seconds=claimed.lease_seconds)
-    return make(row, (claimed.read_count, claimed.max_reads, claimed.lease_seconds, until))
+def _as_taken(
+    make: Callable[..., Any], moment: datetime, ends: dict[float, datetime], claimed: Claimed, row: Sequence[object]
+) -> Any:
+    """Build a message, as it is now, from a row as it was before ``take`` changed it; ``ends`` keeps leases' ends."""
+    lease = claimed.lease_seconds
+    if (until := ends.get(lease)) is None:
+        ends[lease] = until = moment + timedelta(seconds=lease)
+    return make(row, (claimed.read_count, claimed.max_reads, lease, until))

@@ -6,7 +6,7 @@ ranges are counted at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,12 +14,20 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
 from django_dbqueue.lifecycle.expired_streams import overdue_tokens
-from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
+from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
-STATES: Final = {"ready": NEW, "delayed": NEW, "running": RUNNING, "stuck": RUNNING, "dead": NEW, "done": DONE}
+STATES: Final = {
+    "ready": NEW,
+    "delayed": NEW,
+    "waiting": NEW,
+    "running": RUNNING,
+    "stuck": RUNNING,
+    "dead": NEW,
+    "done": DONE,
+}
 """State names for people, and the row status behind each."""
-UNFINISHED: Final = ("ready", "delayed", "running", "stuck", "dead")
+UNFINISHED: Final = ("ready", "delayed", "waiting", "running", "stuck", "dead")
 CAP: Final = 10_000
 AT_ONCE: Final = 50
 """Ranges that one statement counts."""
@@ -38,15 +46,20 @@ class Depth:
 
 
 def depths(
-    session: DjangoSession, queues: Iterable[str], *, states: Iterable[str] = UNFINISHED, cap: int = CAP
+    session: DjangoSession,
+    queues: Iterable[str],
+    *,
+    states: Iterable[str] = UNFINISHED,
+    cap: int = CAP,
+    ranges: Iterable[Range] | None = None,
 ) -> dict[str, Depth]:
     """Return how deep each of these queues is, in each of these states, up to the cap.
 
-    What streams hold under an expired lease counts as stuck.
+    What streams hold under an expired lease counts as stuck. ``ranges`` are those in use, if the caller has read them.
     """
     names, asked = list(queues), list(states)
     found = {name: dict.fromkeys(asked, 0) for name in names}
-    places = _places(session, names, asked)
+    places = _places(ranges_in_use(session, names) if ranges is None else ranges, found, asked)
     for place, count in _counted(session, places, cap + 1):
         found[place.queue][place.state] += count
     for place, count in _held_too_long(session, places, cap + 1):
@@ -62,12 +75,12 @@ def depths(
     }
 
 
-def _places(session: DjangoSession, queues: Iterable[str], states: Iterable[str]) -> list[Place]:
-    asked = list(states)
+def _places(ranges: Iterable[Range], queues: Collection[str], states: Collection[str]) -> list[Place]:
     return [
         Place(each.queue, state, each.priority)
-        for each in ranges_in_use(session, list(queues))
-        for state in asked
+        for each in ranges
+        if each.queue in queues
+        for state in states
         if STATES[state] == each.status
     ]
 

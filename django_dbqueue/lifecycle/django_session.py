@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import connections, models, transaction
@@ -16,6 +16,8 @@ from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.statements import Params, Row
 from django_dbqueue.databases.transient_errors import SECONDS, again
 from django_dbqueue.exceptions import TransactionNotAllowed
+from django_dbqueue.lifecycle import transaction_begin
+from django_dbqueue.lifecycle.transaction_begin import Context, Execute, takes_many
 from django_dbqueue.retry import in_callers_transaction, is_passing
 from django_dbqueue.snapshots import seeing_what_is
 
@@ -27,16 +29,17 @@ MAX_IDS = 900
 """Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
 
 
-Execute = Callable[..., object]
-Context = dict[str, Any]
-"""What Django gives an execute wrapper, besides the statement."""
-
-
 class Ahead(NamedTuple):
-    """A statement that goes before others, and the check that is given its row count: it may raise."""
+    """A statement that goes before others, the check that is given its row count, and what follows it at once.
+
+    The check may raise; what follows has then run too, if the driver sends several statements in one round trip.
+    ``finish`` is more work for the same transaction, which needs answers; then nothing travels together.
+    """
 
     statement: Statement
     check: Callable[[int], None]
+    then: Statement | None = None
+    finish: Callable[[], object] | None = None
 
 
 _READ_COMMITTED = Statement("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
@@ -64,15 +67,20 @@ class DjangoSession:
             return self._rows(cursor, statement)
 
     def fetch_messages(self, statement: Statement) -> list[Row]:
-        """Run a statement that returns many messages, whose timestamps ``from_db_value`` converts, as always.
+        """Run a statement that returns many messages, whose timestamps stay text until they are read."""
+        return self._fetch_loading(statement, "string", "TextLoader")
 
-        Django converts PostgreSQL's timestamps to what its settings ask for in Python: 5 µs for each of a message's
-        five. psycopg's own loader, in C, returns them aware in a thirtieth of that.
-        """
+    def fetch_moments(self, statement: Statement) -> list[Row]:
+        """Run a statement that returns many timestamps; PostgreSQL's are aware, in the session's time zone."""
+        return self._fetch_loading(statement, "datetime", "TimestamptzLoader")
+
+    def _fetch_loading(self, statement: Statement, module: str, loader: str) -> list[Row]:
+        """Run it with one of psycopg's own loaders, in C: Django's for timestamps is Python, 5 µs each."""
         connection: Any = connections[self.using]
         with connection.cursor() as cursor:
             if hasattr(cursor, "adapters"):
-                cursor.adapters.register_loader("timestamptz", connection.Database.types.datetime.TimestamptzLoader)
+                types = getattr(connection.Database.types, module)
+                cursor.adapters.register_loader("timestamptz", getattr(types, loader))
             return self._rows(cursor, statement)
 
     def _rows(self, cursor: CursorWrapper, statement: Statement) -> list[Row]:
@@ -141,21 +149,29 @@ class DjangoSession:
         """
         connection = connections[self.using]
         connection.ensure_connection()
-        with self._begun(connection, saves_a_journey), transaction.atomic(using=self.using):
+        block: Any = transaction.atomic(using=self.using)
+        block.is_of_the_queue = True
+        with self._begun(connection, saves_a_journey), block:
             yield
+
+    @property
+    def owns_transaction(self) -> bool:
+        """Return whether the open transaction was begun here, so that it will soon be over, and not by a caller."""
+        blocks = self.connection.atomic_blocks
+        return bool(blocks) and getattr(blocks[0], "is_of_the_queue", False)
 
     def _begun(self, connection: Any, saves_a_journey: bool) -> AbstractContextManager[None]:
         """Make atomic() begin as ``transaction`` describes."""
         if in_callers_transaction(connection):
             return nullcontext()
         if connection.vendor == "sqlite":
-            return _immediate(connection)
+            return transaction_begin.immediate(connection)
         level = str(connection.isolation_level or "").lower()
         if connection.vendor == "mysql" and level != "read committed":
             self.run(_READ_COMMITTED)  # the next transaction
         if saves_a_journey and takes_many(connection):
-            return _begun_by_the_first(connection, _BEGIN[connection.vendor])
-        return _begun_by(connection, partial(self.run, Statement(_BEGIN[connection.vendor], ())))
+            return transaction_begin.begun_by_the_first(connection, _BEGIN[connection.vendor])
+        return transaction_begin.begun_by(connection, partial(self.run, Statement(_BEGIN[connection.vendor], ())))
 
     @contextmanager
     def ahead_of_the_first(self, ahead: Ahead) -> Iterator[None]:
@@ -165,17 +181,21 @@ class DjangoSession:
         undoes.
         """
         connection = connections[self.using]
-        statement, check = ahead
         if not takes_many(connection):
-            check(self.run(statement))
+            self.run_ahead(ahead)
             yield
             return
+        parts = [part for part in (ahead.statement, ahead.then) if part is not None]
 
         def with_it(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
             connection.execute_wrappers.remove(with_it)
-            result = execute(f"{statement.sql}; {sql}", (*statement.params, *(params or ())), many, context)
-            check(context["cursor"].rowcount)
-            context["cursor"].nextset()
+            text = "; ".join((*(part.sql for part in parts), sql))
+            result = execute(
+                text, (*chain.from_iterable(part.params for part in parts), *(params or ())), many, context
+            )
+            ahead.check(context["cursor"].rowcount)
+            for _ in parts:
+                context["cursor"].nextset()
             return result
 
         connection.execute_wrappers.insert(0, with_it)  # before the one that adds BEGIN, so that BEGIN comes first
@@ -185,61 +205,25 @@ class DjangoSession:
             if is_alone := with_it in connection.execute_wrappers:
                 connection.execute_wrappers.remove(with_it)
         if is_alone:
-            check(self.run(statement))
+            self.run_ahead(ahead)
+
+    def run_ahead(self, ahead: Ahead) -> None:
+        """Run it on its own, in the open transaction."""
+        ahead.check(self.run(ahead.statement))
+        if ahead.then is not None:
+            self.run(ahead.then)
+        if ahead.finish is not None:
+            ahead.finish()
 
 
 session_of = cache(DjangoSession)
 """Return the session of an alias; UnsupportedDatabase if the queue can't live there."""
 
 
-def takes_many(connection: Any) -> bool:
-    """Return whether the driver sends several statements in one round trip, and returns the result of each.
-
-    mysqlclient does unless it is forbidden, and psycopg where it sends whole texts.
-    """
-    if connection.vendor == "mysql":
-        said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
-        return bool(said) and connection.Database.__name__ == "MySQLdb"
-    return connection.vendor == "postgresql" and not connection.features.uses_server_side_binding
-
-
-@contextmanager
-def _immediate(connection: Any) -> Iterator[None]:
-    chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
-    try:
-        yield
-    finally:
-        connection.transaction_mode = chosen
-
-
-@contextmanager
-def _begun_by_the_first(connection: BaseDatabaseWrapper, begin: str) -> Iterator[None]:
-    """Make the first statement in atomic() send BEGIN before it."""
-
-    def with_begin(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
-        if with_begin not in connection.execute_wrappers:  # a project's own wrapper has sent something before
-            return execute(sql, params, many, context)
-        connection.execute_wrappers.remove(with_begin)
-        result = execute(f"{begin}; {sql}", params, many, context)
-        context["cursor"].nextset()
-        return result
-
-    with _begun_by(connection, lambda: connection.execute_wrappers.append(with_begin)):
-        try:
-            yield
-        finally:
-            if with_begin in connection.execute_wrappers:  # there was nothing to send
-                connection.execute_wrappers.remove(with_begin)
-
-
-@contextmanager
-def _begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
-    """Make atomic() begin differently from Django, which switches autocommit off and on: a round trip on MySQL."""
-    connection._start_transaction_under_autocommit = begin
-    try:
-        yield
-    finally:
-        del connection._start_transaction_under_autocommit
+def is_only_a_testcase(connection: Any) -> bool:
+    """Return whether transactions are open, all of them begun by Django's TestCase or by the queue inside it."""
+    blocks = [block for block in connection.atomic_blocks if not getattr(block, "is_of_the_queue", False)]
+    return bool(blocks) and all(block._from_testcase for block in blocks)
 
 
 def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:

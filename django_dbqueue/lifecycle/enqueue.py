@@ -14,14 +14,17 @@ from typing import Any, Literal
 
 from django.db import IntegrityError
 
-from django_dbqueue import conf
-from django_dbqueue.databases import Statement
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS
+from django_dbqueue import codecs, conf, hooks
+from django_dbqueue.databases.statements import Place
 from django_dbqueue.envelope import Envelope, Sealed, seal
-from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
+from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
+from django_dbqueue.hooks import PROPAGATED
+from django_dbqueue.keys import Once
+from django_dbqueue.lifecycle import lane_moves, once_tokens
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
+from django_dbqueue.lifecycle.steps import forget_steps
 from django_dbqueue.moments import to_column
 from django_dbqueue.retry import is_duplicate
 from django_dbqueue.statuses import NEW
@@ -37,7 +40,16 @@ def enqueue_one(
 ) -> Any:
     """Store one message and return it, with its ``outcome``."""
     check_on_conflict(on_conflict)
+    store = partial(_seal_and_enqueue, model, session, queue, on_conflict)
+    return store(envelope) if hooks.active is None else hooks.active.send(envelope, queue, session.using, store)
+
+
+def _seal_and_enqueue(
+    model: MessageType, session: DjangoSession, queue: str, on_conflict: OnConflict, envelope: Envelope
+) -> Any:
     sealed = seal_for(envelope, queue)
+    if sealed.once is not None:
+        return session.outermost(partial(_enqueue_once, model, session, sealed, sealed.once, on_conflict))
     return session.outermost(partial(_enqueue_one, model, session, sealed, on_conflict))
 
 
@@ -49,8 +61,8 @@ def check_on_conflict(on_conflict: str) -> None:
 
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
-    priority, max_bytes = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
-    return seal(envelope, queue=queue, priority=priority, max_bytes=max_bytes)
+    said = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
+    return seal(envelope, queue=queue, **said._asdict())
 
 
 def row_of(item: Sealed) -> dict[str, object]:
@@ -66,12 +78,25 @@ def row_of(item: Sealed) -> dict[str, object]:
         "priority": item.priority,
         "max_reads": item.max_reads,
         "lease_seconds": item.lease_seconds,
+        "lane": item.lane,
+        "group_name": item.group_name,
     }
+
+
+def _enqueue_once(model: MessageType, session: DjangoSession, item: Sealed, once: Once, on_conflict: OnConflict) -> Any:
+    if item.lane is not None:
+        lane_moves.refuse_without_commit(session)
+    with session.transaction():
+        if first := once_tokens.take(session, [once]):
+            return once_tokens.first_message(model, session, first[once.hash], item.queue)
+        message = _enqueue_one(model, session, item, on_conflict)
+        once_tokens.name(session, {once.hash: message.pk})
+    return message
 
 
 def _enqueue_one(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:
     for _ in range(TRIES):
-        message_id = _insert(session, item)
+        message_id = _insert(session, item) if item.lane is None else _insert_into_lane(session, item, item.lane)
         if message_id is not None:
             return _created(model, session, message_id, item)
         message = _meet(model, session, item, on_conflict)
@@ -85,7 +110,8 @@ def _insert(session: DjangoSession, item: Sealed) -> int | None:
     dialect = session.dialect
     row, at = row_of(item), None if item.at is None else due_moment(session, item)
     if dialect.sql.ignore_duplicate:
-        returning = dialect.enqueue.returning_id(notify=dialect.sql.notifies and notifies(session))
+        notify = item.lane is None and dialect.sql.notifies and notifies(session)
+        returning = dialect.enqueue.returning_id(notify=notify)
         rows = session.fetch(
             dialect.enqueue.insert(row, item.delay, at, returning=returning, ignore=item.key is not None)
         )
@@ -97,6 +123,16 @@ def _insert(session: DjangoSession, item: Sealed) -> int | None:
         if not is_duplicate(error):
             raise
         return None
+
+
+def _insert_into_lane(session: DjangoSession, item: Sealed, lane: int) -> int | None:
+    """Insert, parked, and put it into its line; the group goes on after the commit, which wakes workers."""
+    lane_moves.refuse_without_commit(session)
+    with session.transaction():
+        message_id = _insert(session, item)
+        if message_id is not None:
+            lane_moves.enter(session, [Place(lane, message_id, item.queue)])
+    return message_id
 
 
 def _created(model: MessageType, session: DjangoSession, message_id: int, item: Sealed) -> Any:
@@ -119,6 +155,9 @@ def _created(model: MessageType, session: DjangoSession, message_id: int, item: 
         "body": item.body,
         "content_type": item.content_type,
         "headers_text": item.headers,
+        "lane": item.lane,
+        "group_name": item.group_name,
+        "flow": None,
         "claimed_at": None,
         "finished_at": None,
         "error": None,
@@ -134,8 +173,9 @@ def due_moment(session: DjangoSession, item: Sealed) -> datetime | str | None:
 
 def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:
     """Apply ``on_conflict`` to the live message of this key; return None if it is gone."""
+    dialect = session.dialect
     with session.transaction():
-        rows = session.fetch(session.dialect.enqueue.live_by_hash([item.key_hash or ""]))
+        rows = session.fetch(dialect.enqueue.live_by_hash([item.key_hash or ""]))
         if not rows:
             return None
         standing = hydrate(model, session.using, rows[0])
@@ -143,35 +183,50 @@ def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict:
         if on_conflict == "error":
             raise DuplicateKey(item.queue, item.key)
         if on_conflict == "update" and overwrite(session, standing, item):
-            notify(session, item.queue, 1)
-            standing = hydrate(model, session.using, session.fetch(_by_id(session, standing.pk))[0])
+            if item.lane is None:
+                notify(session, item.queue, 1)
+            standing = hydrate(model, session.using, session.fetch(dialect.enqueue.by_id(standing.pk))[0])
             standing.outcome = "updated"
         return standing
-
-
-def _by_id(session: DjangoSession, message_id: int) -> Statement:
-    dialect = session.dialect
-    return Statement(
-        f"SELECT {dialect.sql.columns(MESSAGE_COLUMNS)} FROM {dialect.sql.message} WHERE id = %s", (message_id,)
-    )
 
 
 def overwrite(session: DjangoSession, standing: HeldMessage, item: Sealed) -> bool:
     """Give a live message new content, unless it is the same already; its running claim ends."""
     if _says_the_same(standing, item) and not _says_another_time(session, standing, item):
         return False
+    if item.lane is not None:
+        lane_moves.refuse_without_commit(session)
     dialect = session.dialect
-    content = (item.body, item.content_type, item.headers, item.priority, item.max_reads, item.lease_seconds)
-    return session.run(dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(session, item))) == 1
+    sizes = (item.priority, item.max_reads, item.lease_seconds)
+    content = (item.body, item.content_type, item.headers, *sizes, item.lane, item.group_name)
+    if session.run(dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(session, item))) != 1:
+        return False
+    if (standing.lane, item.lane) != (None, None):
+        lane_moves.overwritten(session, standing.pk, item.queue, old=standing.lane, new=item.lane)
+    if standing.claim_token is not None:  # what a handler has done was for the content before
+        forget_steps(session, [standing.pk])
+    return True
 
 
 def _says_the_same(standing: HeldMessage, item: Sealed) -> bool:
     return (
-        (standing.body, standing.content_type, standing.headers_text, standing.priority)
-        == (item.body, item.content_type, item.headers, item.priority)
+        (standing.body, standing.content_type, standing.priority, standing.lane)
+        == (item.body, item.content_type, item.priority, item.lane)
+        and _have_the_same_headers(standing.headers_text, item.headers)
         and item.max_reads in (None, standing.max_reads)
         and item.lease_seconds in (None, standing.lease_seconds)
     )
+
+
+def _have_the_same_headers(standing: str | None, sent: str | None) -> bool:
+    """Return whether the headers are the same, but for the trace in which each was sent."""
+    if standing == sent:
+        return True
+    try:
+        there, here = codecs.decode_headers(standing), codecs.decode_headers(sent)
+    except UndecodableMessage:
+        return False
+    return {**there, **dict.fromkeys(PROPAGATED)} == {**here, **dict.fromkeys(PROPAGATED)}
 
 
 def _says_another_time(session: DjangoSession, standing: Any, item: Sealed) -> bool:

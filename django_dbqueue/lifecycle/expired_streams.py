@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from django_dbqueue import signals
+from django_dbqueue import conf, signals
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType
+from django_dbqueue.streams.stream_lanes import LaneRules
 from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired
 
 Result = TypeVar("Result")
@@ -23,7 +24,12 @@ AT_ONCE: Final = 5_000
 
 def requeue_expired(model: MessageType, session: DjangoSession) -> int:
     """Release, charged and as a crash, what streams with ``on_expired=requeue`` let expire; return how many."""
-    return free_expired(session, partial(_tell, model), limit=AT_ONCE)
+    return free_expired(session, partial(_tell, model), limit=AT_ONCE, rules_of=_rules_of)
+
+
+def _rules_of(queue: str) -> LaneRules:
+    options = conf.queue_options(queue)
+    return LaneRules(options.group_limit, options.on_dead == conf.HOLD)
 
 
 def overdue_tokens(session: DjangoSession) -> list[int]:

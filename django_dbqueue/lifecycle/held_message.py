@@ -22,6 +22,8 @@ class HeldMessage(Protocol):
     read_count: int
     max_reads: int | None
     lease_seconds: float | None
+    lane: int | None
+    flow: int | None
     due_at: datetime
     claim_token: int | None
     available_at: datetime | None
@@ -29,6 +31,8 @@ class HeldMessage(Protocol):
     outcome: Literal["created", "updated", "ignored"] | None
     lease_lost: bool
     settled: bool
+    suspended: float | None
+    in_batch: bool
     release_pause: float
 
     @property
@@ -42,6 +46,6 @@ class HeldMessage(Protocol):
     @property
     def settlements_pending(self) -> int: ...
 
-    def forget(self, *, settled: bool, removed: bool) -> None:
+    def forget(self, *, settled: bool, removed: bool, acked: bool) -> None:
         """Note that a settlement by this object was committed."""
         ...

@@ -6,7 +6,7 @@ the fields are looked up once per model and column list, and a message is a fill
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,36 +15,33 @@ from django.db.models.base import ModelState
 from django.db.models.signals import post_init, pre_init
 
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Row
+from django_dbqueue.moments import UNREAD
 
 MessageType = type[models.Model]
 _FROM_DB = models.Model.from_db.__func__  # type: ignore[attr-defined]
 
 
 class _Plan(NamedTuple):
-    """Which attributes the columns fill, and which conversions some of them need."""
+    """Which attributes the columns fill, and which of these are moments."""
 
     names: tuple[str, ...]
-    conversions: tuple[tuple[str, Callable[[object, object, object], object]], ...]
+    moments: tuple[str, ...]
 
 
 @cache
 def _plan(model: MessageType, columns: tuple[str, ...]) -> _Plan:
     by_column = {str(field.column): field for field in model._meta.concrete_fields}
     fields = [by_column[column] for column in columns]
-    conversions = [(f.attname, f.from_db_value) for f in fields if hasattr(f, "from_db_value")]
-    return _Plan(tuple(field.attname for field in fields), tuple(conversions))
+    moments = tuple(field.attname for field in fields if isinstance(field, models.DateTimeField))
+    return _Plan(tuple(field.attname for field in fields), moments)
 
 
-def hydrate(model: MessageType, using: str, row: Row, **instead: Any) -> Any:
+def hydrate(model: MessageType, using: str, row: Row) -> Any:
     """Build a message from a row in the order of MESSAGE_COLUMNS, as the driver returned it."""
-    return hydrate_all(model, using, [row], MESSAGE_COLUMNS, **instead)[0]
-
-
-def hydrate_all(
-    model: MessageType, using: str, rows: Iterable[Sequence[object]], columns: tuple[str, ...], **same: Any
-) -> list[Any]:
-    """Build messages from rows in the order of these columns; ``same`` holds attributes that all of them share."""
-    return list(map(hydrator(model, using, columns, **same), rows))
+    message = hydrator(model, using, MESSAGE_COLUMNS)(row)
+    for name in _plan(model, MESSAGE_COLUMNS).moments:
+        getattr(message, name)
+    return message
 
 
 def hydrator(
@@ -52,24 +49,41 @@ def hydrator(
 ) -> Callable[..., Any]:
     """Return a function that builds a message from a row in the order of these columns, in any thread.
 
-    ``own`` names the attributes whose values are given per row, as the second argument. Fields not covered are read on
-    access, as after ``defer()``.
+    ``own`` names the attributes whose values are given per row, as the second argument; ``same`` are those that all
+    rows share. Moments are converted when they are read. Fields not covered are read from the database on access, as
+    after ``defer()``.
     """
-    names, conversions = _plan(model, columns)
-    needed = [each for each in conversions if each[0] not in own and each[0] not in same]
-    connection = connections[using]
+    gather = _gatherer(model, columns, tuple(own), tuple(same))
     fill = filler(model)
 
     def make(row: Sequence[object], anew: Sequence[object] = ()) -> Any:
-        values = dict(zip(names, row, strict=False))
-        for name, convert in needed:
-            if values[name] is not None:
-                values[name] = convert(values[name], None, connection)
-        values.update(same)
-        values.update(zip(own, anew, strict=True))
-        return fill(model, using, values)
+        return fill(model, using, gather(row, anew, same))
 
     return make
+
+
+@cache
+def _gatherer(
+    model: MessageType, columns: tuple[str, ...], own: tuple[str, ...], same: tuple[str, ...]
+) -> Callable[..., dict[str, object]]:
+    """Return a function that makes a message's attributes of a row, of its own values and of the shared ones.
+
+    Its source is written for these names, as a dataclass's ``__init__`` is: one dict display, and no loop over columns.
+    """
+    names, moments = _plan(model, columns)
+    cells = {name: f"row[{at}]" for at, name in enumerate(names)}
+    unread = {name: cells.pop(name) for name in moments if name not in own and name not in same}
+    cells |= {name: f"same[{name!r}]" for name in same}
+    cells |= {name: f"anew[{at}]" for at, name in enumerate(own)}
+    cells[UNREAD] = _display(unread)
+    made: dict[str, Any] = {}
+    exec(f"def gather(row, anew, same):\n    return {_display(cells)}", made)
+    gather: Callable[..., dict[str, object]] = made["gather"]
+    return gather
+
+
+def _display(cells: dict[str, str]) -> str:
+    return f"{{{', '.join(f'{name!r}: {cell}' for name, cell in cells.items())}}}"
 
 
 def filler(model: MessageType) -> Callable[[MessageType, str, dict[str, object]], Any]:
@@ -93,6 +107,9 @@ def _filled(model: MessageType, using: str, values: dict[str, object]) -> Any:
 
 def _made_otherwise(model: MessageType, using: str, values: dict[str, object]) -> Any:
     """Let Django's own constructor build it, with everything known, so that listeners needn't read it."""
+    unread: Any = values.pop(UNREAD, {})
+    for name, left in unread.items():
+        values[name] = model._meta.get_field(name).from_db_value(left, None, connections[using])  # type: ignore[union-attr]
     fields = [field.attname for field in model._meta.concrete_fields if field.attname in values]
     message = model.from_db(using, fields, [values[name] for name in fields])
     for name in values.keys() - fields:

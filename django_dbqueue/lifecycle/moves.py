@@ -6,17 +6,21 @@ are about to move, under the same fence, and so lock it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
 from django_dbqueue.databases import Change, Claim, Event, Statement
 from django_dbqueue.databases.events_sql import FAILURES, RESENT
+from django_dbqueue.databases.statements import Place, Tie
+from django_dbqueue.lifecycle import flow_moves, lane_moves
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.failure_group_rows import failure_ids
 from django_dbqueue.lifecycle.held_message import HeldMessage
 
 Result = TypeVar("Result")
+Ties = Mapping[int, Tie] | None
+"""By id, the ties of those that are in a lane or a flow; None: not known."""
 
 BATCH = 500
 
@@ -24,29 +28,81 @@ BATCH = 500
 def move(session: DjangoSession, change: Change, where: Statement) -> int:
     """Move the rows of a fence and record it; return how many. It joins the caller's transaction."""
     statement = session.dialect.messages.move(change, where)
+    if change.in_lane == "stays":
+        return _moved(session, change, where, statement)
+    with session.transaction():
+        ties = ties_of(session, where)
+        count = _moved(session, change, where, statement)
+        if ties and count:
+            untied(session, change, ties)
+    return count
+
+
+def _moved(session: DjangoSession, change: Change, where: Statement, statement: Statement) -> int:
     if change.event is None:
         return session.run(statement)
     return _recorded(session, change.event, where, partial(session.run, statement)) or 0
 
 
-def settle(session: DjangoSession, change: Change, claims: list[Claim]) -> int:
-    """Move, or remove, what these claims hold, and record it; return how many."""
+def settle(session: DjangoSession, change: Change, claims: list[Claim], ties: Ties = None) -> int:
+    """Move, or remove, what these claims hold, and record it; return how many.
+
+    If fewer than the claims are held, and some of them are in lanes or flows, the caller must undo it: those are as
+    before.
+    """
     messages = session.dialect.messages
     statement = messages.settle(change, claims)
-    if change.event is None:
-        return session.run(statement)
-    return _recorded(session, change.event, messages.held(claims), partial(session.run, statement)) or 0
+    if change.in_lane == "stays" or (ties is not None and not ties):
+        return _moved(session, change, messages.held(claims), statement)
+    with session.transaction():
+        tied = _tied(session, claims, ties)
+        count = _moved(session, change, messages.held(claims), statement)
+        if tied and count == len(claims):
+            untied(session, change, tied)
+    return count
 
 
-def settle_and_tell(session: DjangoSession, change: Change, claims: list[Claim]) -> set[int]:
+def settle_and_tell(session: DjangoSession, change: Change, claims: list[Claim], ties: Ties = None) -> set[int]:
     """Do as ``settle`` does where UPDATE returns rows; return the ids that were moved."""
     messages = session.dialect.messages
     statement = messages.settle(change, claims, returning=True)
+    if change.in_lane == "stays" or (ties is not None and not ties):
+        return _moved_and_told(session, change, messages.held(claims), statement)
+    with session.transaction():
+        tied = _tied(session, claims, ties)
+        told = _moved_and_told(session, change, messages.held(claims), statement)
+        if tied := [tie for tie in tied if tie.id in told]:
+            untied(session, change, tied)
+    return told
+
+
+def _moved_and_told(session: DjangoSession, change: Change, where: Statement, statement: Statement) -> set[int]:
     if change.event is None:
         rows = session.fetch(statement)
     else:
-        rows = _recorded(session, change.event, messages.held(claims), partial(session.fetch, statement)) or []
+        rows = _recorded(session, change.event, where, partial(session.fetch, statement)) or []
     return {row[0] for row in rows}
+
+
+def ties_of(session: DjangoSession, where: Statement) -> list[Tie]:
+    """Lock the rows of a fence that are in a lane or a flow, and return their ties."""
+    return [Tie(*row) for row in session.fetch(session.dialect.messages.ties(where))]
+
+
+def untied(session: DjangoSession, change: Change, ties: Iterable[Tie]) -> None:
+    """Let those go on that a change sets free in lanes and flows, in the same transaction."""
+    ties = list(ties)
+    if places := [Place(tie.lane, tie.id, tie.queue) for tie in ties if tie.lane is not None]:
+        lane_moves.moved(session, change, places)
+    if members := [tie.id for tie in ties if tie.flow is not None]:
+        flow_moves.moved(session, change, members)
+
+
+def _tied(session: DjangoSession, claims: list[Claim], ties: Ties) -> list[Tie]:
+    """Return the ties of those that have some; they are read if the caller doesn't know."""
+    if ties is None:
+        return ties_of(session, session.dialect.messages.held(claims))
+    return [ties[claim.id] for claim in claims if claim.id in ties]
 
 
 def _recorded(session: DjangoSession, event: Event, where: Statement, go_on: Callable[[], Result]) -> Result | None:

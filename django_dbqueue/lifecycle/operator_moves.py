@@ -18,7 +18,7 @@ from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.moves import move
-from django_dbqueue.lifecycle.operator_verbs import STAGES, VERBS, WAITING, Verb
+from django_dbqueue.lifecycle.operator_verbs import STAGES, UNTAKEN, VERBS, Verb
 
 
 class Changed(int):
@@ -45,7 +45,12 @@ def reject_waiting(
 ) -> Changed:
     """N → dead, by an operator."""
     change = VERBS["reject"].change
-    return _move_each(session, messages, STAGES[WAITING].sql, lambda dialect: change(dialect, reason, actor))
+    return _move_each(session, messages, STAGES[UNTAKEN].sql, lambda dialect: change(dialect, reason, actor))
+
+
+def due_now(session: DjangoSession, messages: Iterable[HeldMessage], *, actor: str | None = None) -> Changed:
+    """N → n, due at once."""
+    return apply(session, VERBS["due-now"], messages, actor=actor)
 
 
 def drop(session: DjangoSession, messages: Iterable[HeldMessage], *, reason: str, actor: str | None = None) -> Changed:
@@ -57,7 +62,9 @@ def apply(
     session: DjangoSession, verb: Verb, messages: Iterable[HeldMessage], *, reason: str = "", actor: str | None = None
 ) -> Changed:
     """Move those that the verb applies to; ``reason`` is what the column ``error`` is to keep."""
-    return _move_each(session, messages, verb.fence, lambda dialect: verb.change(dialect, reason, actor))
+    return _move_each(
+        session, messages, verb.fence(session.dialect), lambda dialect: verb.change(dialect, reason, actor)
+    )
 
 
 def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, reason: str) -> bool:
@@ -69,7 +76,7 @@ def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, re
             rows = session.fetch(dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
             if not rows:
                 return False
-            where = dialect.messages.unmoved(hydrate(model, session.using, rows[0]).claim, verb.fence)
+            where = dialect.messages.unmoved(hydrate(model, session.using, rows[0]).claim, verb.fence(dialect))
             return move(session, verb.change(dialect, reason, None), where) == 1
 
     return session.outermost(drop_it)

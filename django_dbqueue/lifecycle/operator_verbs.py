@@ -26,12 +26,12 @@ class Stage(NamedTuple):
     sql: str
 
 
-WAITING: Final = "waiting"
+UNTAKEN: Final = "untaken"
 TAKEN: Final = "taken"
 DEAD: Final = "dead"
 FINISHED: Final = "finished"
 STAGES: Final = {
-    WAITING: Stage(("ready", "delayed"), f"(status = '{NEW}' AND available_at IS NOT NULL)"),
+    UNTAKEN: Stage(("ready", "delayed", "waiting"), f"(status = '{NEW}' AND available_at IS NOT NULL)"),
     TAKEN: Stage(("running", "stuck"), f"status = '{RUNNING}'"),
     DEAD: Stage(("dead",), statements.DEAD),
     FINISHED: Stage(("done",), f"status = '{DONE}'"),
@@ -52,9 +52,15 @@ class Verb:
     done: str
     """What Django's admin log keeps: English, as of Django's own entries."""
     move: Callable[[Dialect, str, str | None], Change] | None
-    """The change, by the reason and the actor; None: the row stays, and its payload is sent as a new message."""
+    """The change, by the reason and the actor; None: more than a change of the row."""
     said: str = ""
     """What the row's ``error`` keeps of the actor and the reason, which is asked for; '' if it keeps nothing."""
+    asks_queue: bool = False
+    """Whether a person must name a queue, into which the messages go."""
+    only: str = ""
+    """The one state of its stages whose messages it is for; '' for all."""
+    such: Callable[[Dialect], str] | None = None
+    """A further condition on the rows: that they are due later than now."""
 
     @property
     def codename(self) -> str:
@@ -69,17 +75,17 @@ class Verb:
     @property
     def once(self) -> bool:
         """Whether it leaves no mark on the row, so that the session has to remember that a confirmation was used."""
-        return self.move is None
+        return self.move is None and not self.asks_queue
 
     @property
     def states(self) -> tuple[str, ...]:
         """The states whose messages it applies to."""
-        return tuple(state for stage in self.stages for state in STAGES[stage].states)
+        return (self.only,) if self.only else tuple(state for stage in self.stages for state in STAGES[stage].states)
 
-    @property
-    def fence(self) -> str:
-        """The condition on the rows it applies to."""
-        return f"({' OR '.join(STAGES[stage].sql for stage in self.stages)})"
+    def fence(self, dialect: Dialect) -> str:
+        """Return the condition on the rows it applies to."""
+        stages = f"({' OR '.join(STAGES[stage].sql for stage in self.stages)})"
+        return stages if self.such is None else f"({stages} AND {self.such(dialect)})"
 
     def said_by(self, actor: str, reason: str) -> str:
         """Return what the row's ``error`` is to keep."""
@@ -113,6 +119,20 @@ VERBS: Final = {
             move=lambda dialect, _reason, actor: dialect.messages.requeue(actor=actor),
         ),
         Verb(
+            name="due-now",
+            permission="hasten",
+            stages=(UNTAKEN,),
+            label=pgettext_lazy("verb", "Due now"),
+            many=_("Make selected messages due now"),
+            question=_(
+                "The message becomes due at once, and its counts stay. A message of a group still waits for its turn."
+            ),
+            done="Made due now.",
+            move=lambda dialect, _reason, actor: dialect.messages.due_now(actor=actor),
+            only="delayed",
+            such=lambda dialect: dialect.messages.is_early(),
+        ),
+        Verb(
             name="release",
             permission="release",
             stages=(TAKEN,),
@@ -127,7 +147,7 @@ VERBS: Final = {
         Verb(
             name="reject",
             permission="reject",
-            stages=(WAITING, TAKEN),
+            stages=(UNTAKEN, TAKEN),
             label=pgettext_lazy("verb", "Reject"),
             many=_("Reject selected messages"),
             question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
@@ -146,9 +166,23 @@ VERBS: Final = {
             move=None,
         ),
         Verb(
+            name="move",
+            permission="move",
+            stages=(UNTAKEN, DEAD),
+            label=pgettext_lazy("verb", "Move"),
+            many=_("Move selected messages to another queue"),
+            question=_(
+                "The message goes to the queue that you name, with its key, its group and its due time. A dead one "
+                "becomes ready there, as if new."
+            ),
+            done="Moved to %(queue)s.",
+            move=None,
+            asks_queue=True,
+        ),
+        Verb(
             name="drop",
             permission="drop",
-            stages=(WAITING, TAKEN, DEAD),
+            stages=(UNTAKEN, TAKEN, DEAD),
             label=pgettext_lazy("verb", "Drop"),
             many=_("Drop selected messages"),
             question=_("The message is marked done without being processed, with your reason. This can't be undone."),

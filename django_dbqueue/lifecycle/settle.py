@@ -12,14 +12,16 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from django_dbqueue import conf, signals
-from django_dbqueue.databases import Change, Claim
+from django_dbqueue import conf, hooks, signals
+from django_dbqueue.databases import Change, Claim, Statement
+from django_dbqueue.databases.statements import Tie
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession, chunks
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.held_message import HeldMessage
+from django_dbqueue.lifecycle.moves import Ties
 
 Held = TypeVar("Held", bound=HeldMessage)
 Then = Callable[[set[int]], object]
@@ -68,13 +70,21 @@ def extend_one(message: HeldMessage, session: DjangoSession, *, seconds: float |
 def _settle_one(
     message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool = True
 ) -> None:
+    work = partial(_settle_this, message, session, verb, change, settled=settled)
+    if hooks.active is None or not settled:
+        work()
+    else:
+        hooks.active.settle(verb, message.queue, session.using, [message], work)
+
+
+def _settle_this(message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool) -> None:
     if change.event is not None:
         change = moves.blamed(session, change, [message.queue])
-    if session.outermost(partial(moves.settle, session, change, [message.claim])) != 1:
+    if session.outermost(partial(moves.settle, session, change, [message.claim], ties_of([message]))) != 1:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
         raise LeaseLost(message.pk, verb)
-    message.forget(settled=settled, removed=change.removes)
+    message.forget(settled=settled, removed=change.removes, acked=change.in_lane == "done")
 
 
 def ack_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]:
@@ -132,22 +142,47 @@ def _settle_many(
     *,
     settled: bool = True,
 ) -> list[Held]:
+    if hooks.active is None or not settled or not (messages := list(messages)):
+        return _settle_these(messages, session, verb, change_of, settled=settled)
+    queues = {message.queue for message in messages}
+    work = partial(_settle_these, messages, session, verb, change_of, settled=settled)
+    lost: list[Held] = hooks.active.settle(
+        verb, queues.pop() if len(queues) == 1 else "", session.using, messages, work
+    )
+    return lost
+
+
+def _settle_these(
+    messages: Iterable[Held],
+    session: DjangoSession,
+    verb: str,
+    change_of: Callable[[str], Change],
+    *,
+    settled: bool,
+) -> list[Held]:
     lost: list[Held] = []
     for chunk in chunks(messages, MAX_IDS):
         changes = _by_change({message.claim: message.queue for message in chunk}, change_of)
         kept: dict[Claim, Change] = {}
-        queues = {message.queue for message in chunk}
+        queues, ties = {message.queue for message in chunk}, ties_of(chunk)
         for change, claims in changes.items():
             told = moves.blamed(session, change, queues)
-            kept |= dict.fromkeys(settle_claims(session, told, claims), change)
+            kept |= dict.fromkeys(settle_claims(session, told, claims, ties=ties), change)
         for message in chunk:
             if message.claim in kept:
-                message.forget(settled=settled, removed=kept[message.claim].removes)
+                done = kept[message.claim]
+                message.forget(settled=settled, removed=done.removes, acked=done.in_lane == "done")
             else:
                 message.lease_lost = True
                 lost.append(message)
                 signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
     return lost
+
+
+def ties_of(messages: Iterable[HeldMessage]) -> dict[int, Tie]:
+    """Return the ties of those that are in a lane or a flow, by id."""
+    tied = (one for one in messages if one.lane is not None or one.flow is not None)
+    return {one.pk: Tie(one.pk, one.queue, one.lane, one.flow) for one in tied}
 
 
 def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) -> dict[Change, list[Claim]]:
@@ -160,14 +195,19 @@ def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) 
 
 
 def settle_claims(
-    session: DjangoSession, change: Change, claims: Iterable[Claim], *, then: Then | None = None
+    session: DjangoSession,
+    change: Change,
+    claims: Iterable[Claim],
+    *,
+    ties: Ties = None,
+    then: Then | None = None,
 ) -> set[Claim]:
     """Move what these claims still hold, and record it if it is an event; return the claims that held.
 
-    It is one statement, plus one for each time a message is named again under another token. ``then`` is called with
-    the ids that were moved, in the same transaction.
+    It is one statement, plus one for each time a message is named again under another token, and what the lanes of
+    groups need. ``then`` is called with the ids that were moved, in the same transaction.
     """
-    return set().union(*(_settle_layer(session, change, layer, then) for layer in layers(claims)))
+    return set().union(*(_settle_layer(session, change, layer, ties, then) for layer in layers(claims)))
 
 
 def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
@@ -180,32 +220,36 @@ def layers(claims: Iterable[Claim]) -> list[list[Claim]]:
     return parts
 
 
-def _settle_layer(session: DjangoSession, change: Change, claims: list[Claim], then: Then | None) -> set[Claim]:
+def _settle_layer(
+    session: DjangoSession, change: Change, claims: list[Claim], ties: Ties, then: Then | None
+) -> set[Claim]:
     if len(claims) == 1 and then is None:
-        return set(claims) if session.outermost(lambda: moves.settle(session, change, claims)) else set()
-    if session.dialect.sql.updates_return_rows:
-        moved = session.outermost(lambda: _move_and_tell(session, change, claims, then))
-    else:
-        moved = session.outermost(lambda: _move_counted(session, change, claims, then))
+        return set(claims) if session.outermost(lambda: moves.settle(session, change, claims, ties)) else set()
+    move = _move_and_tell if session.dialect.sql.updates_return_rows else _move_counted
+    moved = session.outermost(lambda: move(session, change, claims, ties, then))
     return {claim for claim in claims if claim.id in moved}
 
 
-def _move_and_tell(session: DjangoSession, change: Change, claims: list[Claim], then: Then | None) -> set[int]:
+def _move_and_tell(
+    session: DjangoSession, change: Change, claims: list[Claim], ties: Ties, then: Then | None
+) -> set[int]:
     """Move where the server returns the rows that it moved."""
     if then is None:
-        return moves.settle_and_tell(session, change, claims)
+        return moves.settle_and_tell(session, change, claims, ties)
     with session.transaction():
-        if moved := moves.settle_and_tell(session, change, claims):
+        if moved := moves.settle_and_tell(session, change, claims, ties):
             then(moved)
         return moved
 
 
-def _move_counted(session: DjangoSession, change: Change, claims: list[Claim], then: Then | None) -> set[int]:
+def _move_counted(
+    session: DjangoSession, change: Change, claims: list[Claim], ties: Ties, then: Then | None
+) -> set[int]:
     """Move where the server only counts: if the count is short, undo, lock to see which are held, and move those."""
     dialect, everything = session.dialect, {claim.id for claim in claims}
     try:
         with session.transaction():
-            if moves.settle(session, change, claims) < len(claims):
+            if moves.settle(session, change, claims, ties) < len(claims):
                 raise Short
             if then is not None:
                 then(everything)
@@ -213,21 +257,28 @@ def _move_counted(session: DjangoSession, change: Change, claims: list[Claim], t
         with session.transaction():
             held = {row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims)))}
             if held:
-                moves.settle(session, change, [claim for claim in claims if claim.id in held])
+                moves.settle(session, change, [claim for claim in claims if claim.id in held], ties)
                 if then is not None:
                     then(held)
             return held
     return everything
 
 
-def settling_all(session: DjangoSession, change: Change, claims: list[Claim]) -> Ahead:
+def settling_all(
+    session: DjangoSession,
+    change: Change,
+    claims: list[Claim],
+    ties: Mapping[int, Tie],
+    then: Statement | None,
+) -> Ahead:
     """Return the statement that moves all that these claims hold, without an event; Short if some are lost."""
 
     def check(moved: int) -> None:
         if moved < len(claims):
             raise Short
 
-    return Ahead(session.dialect.messages.settle(change, claims), check)
+    finish = partial(moves.untied, session, change, ties.values()) if ties else None
+    return Ahead(session.dialect.messages.settle(change, claims), check, then, finish)
 
 
 class Short(Exception):

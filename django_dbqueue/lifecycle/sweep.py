@@ -17,10 +17,11 @@ from django.utils.translation import gettext as _
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, operator_moves
+from django_dbqueue.lifecycle.change_queue import change_queue
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.operator_verbs import VERBS
-from django_dbqueue.statuses import DONE
+from django_dbqueue.statuses import DONE, NEW
 
 NAMED_STEP: Final = 50
 """Named messages per transaction: each is moved, or refused, by a statement of its own."""
@@ -30,13 +31,17 @@ NAMED_STEP: Final = 50
 class Order:
     """What is to be done to messages, by whom and why."""
 
-    verb: Literal["requeue", "drop"]
+    verb: Literal["requeue", "due-now", "move", "drop"]
     by: str
     reason: str = ""
+    queue: str = ""
+    """Where they are to go, if the verb asks for it."""
 
     def do(self, session: DjangoSession, message: HeldMessage) -> operator_moves.Changed:
         """Do it to one message, in the caller's transaction."""
         verb = VERBS[self.verb]
+        if verb.asks_queue:
+            return change_queue(session, [message], self.queue, actor=self.by)
         return operator_moves.apply(session, verb, [message], reason=verb.said_by(self.by, self.reason), actor=self.by)
 
 
@@ -89,7 +94,7 @@ def count_movable(session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
     for chunk in chunks(sorted(set(ids)), MAX_IDS):
         named = dialect.sql.id_in(chunk)
         [(some,)] = session.fetch(
-            dialect.bulk.count_these(Statement(f"{named.sql} AND {VERBS[verb].fence}", named.params))
+            dialect.bulk.count_these(Statement(f"{named.sql} AND {VERBS[verb].fence(dialect)}", named.params))
         )
         count += int(some)
     return count
@@ -98,11 +103,11 @@ def count_movable(session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
 def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence[int]) -> SweepStep:
     step = SweepStep()
     rows = model.objects.using(session.using).filter(pk__in=ids)
-    few = rows.only("id", "queue", "key", "status", "claim_token")
+    few = rows.only("id", "queue", "key", "status", "claim_token", "available_at")
     with session.transaction():
         locked = list(few.select_for_update(skip_locked=True).order_by("pk"))
         for message in locked:
-            if why := _refusal(order.do(session, message), message):
+            if why := _refusal(order, order.do(session, message), message):
                 step.refused[message.pk] = why
             else:
                 step.moved[message.queue] = step.moved.get(message.queue, 0) + 1
@@ -114,13 +119,19 @@ def _step_by_ids(model: Any, session: DjangoSession, order: Order, ids: Sequence
     return step
 
 
-def _refusal(changed: operator_moves.Changed, message: HeldMessage) -> str:
+def _refusal(order: Order, changed: operator_moves.Changed, message: HeldMessage) -> str:
     """Say why a message was not moved; '' if it was."""
     if changed:
         return ""
     if changed.conflicts:
         return _told(changed.conflicts[0])
-    return _("is done already") if message.status == DONE else _("is neither taken nor dead")
+    if message.status == DONE:
+        return _("is done already")
+    if order.verb == "requeue":
+        return _("is neither taken nor dead")
+    if order.verb == "move":
+        return _("is in that queue already") if message.queue == order.queue else _("is taken")
+    return _("is due already") if message.status == NEW and message.available_at is not None else _("is not delayed")
 
 
 def _told(error: DBQueueError) -> str:
@@ -133,4 +144,14 @@ def _step_by_state(
     model: MessageType, session: DjangoSession, order: Order, selection: bulk.Selection, cursor: str, size: int
 ) -> bulk.Step:
     with session.transaction():
-        return bulk.step(model, session, order.verb, selection, cursor, reason=order.reason, actor=order.by, size=size)
+        return bulk.step(
+            model,
+            session,
+            order.verb,
+            selection,
+            cursor,
+            reason=order.reason,
+            actor=order.by,
+            queue=order.queue,
+            size=size,
+        )

@@ -8,21 +8,24 @@ whole transaction, and a caller that swallows the error continues in a new one w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import DatabaseError, transaction
 
-from django_dbqueue.exceptions import TransactionBroken, TransactionNotAllowed
+from django_dbqueue.exceptions import LeaseLost, TransactionBroken, TransactionNotAllowed
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.held_message import HeldMessage
 
 
 @contextmanager
-def acked_with_its_rows(message: HeldMessage, session: DjangoSession) -> Iterator[None]:
-    """Run the block in a transaction that ends with the message's ack, unless the block settled it itself."""
+def acked_with_their_rows(messages: Sequence[HeldMessage], session: DjangoSession) -> Iterator[None]:
+    """Run the block in a transaction that ends with the ack of all messages that the block didn't settle itself.
+
+    LeaseLost if one of them is lost; then nothing is committed, and ``lease_lost`` of each that is lost is true.
+    """
     connection = session.connection
     if not connection.in_atomic_block and not connection.get_autocommit():
         raise TransactionNotAllowed(
@@ -30,12 +33,16 @@ def acked_with_its_rows(message: HeldMessage, session: DjangoSession) -> Iterato
             "call set_autocommit(True) first, and leave AUTOCOMMIT out of the database's settings."
         )
     with transaction.atomic(using=session.using):
-        earlier = message.settlements_pending
+        earlier = [message.settlements_pending for message in messages]
         beginning: Any = connection.savepoint()
         yield
         try:
             connection.savepoint_commit(beginning)
         except DatabaseError as error:
-            raise TransactionBroken(message.pk) from error
-        if message.settlements_pending == earlier:
-            settle.ack_one(message, session)
+            raise TransactionBroken(messages[0].pk) from error
+        standing = zip(messages, earlier, strict=True)
+        unsettled = [message for message, before in standing if message.settlements_pending == before]
+        if len(messages) == 1 and unsettled:
+            settle.ack_one(messages[0], session)
+        elif lost := settle.ack_many(unsettled, session):
+            raise LeaseLost(lost[0].pk, "ack")

@@ -6,8 +6,9 @@ import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import Error, connections
@@ -20,9 +21,8 @@ from django_dbqueue.envelope import check_lease
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.moments import typed_span
 from django_dbqueue.whole_numbers import typed_whole
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 Options = dict[str, Any]
 """What a command's arguments said, by the name of the option."""
@@ -62,11 +62,31 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 def age(text: str) -> float:
     """Read an age: seconds, or a number with a unit, as in 90s, 15m, 12h, 7d or 2w."""
-    number, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "s")
+    if (found := typed_span(text)) is None:
+        raise ArgumentTypeError(f"{text!r} is not an age: write seconds, or 90s, 15m, 12h, 7d, 2w")
+    return found
+
+
+def duration(text: str) -> float:
+    """Read how long something lasts: seconds above 0, or a number with a unit, as in 90s, 15m, 12h, 7d or 2w."""
+    if not (found := typed_span(text)):
+        raise ArgumentTypeError(f"{text!r} is not a duration above 0: write seconds, or 90s, 15m, 12h, 7d, 2w")
+    return found
+
+
+def moment(text: str) -> datetime:
+    """Read a date and time with its time zone, in ISO 8601."""
     try:
-        return seconds(number) * _UNITS[unit]
-    except ArgumentTypeError:
-        raise ArgumentTypeError(f"{text!r} is not an age: write seconds, or 90s, 15m, 12h, 7d, 2w") from None
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            _("%(text)r is not a date and time: write 2026-01-31T12:00:00Z") % {"text": text}
+        ) from None
+    if found.tzinfo is None:
+        raise ArgumentTypeError(
+            _("%(text)r has no time zone: end it with Z or an offset, as in 2026-01-31T12:00:00+01:00") % {"text": text}
+        )
+    return found
 
 
 def chosen_alias(said: str | None) -> str:

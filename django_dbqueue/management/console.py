@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
 from django_dbqueue.management.common_options import Options, chosen_alias, unreadable, wrong_settings_told
+from django_dbqueue.management.terminal_width import columns_of, padded
 from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1
@@ -186,11 +187,11 @@ def iso(moment: datetime | None) -> str | None:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: Iterable[int] = (0,)) -> list[str]:
     """Return lines of aligned columns; numbers are right-aligned, except in the columns of ``left``."""
     lines = [list(head), *(list(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    widths = [max(columns_of(line[column]) for line in lines) for column in range(len(head))]
     stand = set(left)
     return [
         "  ".join(
-            cell.ljust(width) if column in stand else cell.rjust(width)
+            padded(cell, width, at_the_right=column not in stand)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -57,4 +57,6 @@ def told_by_settings(said: Options) -> Options:
         told["max_payload_bytes"] = conf.get("MAX_PAYLOAD_BYTES")
     if "priority" in told and told["priority"] is None:
         told["priority"] = conf.queue_options(told["queue"]).priority
+    if "group" in told and told["group"] is None:
+        told["group"] = conf.queue_options(told["queue"]).group
     return told

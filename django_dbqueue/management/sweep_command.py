@@ -74,7 +74,7 @@ class SweepCommand(ConsoleCommand):
     or SIGTERM between two steps. Each step is a transaction: what is reported as done is done.
     """
 
-    verb: ClassVar[Literal["requeue", "drop"]]
+    verb: ClassVar[Literal["requeue", "due-now", "move", "drop"]]
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
@@ -88,6 +88,10 @@ class SweepCommand(ConsoleCommand):
         add_by(parser)
         parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask")
+
+    def order(self, by: str, said: Options) -> sweep.Order:
+        """Return what is to be done."""
+        return sweep.Order(self.verb, by, said.get("reason") or "")
 
     # -- words --------------------------------------------------------------------------------------------
 
@@ -118,7 +122,7 @@ class SweepCommand(ConsoleCommand):
             if not found:
                 self._nothing(alias, said)
         self.confirm(self.question(count, where), yes=said["yes"])
-        self._sweep(alias, said, sweep.Order(self.verb, by, said.get("reason") or ""))
+        self._sweep(alias, said, self.order(by, said))
 
     def _refuse_odd(self, said: Options) -> None:
         wrong = ""

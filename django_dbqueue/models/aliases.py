@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from django.db import models, router
 
 from django_dbqueue import conf
 from django_dbqueue.lifecycle.django_session import session_of
+
+AnyModel = TypeVar("AnyModel", bound=models.Model)
 
 
 def db_alias(model: type[models.Model]) -> str:
@@ -15,3 +19,11 @@ def db_alias(model: type[models.Model]) -> str:
     """
     alias: str = conf.get("DATABASE") or router.db_for_write(model)
     return session_of(alias).using
+
+
+class OwnDatabaseManager(models.Manager[AnyModel]):
+    """A manager whose selections read the database that its verbs write to, as those of ``Message.objects``."""
+
+    def get_queryset(self) -> models.QuerySet[AnyModel]:
+        """Return the rows of the queue's database."""
+        return super().get_queryset().using(self._db or db_alias(self.model))

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
+from django_dbqueue.models.aliases import OwnDatabaseManager
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 
@@ -27,11 +28,15 @@ class ArchivedMessage(models.Model):
     body = ExactTextField(_("body"))
     content_type = AsciiField(_("content type"), max_length=16)
     headers_text = ExactTextField(_("headers"), null=True, db_column="headers")
+    group_name = KeyField(_("group"), max_length=200, null=True)
+    flow = models.BigIntegerField(_("flow"), null=True)
     created_at = UTCDateTimeField(_("created at"))
     claimed_at = UTCDateTimeField(_("claimed at"), null=True)
     finished_at = UTCDateTimeField(_("finished at"))
     error = ExactTextField(_("error"), null=True)
     archived_at = UTCDateTimeField(_("archived at"), db_default=DbNow())
+
+    objects = OwnDatabaseManager["ArchivedMessage"]()
 
     class Meta:
         verbose_name = _("archived message")

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from django.db import models
+from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Func
+from django.db.models.query_utils import DeferredAttribute
 from django.utils.dateparse import parse_datetime
 
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.moments import to_column
+from django_dbqueue.moments import UNREAD, to_column
 from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:
@@ -35,6 +36,21 @@ class DbNow(Func):
 
     def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
         return session_of(connection.alias).dialect.sql.now, []
+
+
+class DbLater(Func):
+    """The database's clock, plus a number of seconds."""
+
+    output_field = models.DateTimeField()
+    arity = 0
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
+        sql = session_of(connection.alias).dialect.sql
+        return sql.plus(sql.now, "%s"), [self.seconds]
 
 
 def clock(using: str) -> datetime:
@@ -88,12 +104,29 @@ class StatusField(Characters):
         return f"varchar({self.max_length})"
 
 
+class UnreadMoment(DeferredAttribute):
+    """A moment that a claim left as the driver returned it: few handlers ask for any of the four of a message."""
+
+    def __get__(self, instance: Any, cls: Any = None) -> Any:
+        values, name = {} if instance is None else instance.__dict__, self.field.attname
+        unread = values.get(UNREAD, ())
+        if name not in unread:
+            return super().__get__(instance, cls)
+        left = unread[name]
+        values[name] = moment = (
+            of_text(left) if isinstance(left, str) else to_utc(left, connections[instance._state.db])
+        )
+        return moment
+
+
 class UTCDateTimeField(Moment):
     """A moment stored in UTC and returned aware, whatever USE_TZ and the connection's TIME_ZONE are.
 
     Django's own field follows both settings on MySQL and SQLite, whose columns know no time zone. The queue's
     statements compare these columns with the server's UTC clock, so they must hold nothing else.
     """
+
+    descriptor_class = UnreadMoment
 
     def from_db_value(self, value: Any, _expression: object, connection: BaseDatabaseWrapper) -> datetime | None:
         return to_utc(value, connection)
@@ -113,9 +146,9 @@ class UTCDateTimeField(Moment):
 
 def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     """Return a moment from a cursor or the ORM as an aware datetime in UTC."""
-    if isinstance(value, str) and len(value) == _AS_WRITTEN:  # the form in which our own statements ask for it
-        return datetime.fromisoformat(value + "+00:00")  # an eighth of what replace() costs
-    moment: datetime | None = parse_datetime(value) if isinstance(value, str) else value  # SQLite's may be any text
+    if isinstance(value, str):
+        return of_text(value)  # SQLite's may be any text
+    moment: datetime | None = value
     if moment is None or moment.tzinfo is UTC:
         return moment
     if connection.vendor != "postgresql":
@@ -123,3 +156,13 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     if moment.tzinfo is None:  # USE_TZ = False: psycopg returns the session's local time
         moment = moment.replace(tzinfo=ZoneInfo(connection.timezone_name))
     return moment.astimezone(UTC)
+
+
+def of_text(text: str) -> datetime | None:
+    """Return the moment that a text means, in UTC if it names no offset; None if it is no moment (on SQLite)."""
+    if len(text) == _AS_WRITTEN and text[-3] not in "+-":  # the form in which our own statements ask for it
+        return datetime.fromisoformat(text + "+00:00")  # an eighth of what replace() costs
+    moment = parse_datetime(text)
+    if moment is None:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -17,8 +17,10 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.transaction import acked_with_its_rows
+from django_dbqueue.lifecycle.steps import forget_steps
+from django_dbqueue.lifecycle.transaction import acked_with_their_rows
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.async_verbs import AsyncVerbs
 from django_dbqueue.models.fields import (
     AsciiField,
     DbNow,
@@ -27,7 +29,10 @@ from django_dbqueue.models.fields import (
     StatusField,
     UTCDateTimeField,
 )
+from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.querysets import MessageManager
+from django_dbqueue.models.step_verbs import StepVerbs
+from django_dbqueue.moments import UNREAD
 from django_dbqueue.statuses import DONE, NEW, RUNNING, STATUSES
 
 if TYPE_CHECKING:
@@ -36,11 +41,11 @@ if TYPE_CHECKING:
 Outcome = Literal["created", "updated", "ignored"]
 
 
-class Message(models.Model):
+class Message(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
     """A message and its state.
 
-    *delayed*: n, due later · *ready*: n, due · *running*: run, deadline ahead · *stuck*: run, deadline passed · *done*:
-    y · *dead*: n without ``available_at``.
+    *waiting*: n, until its group lets it run, or an event comes · *delayed*: n, due later · *ready*: n, due ·
+    *running*: run, deadline ahead · *stuck*: run, deadline passed · *done*: y · *dead*: n without ``available_at``.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -62,6 +67,9 @@ class Message(models.Model):
     body = ExactTextField(_("body"))
     content_type = AsciiField(_("content type"), max_length=16, default=codecs.JSON, db_default=codecs.JSON)
     headers_text = ExactTextField(_("headers"), null=True, db_column="headers")
+    lane = models.BigIntegerField(null=True, editable=False)
+    group_name = KeyField(_("group"), max_length=200, null=True)
+    flow = models.BigIntegerField(_("flow"), null=True)
     created_at = UTCDateTimeField(_("created at"), db_default=DbNow())
     claimed_at = UTCDateTimeField(_("claimed at"), null=True)
     finished_at = UTCDateTimeField(_("finished at"), null=True)
@@ -70,11 +78,18 @@ class Message(models.Model):
     objects: ClassVar[MessageManager] = MessageManager()
 
     outcome: Outcome | None = None
-    """Set by ``enqueue``: created, updated or ignored (then this is the live message that already existed)."""
+    """Set by ``enqueue``: created, updated or ignored (then this is the message that already existed: the live one with
+    its key, or the first one with its token ``once``, whatever has become of it)."""
     lease_lost: bool = False
     """Whether the worker found that this claim no longer holds the message; its fenced writes are refused."""
     settled: bool = False
     """Whether a settlement by this object was committed."""
+    is_acked: bool = False
+    """Whether that settlement was an ack."""
+    suspended: float | None = None
+    """For how many seconds its handler has suspended it (infinity: until an event)."""
+    in_batch: bool = False
+    """Whether its handler got it in a list."""
     stream_claim: StreamClaim | None = None
     """The claim of a consuming stream that holds it, if ``StreamClaim.objects.join`` has looked it up."""
     held_token: int | None = None
@@ -92,9 +107,12 @@ class Message(models.Model):
         default_permissions = ("view",)
         permissions = (
             ("requeue_message", _("Can requeue messages")),
+            ("hasten_message", _("Can make messages due now")),
             ("release_message", _("Can release messages")),
             ("reject_message", _("Can reject messages")),
             ("resend_message", _("Can send messages again")),
+            ("edit_message", _("Can send messages anew with an edited payload")),
+            ("move_message", _("Can move messages to another queue")),
             ("drop_message", _("Can drop messages")),
             ("view_payload", _("Can see payloads")),
         )
@@ -129,8 +147,10 @@ class Message(models.Model):
 
     def decode_ahead(self) -> None:
         """Raise UndecodableMessage now if the payload or the headers would; the next access to the payload is free."""
-        self._ahead = (self.body, self.content_type, codecs.decode(self.body or "", self.content_type))
-        _ = self.headers
+        body, content_type = self.body, self.content_type
+        self._ahead = (body, content_type, codecs.decode(body or "", content_type))
+        if self.headers_text is not None:
+            _ = self.headers
 
     def forget_payload(self, *, body: bool) -> None:
         """Drop what was decoded ahead, and optionally the body, which the next access then reads again."""
@@ -142,6 +162,11 @@ class Message(models.Model):
     def headers(self) -> dict[str, Json]:
         """The headers, decoded on each access; {} where none were sent."""
         return codecs.decode_headers(self.headers_text)
+
+    @property
+    def group(self) -> str | None:
+        """The group that it belongs to, None for none; ``"*"`` if all messages of its queue are one."""
+        return None if self.lane is None else self.group_name
 
     @property
     def claim(self) -> Claim:
@@ -195,7 +220,7 @@ class Message(models.Model):
         The fenced ack is the last statement. LeaseLost from it rolls everything back, and so does TransactionBroken, if
         the transaction didn't last until then. If the block settles the message itself, it is not acked again.
         """
-        with acked_with_its_rows(self, session_of(self._alias)):
+        with acked_with_their_rows([self], session_of(self._alias)):
             yield
 
     @property
@@ -203,19 +228,30 @@ class Message(models.Model):
         """How many settlements by this object wait for the commit of the caller's transaction."""
         return sum(hook[1] == self._remember_settled for hook in connections[self._alias].run_on_commit)
 
-    def forget(self, *, settled: bool, removed: bool = False) -> None:
+    def forget(self, *, settled: bool, removed: bool = False, acked: bool = False) -> None:
         """Drop what a move changed, so that the next access reads it again; the claim's token stays.
 
         A removed row can't be read again, so in that case the object keeps what it knew. ``settled`` becomes true with
         the commit, and stays false if the caller's transaction is rolled back.
         """
-        for name in () if removed else MOVED_FIELDS:
-            self.__dict__.pop(name, None)
+        if not removed:
+            for name in MOVED_FIELDS:
+                self.__dict__.pop(name, None)
+            if unread := self.__dict__.get(UNREAD):
+                self.__dict__[UNREAD] = {name: left for name, left in unread.items() if name not in MOVED_FIELDS}
+        elif self.has_steps:
+            forget_steps(session_of(self._alias), [self.pk])
         if settled:
+            self._is_ack = acked
             transaction.on_commit(self._remember_settled, using=self._alias)
 
+    def get_deferred_fields(self) -> set[str]:
+        """Return what the next access would read from the database."""
+        deferred: set[str] = super().get_deferred_fields()
+        return deferred.difference(self.__dict__.get(UNREAD, ()))
+
     def _remember_settled(self) -> None:
-        self.settled = True
+        self.settled, self.is_acked = True, self._is_ack
 
 
 MOVED_FIELDS = (

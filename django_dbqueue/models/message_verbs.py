@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
-from django_dbqueue import conf
+from django_dbqueue import conf, hooks
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
 from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, operator_moves, rescue, settle
@@ -52,16 +53,22 @@ class Verbs:
         max_reads: int | None = None,
         lease: float | timedelta | None = None,
         headers: dict[str, Json] | None = None,
+        group: str | None = None,
+        once: str | None = None,
+        once_for: float | timedelta | None = None,
         on_conflict: OnConflict = "ignore",
         using: str | None = None,
     ) -> Message:
         """Store a message in the caller's transaction and return it, with its ``outcome``.
 
-        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 means no limit. If a live message has the key,
+        ``delay`` and ``lease`` are seconds; ``max_reads`` 0 means no limit. Messages of one ``group`` run one after the
+        other, or as many at once as the queue's ``group_limit`` says. If a live message has the key,
         ``on_conflict`` decides: "ignore" returns it as it stands, "update" gives it this content (and ends its running
-        claim), "error" raises DuplicateKey. InvalidMessage says what can't be stored, and why.
+        claim), "error" raises DuplicateKey. If the queue has taken a message with the token ``once`` in the last
+        ``once_for`` (seconds or timedelta; a day), nothing is stored, and the first message is returned, whatever has
+        become of it: "ignored". InvalidMessage says what can't be stored, and why.
         """
-        envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers)
+        envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers, group, once, once_for)
         message: Message = enqueue.enqueue_one(
             self.model, self._session(using), envelope, queue=queue, on_conflict=on_conflict
         )
@@ -107,6 +114,12 @@ class Verbs:
         queue returns nothing. A message whose reads were already spent is sent to the dead letters instead.
         """
         session = self._session(using)
+        take = partial(self._claim, session, limit, queue=queue, lease=lease)
+        return take() if hooks.active is None else hooks.active.receive(queue, session.using, take)
+
+    def _claim(
+        self, session: DjangoSession, limit: int, *, queue: str, lease: float | timedelta | None
+    ) -> list[Message]:
         refuse_inside_atomic(session, "claim()")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         options = conf.queue_options(check_queue(queue))

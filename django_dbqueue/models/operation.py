@@ -42,12 +42,14 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
         reason: str,
         user: AbstractBaseUser,
         ticket: str,
+        target: str = "",
         using: str | None = None,
     ) -> BulkOperation | None:
         """Store an operation together with the message of its first step; the caller has checked permissions.
 
-        ``expected`` is how many messages matched, or ``bulk.COUNTED`` plus one if they were not counted. Return None,
-        with nothing written, if an operation with this ticket exists already.
+        ``target`` is the queue into which messages are moved, if the verb asks for one. ``expected`` is how many
+        messages matched, or ``bulk.COUNTED`` plus one if they were not counted. Return None, with nothing written, if
+        an operation with this ticket exists already.
         """
         alias = using or self._db or db_alias(self.model)
 
@@ -61,6 +63,7 @@ class BulkOperationManager(models.Manager["BulkOperation"]):
                     expected=expected,
                     state=RUNNING,
                     reason=reason,
+                    target=target,
                     user_id=str(user.pk),
                     ordered_by=user.get_username()[:255],
                 )
@@ -99,6 +102,7 @@ class BulkOperation(models.Model):
     left_alone = models.BigIntegerField(_("left alone"), default=0, db_default=0)
     state = AsciiField(_("state"), max_length=8)
     reason = ExactTextField(_("reason"), default="")
+    target = AsciiField(_("queue to move to"), max_length=64, default="", db_default="")
     user_id = models.CharField(_("user"), max_length=255)
     ordered_by = models.CharField(_("ordered by"), max_length=255)
     ordered_at = UTCDateTimeField(_("ordered at"), db_default=DbNow())
@@ -132,6 +136,7 @@ class BulkOperation(models.Model):
             self.cursor,
             reason=self.reason,
             actor=self.ordered_by,
+            queue=self.target,
         )
         self.moved += step.moved
         self.left_alone += step.left_alone

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from django.db import models
 
-from django_dbqueue.codecs import decode_headers
-from django_dbqueue.databases.events_sql import storable
+from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, expired_streams, moves, operator_moves
+from django_dbqueue.lifecycle.change_queue import change_queue
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.operator_moves import Changed
 from django_dbqueue.low_water import priorities_in_use
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -29,14 +29,13 @@ _LATEST = ("-available_at", "-id")
 PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ready": (NEW, _SOONEST),
     "delayed": (NEW, _SOONEST),
+    "waiting": (NEW, _SOONEST),
     "running": (RUNNING, _SOONEST),
     "stuck": (RUNNING, _SOONEST),
     "dead": (NEW, _LATEST),
     "done": (DONE, _LATEST),
 }
 """States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
-SENT_AGAIN_FROM = "dbqueue.sent_again_from"
-"""Header of a message that was sent again: the id of the one it repeats."""
 
 
 class MessageQuerySet(Verbs, models.QuerySet["Message"]):
@@ -57,7 +56,11 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
     def delayed(self, queue: str | None = None) -> Self:
         """Select those that are not taken, and due later."""
-        return self.in_queue(queue).filter(status=NEW, available_at__gt=DbNow())
+        return self.in_queue(queue).filter(status=NEW, available_at__gt=DbNow(), available_at__lt=PARKED)
+
+    def waiting(self, queue: str | None = None) -> Self:
+        """Select those that wait until their group lets them run, or until an event comes."""
+        return self.in_queue(queue).filter(status=NEW, available_at=PARKED)
 
     def running(self, queue: str | None = None) -> Self:
         """Select taken ones whose lease has not expired. This call determines which stream leases have."""
@@ -128,6 +131,21 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         """
         return operator_moves.requeue(self._session(), self._each(), actor=by)
 
+    def due_now(self, *, by: str | None = None) -> Changed:
+        """Make delayed ones due now, those that wait for a retry included; return how many.
+
+        One of a group stays where it stands in its line, and is due when it is its turn.
+        """
+        return operator_moves.due_now(self._session(), self._each(), actor=by)
+
+    def move_to(self, queue: str, *, by: str | None = None) -> Changed:
+        """Move ready, delayed, waiting and dead ones to another queue; return how many.
+
+        Each takes its key, its group and its due time along; a dead one becomes as if new. ``conflicts`` reports
+        those whose key a live message of that queue has, or which can't be in it.
+        """
+        return change_queue(self._session(), self._each(), queue, actor=by)
+
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
         return operator_moves.drop(self._session(), self._each(), reason=reason, actor=by)
@@ -170,9 +188,21 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             max_reads=message.max_reads,
             lease=message.lease_seconds or None,
             headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
+            group=group_of(message),
             on_conflict="error",
             using=self._session().using,
         )
+
+    def send_edited(self, message: Message, payload: Json, *, by: str | None = None) -> Message:
+        """Send a new message with this payload in place of one that nobody has taken; return the new one.
+
+        It has the old one's queue, key, group, priority, headers and due time, and a header that names it. In the same
+        transaction the old one is dropped, unless it is done already. MessageChanged if it isn't any more as
+        ``message`` has it, or is taken; InvalidMessage if the payload can't be stored; DuplicateKey if a live message
+        has the key. Then nothing is written.
+        """
+        session = self._session()
+        return session.outermost(lambda: send_edited(self, session, message, payload, by=by))
 
     def purge(self) -> int:
         """Move the done and dead ones into the history now; return how many.
@@ -194,47 +224,3 @@ class MessageManager(Verbs, _MessageManager["Message"]):
     def get_queryset(self) -> MessageQuerySet:
         """Return messages from the database they are written to."""
         return MessageQuerySet(self.model, using=self._session().using, hints=self._hints)
-
-
-class QueueQuerySet(models.QuerySet[Any]):
-    """``Queue.objects``: pause and resume."""
-
-    def pause(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Stop all claims from this queue; what runs may finish."""
-        self.update_or_create(
-            name=check_queue(name),
-            defaults={
-                "is_paused": True,
-                "paused_at": DbNow(),
-                "paused_by": self._fitting("paused_by", by),
-                "pause_reason": self._fitting("pause_reason", reason),
-            },
-        )
-
-    def resume(self, name: str) -> None:
-        """Open the queue again."""
-        self.update_or_create(
-            name=check_queue(name),
-            defaults={"is_paused": False, "paused_at": None, "paused_by": "", "pause_reason": ""},
-        )
-
-    def _fitting(self, field: str, text: str) -> str:
-        """Return the text, which is for people, cut to the column and without what some databases refuse."""
-        return storable(text and str(text), self.model._meta.get_field(field).max_length) or ""
-
-    def paused_names(self) -> set[str]:
-        """Return the names of the paused queues."""
-        return set(self.filter(is_paused=True).values_list("name", flat=True))
-
-
-_QueueManager = models.Manager.from_queryset(QueueQuerySet)
-
-
-class QueueManager(_QueueManager[Any]):
-    """``Queue.objects``."""
-
-    _hints: dict[str, models.Model]
-
-    def get_queryset(self) -> QueueQuerySet:
-        """Return queues from the database of their messages."""
-        return QueueQuerySet(self.model, using=session_of(self._db or db_alias(self.model)).using, hints=self._hints)

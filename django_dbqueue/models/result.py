@@ -20,6 +20,7 @@ class Result(models.Model):
     body = ExactTextField(_("body"))
     content_type = AsciiField(_("content type"), max_length=16)
     expires_at = UTCDateTimeField(_("kept until"))
+    flow = models.BigIntegerField(_("flow"), null=True)
 
     class Meta:
         verbose_name = _("result")

@@ -3,22 +3,28 @@
 A due time belongs to the worker that moves ``last_due`` on from the value it read (compare and set), and the messages
 are inserted in the same transaction: both or neither. A message's key could not ensure this: it is free again once its
 message is done.
+
+What an operator changes raises the row's ``revision``, so a worker that has read the row before sends nothing by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.codecs import JSON, Json, decode_json
+from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
+from django_dbqueue.keys import MAX_KEY_LENGTH
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
-from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
-from django_dbqueue.schedules.declarations import Plan
+from django_dbqueue.models.schedule_verbs import ScheduleVerbs
+from django_dbqueue.schedules.declarations import Plan, read
 
 SEEN_EVERY: Final = timedelta(seconds=60)
 """How often the workers that declare a schedule record that in its row."""
@@ -33,9 +39,13 @@ KEPT: Final = timedelta(days=30)
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     """The verbs of the workers that run schedules."""
 
-    def standing(self, plans: list[Plan]) -> dict[str, StandingSchedule]:
-        """Return the rows of these schedules by name, each with the database's clock in ``db_now``."""
-        rows: models.QuerySet[Any] = self.filter(name__in=[plan.name for plan in plans])
+    def standing(self, plans: Iterable[Plan], *, and_added: bool = False) -> dict[str, StandingSchedule]:
+        """Return the rows of these schedules by name, each with the database's clock in ``db_now``.
+
+        ``and_added``: those that operators have added too.
+        """
+        wanted = models.Q(name__in=[plan.name for plan in plans])
+        rows: models.QuerySet[Any] = self.filter(wanted | models.Q(is_added=True) if and_added else wanted)
         return {row.name: row for row in rows.annotate(db_now=DbNow(output_field=UTCDateTimeField()))}
 
     def begin(self, plan: Plan, *, declared_at: datetime) -> None:
@@ -55,6 +65,14 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def redeclare(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> bool:
         """Restart a changed schedule from now; return False if another worker has the row."""
         changes = {"queue": plan.queue, "declared_at": declared_at, "last_due": DbNow(), **_definition(plan)}
+        return self._move(standing, changes)
+
+    def replace(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> bool:
+        """Let a declared schedule take the place of an added one, from where it is if it is due at the same times."""
+        is_same = (standing.cron, standing.timezone) == (plan.cron.expression, plan.cron.timezone)
+        since: dict[str, object] = {} if is_same else {"last_due": DbNow()}
+        gone = {"is_added": False, "missed": "latest", "body": None, "key": None, "revision": models.F("revision") + 1}
+        changes = {"queue": plan.queue, "declared_at": declared_at, **since, **gone, **_definition(plan)}
         return self._move(standing, changes)
 
     def confirm(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> None:
@@ -83,7 +101,8 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
         Nothing waits for the row: a worker that hangs midway must not hang the others with it.
         """
-        read = {name: getattr(standing, name) for name in ("cron", "timezone", "last_due", "declared_at", "seen_at")}
+        columns = ("cron", "timezone", "last_due", "declared_at", "seen_at", "revision")
+        read = {name: getattr(standing, name) for name in columns}
         as_read = self.filter(pk=standing.pk, **read)
 
         def move() -> bool:
@@ -113,8 +132,8 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         ]
 
     def forget(self) -> None:
-        """Delete the rows of schedules that nobody has declared for a month."""
-        forsaken = self.filter(seen_at__lt=DbNow() - KEPT)
+        """Delete the rows of schedules that nobody has declared for a month. Added ones stay until they are removed."""
+        forsaken = self.filter(seen_at__lt=DbNow() - KEPT, is_added=False)
         if names := list(forsaken.values_list("pk", flat=True)):
             forsaken.filter(pk__in=names).delete()  # by name: a DELETE that scans waits for every row
 
@@ -126,7 +145,7 @@ def _definition(plan: Plan) -> dict[str, str]:
 _ScheduleManager = models.Manager.from_queryset(ScheduleQuerySet)
 
 
-class ScheduleManager(_ScheduleManager["Schedule"]):
+class ScheduleManager(ScheduleVerbs, _ScheduleManager["Schedule"]):
     """``Schedule.objects``."""
 
     _hints: dict[str, models.Model]
@@ -137,7 +156,11 @@ class ScheduleManager(_ScheduleManager["Schedule"]):
 
 
 class Schedule(models.Model):
-    """The progress of a schedule from the settings or a consumer. A row by itself fires nothing."""
+    """The progress of a schedule from the settings or a consumer; or all of one that an operator has added.
+
+    The row of a declared one fires nothing by itself. Only added ones have ``missed``, ``body`` (the payload, JSON) and
+    ``key`` here. ``revision`` counts what operators have done to it.
+    """
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
     queue = AsciiField(_("queue"), max_length=64)
@@ -147,16 +170,49 @@ class Schedule(models.Model):
     last_message_id = models.BigIntegerField(_("last message"), null=True)
     declared_at = UTCDateTimeField(_("declared at"))
     seen_at = UTCDateTimeField(_("last declared"), db_default=DbNow())
+    is_added = models.BooleanField(_("added by an operator"), default=False, db_default=False)
+    missed = AsciiField(_("missed due times"), max_length=8, default="latest", db_default="latest")
+    body = ExactTextField(_("payload"), null=True, blank=True)
+    key = KeyField(_("key"), max_length=MAX_KEY_LENGTH, null=True, blank=True)
+    disabled_at = UTCDateTimeField(_("disabled at"), null=True, blank=True)
+    disabled_by = models.CharField(_("disabled by"), max_length=150, blank=True, default="", db_default="")
+    disabled_reason = models.CharField(_("reason"), max_length=500, blank=True, default="", db_default="")
+    revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+
+    content_type: ClassVar = JSON
+    headers_text: ClassVar = None  # these two, queue and body: what redaction reads of a message
 
     objects: ClassVar[ScheduleManager] = ScheduleManager()
 
     class Meta:
         verbose_name = _("schedule")
         verbose_name_plural = _("schedules")
-        default_permissions = ("view",)
+        default_permissions = ("view", "add", "change", "delete")
+        permissions = (
+            ("disable_schedule", _("Can disable and enable schedules")),
+            ("run_schedule", _("Can run schedules now")),
+        )
 
     def __str__(self) -> str:
         return str(self.name)
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether an operator has disabled it."""
+        return self.disabled_at is not None
+
+    @property
+    def payload(self) -> Json:
+        """The payload of an added one; UndecodableMessage if the row holds no JSON."""
+        return decode_json("{}" if self.body is None else self.body)
+
+    def plan(self) -> Plan:
+        """Return what an added one enqueues; InvalidSchedule if the row holds what can't be, as written by SQL."""
+        options = {name: getattr(self, name) for name in ("queue", "cron", "timezone", "missed", "key")}
+        try:
+            return read(self.name, {**options, "payload": self.payload})
+        except UndecodableMessage as error:
+            raise InvalidSchedule(str(error)) from error
 
     def was_seen_long_ago(self, age: timedelta) -> bool:
         """Return whether no worker has declared it for ``age``, by ``db_now``; a time far ahead counts as none."""

@@ -29,6 +29,8 @@ class StagedMessage(models.Model):
     priority = models.SmallIntegerField(_("priority"))
     max_reads = models.PositiveIntegerField(_("reads allowed"), null=True)
     lease_seconds = models.FloatField(_("lease in seconds"), null=True)
+    lane = models.BigIntegerField(null=True)
+    group_name = KeyField(_("group"), max_length=200, null=True)
     delay_seconds = models.FloatField(_("delay in seconds"))
     due_at = UTCDateTimeField(_("due at"), null=True)
     staged_at = UTCDateTimeField(_("staged at"), db_default=DbNow())

@@ -72,6 +72,29 @@ class QueueMinute(models.Model):
         return f"{self.queue} {self.minute}"
 
 
+class QueueTotal(models.Model):
+    """What ended in one queue, ever since workers have counted it, in the minutes whose final count is complete.
+
+    It only grows; histograms too, bucket by bucket.
+    """
+
+    queue = AsciiField(_("queue"), max_length=64, primary_key=True)
+    messages = models.BigIntegerField(_("messages"))
+    failures = models.BigIntegerField(_("failed deliveries"))
+    retries = models.BigIntegerField(_("retries"))
+    dead = models.BigIntegerField(_("dead"))
+    wait = ExactTextField(_("histogram of waits"))
+    run = ExactTextField(_("histogram of run times"))
+
+    class Meta:
+        verbose_name = _("total")
+        verbose_name_plural = _("totals")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.queue)
+
+
 class StatisticProgress(models.Model):
     """How far the workers have counted: one row, written under the mutex of the statistics."""
 

@@ -41,6 +41,38 @@ class Stream(models.Model):
         return str(self.name)
 
 
+class StreamProgress(models.Model):
+    """How far the query gets that reads a stream (``stream:NAME``), or the history (``reader:NAME``).
+
+    A ``QueueListener`` in its Spark session writes it; without one there is no row. ``messages`` only
+    grows; a batch that was read twice is counted twice.
+    """
+
+    name = AsciiField(_("name"), max_length=80, primary_key=True)
+    query_id = AsciiField(_("query"), max_length=36, db_index=True)
+    messages = models.BigIntegerField(_("messages"))
+    rate = models.FloatField(_("messages per second"))
+    backlog = models.BigIntegerField(_("backlog"))
+    backlog_capped = models.PositiveSmallIntegerField(_("whether the backlog is larger than counted"))
+    failures = models.BigIntegerField(_("failures"))
+    progressed_at = UTCDateTimeField(_("last progress"))
+    failed_at = UTCDateTimeField(_("last failure"), null=True)
+    error = ExactTextField(_("error"), null=True)
+
+    class Meta:
+        verbose_name = _("progress of a stream")
+        verbose_name_plural = _("progress of streams")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the query has failed since its last batch."""
+        return self.failed_at is not None and self.failed_at >= self.progressed_at
+
+
 class StreamClaimQuerySet(models.QuerySet[Any]):
     """``StreamClaim.objects``."""
 

@@ -113,7 +113,7 @@ def wanted_routines(session: DjangoSession) -> list[Routine]:
             )
             % {"table": dialect.sql.message, "alias": session.using}
         )
-    return routines(dialect, _words(session), _folders(session))
+    return routines(_words(session), _folders(session))
 
 
 def refuse_sqlite(session: DjangoSession) -> None:
@@ -149,6 +149,10 @@ def _words(session: DjangoSession) -> Words:
         max_reads=_that_differ({name: each.max_reads for name, each in options.items()}),
         priority=_that_differ({name: each.priority for name, each in options.items()}),
         removes=_that_differ({name: each.on_ack == conf.DELETE for name, each in options.items()}),
+        is_whole=_that_differ({name: each.group is not None for name, each in options.items()}),
+        group_limit=_that_differ({name: each.group_limit for name, each in options.items()}),
+        group_batch=_that_differ({name: each.group_batch for name, each in options.items()}),
+        holds_dead=_that_differ({name: each.on_dead == conf.HOLD for name, each in options.items()}),
         max_bytes=conf.get("MAX_PAYLOAD_BYTES"),
         notify=conf.get("NOTIFY"),
         lease_over=LEASE_OVER,

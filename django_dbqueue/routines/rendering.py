@@ -12,9 +12,10 @@ from typing import Final
 from django_dbqueue.codecs import MAX_DEPTH
 from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.literals import COMMENT, inline, literal, raw, render
+from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import QUALIFIED
 from django_dbqueue.databases.statements import DEAD
-from django_dbqueue.envelope import LEAST_LEASE, MAX_READS_LIMIT, MAX_SECONDS
+from django_dbqueue.envelope import LANES, LEAST_LEASE, MAX_GROUP_LENGTH, MAX_READS_LIMIT, MAX_SECONDS, WHOLE_QUEUE
 from django_dbqueue.routines.routine_moves import Words, by_queue, moves
 from django_dbqueue.statuses import DONE
 
@@ -26,11 +27,20 @@ NAMES: Final = (
     "dbqueue_check_queue",
     "dbqueue_check_seconds",
     "dbqueue_content_type",
+    "dbqueue_check_group",
+    "dbqueue_lane_of",
+    "dbqueue_hand_over",
+    "dbqueue_lane_moved",
+    "dbqueue_kick_lane",
+    "dbqueue_put_in_lane",
     "dbqueue_take",
     "dbqueue_give_back",
     "dbqueue_rescue_late",
     "dbqueue_claim",
+    "dbqueue_delete",
     "put_message_in_queue",
+    "put_message_in_group",
+    "kick_group",
     "get_message_from_queue",
     "delete_message_from_queue",
     "claim_messages",
@@ -49,8 +59,23 @@ _HEAD = re.compile(
     re.DOTALL,
 )
 _ARGUMENT_TYPE = re.compile(r"\b_\w+ ([a-z ]+)")
+_IS_OWN_TRANSACTION: Final = {
+    "postgresql": "pg_current_xact_id_if_assigned() IS NULL",  # before the routine writes: nobody has written in it
+    "mariadb": "@@in_transaction = 0",
+    "mysql": "@@autocommit = 1",  # it doesn't tell of START TRANSACTION
+}
+"""SQL for whether nothing follows the caller's statement in its transaction, as far as the server tells."""
 _HIGHEST_PRIORITY = 32_767
 _MAX_CLAIM = 1_000
+
+
+_PUT_PROBLEM: Final = """CASE
+    WHEN _payload IS NULL THEN 'payload must not be NULL'
+    WHEN octet_length(_payload) > {max_bytes}
+        THEN 'payload must not take more than {max_bytes} bytes: store it elsewhere, send a reference'
+    WHEN _max_read_cnt NOT BETWEEN 0 AND {max_reads_limit}
+        THEN 'max_read_cnt must be from 0 (no limit) to {max_reads_limit}, or NULL for the setting'
+END"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +89,10 @@ class Routine:
     statements: tuple[str, ...]
 
 
-def routines(dialect: Dialect, words: Words, folders: Sequence[str]) -> list[Routine]:
+def routines(words: Words, folders: Sequence[str]) -> list[Routine]:
     """Return every routine, in order of creation; a text is taken from the first folder that has it."""
-    dialect = QUALIFIED if words.schema else dialect
-    fill = _fill(dialect, words)
+    fill = _fill(QUALIFIED if words.schema else MYSQL, words)
+    fill["is_own_transaction"] = next(sql for server, sql in _IS_OWN_TRANSACTION.items() if server in folders)
     texts = {name: _text(name, folders) for name in NAMES}
     return [_routine(name, render(text, fill), folders) for name, text in texts.items() if text]
 
@@ -101,12 +126,25 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
     wake = inline(dialect.enqueue.notify(raw("_queue_name"))).removeprefix("SELECT ")
     return {name: inline(statement) for name, statement in moves(dialect, words).items()} | {
         "message": dialect.sql.message,
+        "line": dialect.sql.line,
+        "ticket": dialect.sql.ticket,
+        "group": dialect.sql.group,
         "forbidden": literal(words.forbidden),
         "queues": words.queues,
+        "is_paused": dialect.sql.is_paused,
         "now": dialect.sql.now,
         "schema": words.schema,
         "lease": by_queue(words.lease),
         "max_reads": by_queue(words.max_reads),
+        "is_whole": by_queue(words.is_whole),
+        "group_limit": by_queue(words.group_limit),
+        "takes_several": by_queue({queue: batch > 1 for queue, batch in words.group_batch.items()}),
+        "holds_dead": by_queue(words.holds_dead),
+        "removes": by_queue(words.removes),
+        "whole_queue": literal(WHOLE_QUEUE),
+        "max_group": str(MAX_GROUP_LENGTH),
+        "lanes_of_queue": str(LANES),
+        "put_problem": _PUT_PROBLEM,
         "deadline": dialect.sql.plus(dialect.sql.now, "COALESCE(_lease_seconds, _lease)"),
         "lease_end": dialect.sql.plus("claimed_at", "lease_seconds"),
         "ended": f"status = '{DONE}' OR {DEAD}",

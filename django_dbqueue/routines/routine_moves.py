@@ -12,6 +12,7 @@ from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.events_sql import COLUMNS
 from django_dbqueue.databases.literals import SCHEMA, literal, raw
 from django_dbqueue.databases.statements import Change, Claim, Statement
+from django_dbqueue.routines.routine_lanes import lanes, telling_lane
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OWN_LEASE = "lease_seconds"
@@ -23,8 +24,10 @@ _RESCUED_AT_ONCE = 100
 class Words:
     """What a routine can't know by itself: names of tables, texts, and the settings.
 
-    ``forbidden`` is the queue that none of them may touch. ``lease`` (seconds), ``max_reads``, ``priority`` and
-    ``removes`` (whether an ack removes the row) have the default under ``None`` and, by name, the queues that differ.
+    ``forbidden`` is the queue that none of them may touch. ``lease`` (seconds), ``max_reads``, ``priority``,
+    ``removes`` (whether an ack removes the row), ``is_whole`` (whether all messages are one group), ``group_limit``,
+    ``group_batch`` and ``holds_dead`` (whether a dead message holds its group) have the default under ``None`` and, by
+    name, the queues that differ.
     """
 
     queues: str
@@ -32,6 +35,10 @@ class Words:
     max_reads: Mapping[str | None, int]
     priority: Mapping[str | None, int]
     removes: Mapping[str | None, bool]
+    is_whole: Mapping[str | None, bool]
+    group_limit: Mapping[str | None, int]
+    group_batch: Mapping[str | None, int]
+    holds_dead: Mapping[str | None, bool]
     max_bytes: int
     notify: bool
     lease_over: str
@@ -43,7 +50,7 @@ class Words:
 def moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
     """Return the statement for each placeholder that stands for one."""
     claiming = _claiming_at_once if dialect.sql.updates_return_rows else _claiming_one_by_one
-    return _settling(dialect, words) | claiming(dialect, words)
+    return _settling(dialect, words) | claiming(dialect, words) | lanes(dialect, _row(words))
 
 
 def _settling(dialect: Dialect, words: Words) -> dict[str, Statement]:
@@ -51,19 +58,21 @@ def _settling(dialect: Dialect, words: Words) -> dict[str, Statement]:
     queue, priority = raw("_queue_name"), raw("_priority")
     by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
     held = dialect.messages.held([Claim(raw("_id"), raw("_token"))])
+    ack = telling_lane(dialect, dialect.messages.ack())
+    nack, nack_later = (telling_lane(dialect, dialect.messages.nack(delay, None)) for delay in (None, raw("_delay")))
     return {
         "next_priority_waiting": dialect.claims.next_priority(queue, NEW, priority),
         "next_priority_running": dialect.claims.next_priority(queue, RUNNING, priority),
         "insert": dialect.enqueue.insert(
             _row(words), 0.0, None, returning="id" if dialect.sql.updates_return_rows else ""
         ),
-        "delete": dialect.messages.move(dialect.messages.ack(), by_id),
+        "delete": dialect.messages.move(ack, by_id),
         "remove": _remove(dialect, words, held, "_id"),
         "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
-        "ack": dialect.messages.move(dialect.messages.ack(), held),
-        "record_nack": _record(dialect, dialect.messages.nack(None, None), held),
-        "nack": dialect.messages.move(dialect.messages.nack(None, None), held),
-        "nack_later": dialect.messages.move(dialect.messages.nack(raw("_delay"), None), held),
+        "ack": dialect.messages.move(ack, held),
+        "record_nack": _record(dialect, nack, held),
+        "nack": dialect.messages.move(nack, held),
+        "nack_later": dialect.messages.move(nack_later, held),
         "extend": dialect.messages.move(dialect.messages.extend(raw("_seconds")), held),
         "extend_by_own": dialect.messages.move(dialect.messages.extend(None), held),
         "lock_held": dialect.messages.lock(held),
@@ -77,10 +86,14 @@ def _record(dialect: Dialect, change: Change, where: Statement) -> Statement:
 
 
 def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Statement:
-    """Return the ack for queues that keep no history: the row is removed if it belongs to one of them."""
+    """Return the ack for queues that keep no history: the row is removed if it belongs to one of them.
+
+    If it is in a lane it makes way first (``dbqueue_lane_moved``).
+    """
     differ = [queue for queue in words.removes if queue is not None]
     default, others = words.removes[None], f"queue IN ({dialect.sql.holes(len(differ))})"
     theirs = (f"NOT {others}" if default else others) if differ else str(default).upper()
+    theirs += " AND lane IS NULL"
     if dialect.sql.updates_return_rows:
         return Statement(f"DELETE FROM {dialect.sql.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
     return Statement(
@@ -133,7 +146,7 @@ def _rescue_range(dialect: Dialect, words: Words) -> Statement:
         f"WITH late ({', '.join(names)}, at) AS MATERIALIZED ({late.sql}), "
         f"told AS (INSERT INTO {dialect.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
         f"UPDATE {dialect.sql.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
-        f"WHERE m.id = those.late_id AND m.status = '{RUNNING}'",
+        f"WHERE m.id = those.late_id AND m.status = '{RUNNING}' RETURNING m.id, m.lane",
         (*late.params, *params, *rescue.params),
     )
 
@@ -152,7 +165,8 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
     )
     due = f"status = '{NEW}' AND available_at <= {dialect.sql.now}"
     over = f"status = '{RUNNING}' AND available_at <= {dialect.sql.now}"
-    rescue, is_late = dialect.messages.rescue(words.lease_over), Statement(f"id = %s AND {over}", (row,))
+    rescue = telling_lane(dialect, dialect.messages.rescue(words.lease_over))
+    is_late = Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
         "due": _unlocked(dialect, dialect.claims.due(("id",), queue, NEW, priority, raw("_page"))),
@@ -171,10 +185,8 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
 
 def _bury(dialect: Dialect, words: Words, name: str) -> dict[str, Statement]:
     """Return what a claim does, after taking a row, if it had no reads left."""
-    change, where = (
-        dialect.messages.bury(words.spent_before),
-        Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),)),
-    )
+    change = telling_lane(dialect, dialect.messages.bury(words.spent_before))
+    where = Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),))
     return {"record_bury": _record(dialect, change, where), "bury": dialect.messages.move(change, where)}
 
 
@@ -193,4 +205,4 @@ def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement
 def by_queue(values: Mapping[str | None, float]) -> str:
     """Return SQL for the settings of the queue at hand."""
     cases = "".join(f" WHEN {literal(name)} THEN {value!r}" for name, value in values.items() if name is not None)
-    return f"CASE _queue_name{cases} ELSE {values[None]!r} END" if cases else repr(values[None])
+    return f"(CASE _queue_name{cases} ELSE {values[None]!r} END)" if cases else repr(values[None])

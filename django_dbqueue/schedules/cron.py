@@ -65,7 +65,7 @@ def read(expression: object, timezone: object) -> Cron:
     """Check an expression and a zone; InvalidSchedule says what is wrong and what is meant."""
     if not isinstance(expression, str) or not expression.isascii() or len(expression) > MAX_LENGTH:
         raise InvalidSchedule(f"cron must be a cron expression of at most {MAX_LENGTH} characters, not {expression!r}.")
-    cron = Cron(" ".join(expression.split()), _zone(timezone))
+    cron = Cron(" ".join(expression.split()), zone(timezone))
     try:
         never = cron.after(_SOME_DAY) is None
     except (ValueError, _cronsim().CronSimError) as error:
@@ -78,7 +78,8 @@ def read(expression: object, timezone: object) -> Cron:
     return cron
 
 
-def _zone(name: object) -> str:
+def zone(name: object) -> str:
+    """Return the name of a time zone that there is; InvalidSchedule says which may be meant."""
     try:
         if isinstance(name, str):
             return ZoneInfo(name).key

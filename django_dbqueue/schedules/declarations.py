@@ -1,4 +1,7 @@
-"""What is to be enqueued when: ``DBQUEUE["SCHEDULES"]``, read and checked; a consumer's cron is read the same way."""
+"""What is to be enqueued when: ``DBQUEUE["SCHEDULES"]``, read and checked.
+
+A consumer's cron is read the same way, and so is a schedule that an operator adds.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ NAME_HEADER: Final = "dbqueue.schedule"
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 DUE_HEADER: Final = "dbqueue.due"
 """Header of a message that a schedule sent: the due time that it is for, UTC in ISO 8601."""
+RUN_HEADER: Final = "dbqueue.run_by"
+"""Header of a message that somebody sent by *run now*: who, '' if that isn't known. Its due time is when they did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,11 @@ class Plan:
     payload: Json
     key: str | None
 
-    def envelope(self, due: datetime) -> Envelope:
-        """Return the message of one due time."""
+    def envelope(self, due: datetime, *, run_by: str | None = None) -> Envelope:
+        """Return the message of one due time; or of somebody who runs the schedule at this time, due or not."""
         headers = {NAME_HEADER: self.name, DUE_HEADER: due.isoformat()}
+        if run_by is not None:
+            headers[RUN_HEADER] = run_by
         return Envelope(self.payload, key=self.key, headers=headers)
 
 

@@ -8,18 +8,21 @@ wait for the consumer of the batches.
 from __future__ import annotations
 
 import gc
+import os
+import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from itertools import chain
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience
+from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import WIDE
 
 STEP: Final = 1_000
@@ -27,59 +30,75 @@ STEP: Final = 1_000
 BATCH_BYTES: Final = 8 << 20
 """A batch ends when its long texts take this much, however many rows it has."""
 HELD_BYTES: Final = 64 << 20
-"""Memory that a page may take before its first batches are passed on while it is still being read."""
+"""Memory that a page may take; one that takes more is cut there."""
 _HEADER: Final = b"-\n"
 """A line to skip: pyarrow takes U+FEFF at the start of a text for a byte order mark, and a value may start with it."""
 
 
 class Pages:
-    """A connection whose SELECTs return Arrow batches of one schema. Close it; not shared between threads."""
+    """A session whose SELECTs return Arrow batches of one schema. Close it; not shared between threads."""
 
-    def __init__(self, credentials: Credentials, schema: pa.Schema, *, fetch_rows: int, outage: float) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        schema: pa.Schema,
+        *,
+        fetch_rows: int,
+        outage: float,
+        requires: Requirement | None = None,
+    ) -> None:
         self.schema = schema
         self.fetch_rows = fetch_rows
         self.step = min(STEP, fetch_rows)
         self.wide = [place for place, field in enumerate(schema) if field.name.lower() in WIDE]
         self.credentials = credentials
+        self.requires = requires
         self.patience = Patience(outage)
         self.dialect = credentials.dialect
-        self.connection = self._connected()
+        self.is_cut = False
+        """Whether the last page ended before its last row, because it was too large to be held."""
+        self._connection: Connection | None = None
 
-    def _connected(self) -> Connection:
-        while True:
+    @property
+    def connection(self) -> Connection:
+        """Return the session, opened if there is none now."""
+        while self._connection is None:
             try:
-                connection = Connection(self.credentials)
-                break
+                seconds = self.patience.seconds
+                self._connection = admitted(self.credentials, outage=seconds, requires=self.requires)
             except Exception as error:
                 self.patience.wait(error)
-        if connection.vendor == "mysql":
-            connection.raw.converter = {}  # bytes as received; parameters have their own encoders
-        return connection
+            else:
+                if self._connection.vendor == "mysql":
+                    self._connection.raw.converter = {}  # bytes as received; parameters have their own encoders
+        return self._connection
 
     def recover(self, error: Exception) -> None:
-        """Reconnect after a session that ended; raise what waiting can't fix.
+        """Let the next page have a new session after one that ended; raise what waiting can't fix.
 
         The reader continues after the last row that was passed on.
         """
+        self.close()
         self.patience.wait(error)
-        self.connection.discard()
-        self.connection = self._connected()
 
     def read(self, statement: Statement) -> Iterator[pa.RecordBatch]:
-        """Run a SELECT of the schema's columns; it is complete before its first batch is passed on.
+        """Run a SELECT of the schema's columns; nothing runs on the server once its first batch is passed on.
 
-        A page that takes more than HELD_BYTES is the exception: it is passed on as it arrives.
+        A page that takes more than HELD_BYTES ends there (``is_cut``), and the caller asks for the rest. Where sessions
+        are counted, somebody else may have this one's place while batches are worked on.
         """
-        with closing(self._batches(statement)) as batches:
-            held, size = [], 0
-            with _no_collection():
-                for batch in batches:
-                    held.append(batch)
-                    size += batch.nbytes
-                    if size > HELD_BYTES:
-                        break
-            yield from chain(held, batches)
+        self.is_cut, held, size = False, list[pa.RecordBatch](), 0
+        with closing(self._batches(statement)) as batches, _no_collection():
+            for batch in batches:
+                held.append(batch)
+                size += batch.nbytes
+                if size > HELD_BYTES:
+                    self.is_cut = True
+                    break
         self.patience.answered()
+        if self.is_cut or self.credentials.is_counted:
+            self.close()
+        yield from held
 
     def _batches(self, statement: Statement) -> Generator[pa.RecordBatch]:
         return {"mysql": self._from_mysql, "postgresql": self._from_postgresql, "sqlite": self._from_sqlite}[
@@ -89,10 +108,17 @@ class Pages:
     def _from_mysql(self, statement: Statement) -> Generator[pa.RecordBatch]:
         from MySQLdb.cursors import SSCursor
 
-        with closing(self.connection.raw.cursor(SSCursor)) as cursor:
+        raw = self.connection.raw
+        with closing(raw.cursor(SSCursor)) as cursor:
             cursor.execute(statement.sql, statement.params)
             fetch_row = cursor._result.fetch_row  # the rows of one C call, without the cursor's work on each
-            yield from self._gathered(lambda: fetch_row(self.step, 0))
+            try:
+                yield from self._gathered(lambda: fetch_row(self.step, 0))
+            except GeneratorExit:
+                _hang_up(raw)
+                with suppress(Exception):
+                    cursor.close()
+                raise
 
     def _from_sqlite(self, statement: Statement) -> Generator[pa.RecordBatch]:
         with closing(self.connection._execute(statement)) as cursor:
@@ -158,7 +184,10 @@ class Pages:
         return batch
 
     def close(self) -> None:
-        self.connection.close()
+        """End the session; the next page opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.discard()
 
     def __enter__(self) -> Self:
         return self
@@ -183,6 +212,12 @@ def _converted(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return text.cast(pa.timestamp(kind.unit)).view(kind)  # they are UTC, and so are Arrow's
     return text.cast(kind)
+
+
+def _hang_up(raw: Any) -> None:
+    """Cut a MySQL session off: its cursor could be closed only once it has read everything that is left."""
+    with socket.socket(fileno=os.dup(raw.fileno())) as line, suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, VERIFIED
+from django_dbqueue import partitions
+from django_dbqueue.databases.history_sql import PLANNED, PURGED, REWRITE, VERIFIED
 from django_dbqueue.exceptions import LakeDamaged
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.manifest import Manifest, name_of
+from django_dbqueue.spark.manifests import Listed
 
 PURGE_ROWS: Final = 5_000
 """Rows per DELETE."""
@@ -26,6 +28,11 @@ class Batch:
     rows: int
     state: str = PLANNED
     purged_to: int | None = None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the database knows it as a part of the lake."""
+        return self.state in (VERIFIED, PURGED)
 
     @property
     def purged(self) -> int:
@@ -45,14 +52,21 @@ class Register:
 
     def begin(self) -> int:
         """Register the lake as a reader of the history; return the last id that it has."""
-        connection = self.connection
-        known = connection.fetch(connection.dialect.history.reader_position(self.lake))
-        if known:
-            return int(known[0][0])
-        had = [batch.last_id for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
-        start = max([*had, history_readers.purged_to(connection)])
-        history_readers.resume(connection, self.lake, start)
+        known = self._as_reader()
+        if known is not None:
+            return known
+        start = max(self.position(), history_readers.purged_to(self.connection))
+        history_readers.resume(self.connection, self.lake, start)
         return start
+
+    def position(self) -> int:
+        """Return the last id that the lake has, whether it is registered or not; 0 if it has none."""
+        known = self._as_reader()
+        return known if known is not None else max((batch.last_id for batch in self.exported()), default=0)
+
+    def _as_reader(self) -> int | None:
+        known = self.connection.fetch(self.connection.dialect.history.reader_position(self.lake))
+        return int(known[0][0]) if known else None
 
     def batches(self) -> list[Batch]:
         """Return all of them by id, including those that were given up."""
@@ -60,22 +74,28 @@ class Register:
 
     def exported(self) -> list[Batch]:
         """Return those that are in the lake."""
-        return [batch for batch in self.batches() if batch.state in (VERIFIED, PURGED)]
+        return [batch for batch in self.batches() if batch.is_published]
 
-    def compare(self, names: list[str], position: int) -> str | None:
+    def compare(self, lake: Listed, position: int) -> str | None:
         """Return the name of a manifest that the database has not recorded; LakeDamaged for any other difference."""
-        known = {name_of(batch.first_id): batch for batch in self.exported()}
-        if missing := sorted(set(known) - set(names)):
+        exported = self.exported()
+        if lake.snapshot is not None and lake.folded_to not in {batch.last_id for batch in exported}:
+            raise self._of_another(lake.snapshot.name)
+        known = {name_of(batch.first_id): batch for batch in exported if batch.first_id > lake.folded_to}
+        if missing := sorted(set(known) - set(lake.names)):
             raise LakeDamaged(
                 f"The manifest {missing[0]} of the {known[missing[0]]} of the lake {self.lake!r} is missing. Restore "
                 "it from a backup of the lake; until then nothing is exported or purged."
             )
-        unknown = sorted(set(names) - set(known))
+        unknown = sorted(set(lake.names) - set(known))
         if unknown in ([], [name_of(position + 1)]):
             return unknown[0] if unknown else None
-        raise LakeDamaged(
-            f"This database has no record of the manifest {unknown[0]} of the lake {self.lake!r}: the lake belongs "
-            "to another database, or this one was restored from an older state. Export to another root."
+        raise self._of_another(unknown[0])
+
+    def _of_another(self, name: str) -> LakeDamaged:
+        return LakeDamaged(
+            f"This database has no record of the manifest {name} of the lake {self.lake!r}: the lake belongs to "
+            "another database, or this one was restored from an older state. Export to another root."
         )
 
     def plan(self, after: int, limit: int, cutoff: object) -> Batch | None:
@@ -90,15 +110,26 @@ class Register:
                     [(last, rows)] = connection.fetch(dialect.history.count_history(after, young - 1))
                 if not rows:
                     return None
-                number = max((batch.number for batch in self.batches()), default=0) + 1
-                connection.run(dialect.history.insert_batch(self.lake, number, after + 1, last, rows))
-                return Batch(number, after + 1, int(last), int(rows))
+                batch = Batch(self._next_number(), after + 1, int(last), int(rows))
+                connection.run(dialect.history.insert_batch(self.lake, batch.number, after + 1, last, rows, PLANNED))
+                return batch
 
         return connection.outermost(work)
 
-    def given_up(self, first_id: int) -> list[int]:
-        """Return the numbers of the tries, for the batch that starts here, that never got a manifest."""
-        return [batch.number for batch in self.batches() if batch.first_id == first_id and batch.state == DROPPED]
+    def plan_rewrite(self) -> int:
+        """Return a number that no other attempt has, for files that replace others of the lake."""
+        connection = self.connection
+
+        def work() -> int:
+            with connection.transaction():
+                number, last_id = self._next_number(), self.position()
+                connection.run(connection.dialect.history.insert_batch(self.lake, number, 1, last_id, 0, REWRITE))
+                return number
+
+        return connection.outermost(work)
+
+    def _next_number(self) -> int:
+        return max((batch.number for batch in self.batches()), default=0) + 1
 
     def adopt(self, manifest: Manifest) -> Batch:
         """Return a manifest's batch, which a killed run had planned; LakeDamaged if none had."""
@@ -128,7 +159,17 @@ class Register:
         return min([batch.last_id, *(each.position for each in others)])
 
     def purge(self, batch: Batch, *, progress: Callable[[int], None]) -> int:
-        """Delete a batch's rows that no reader still has to read; return how many were deleted."""
+        """Purge a batch's rows that no reader still has to read; return how many.
+
+        They are deleted, or, if the history has partitions, recorded as purged: each partition is dropped as soon as
+        that is true of all of its ids, here or by a worker.
+        """
+        if partitions.standing(self.connection):
+            rows = history_readers.under_mutex(self.connection, lambda: self._record(batch))
+            partitions.keep(self.connection)
+            progress(rows)
+            return rows
+        self._delete_leftovers()
         deleted, gone = 0, batch.purged
         while gone < batch.last_id:
             rows, through = self._purge_chunk(batch, gone)
@@ -137,6 +178,22 @@ class Register:
             deleted, gone = deleted + rows, through
             progress(deleted)
         return deleted
+
+    def _delete_leftovers(self) -> None:
+        """Delete what was recorded as purged while the history had partitions, and has not been dropped with them."""
+        connection, dialect = self.connection, self.connection.dialect
+        purged = history_readers.purged_to(connection)
+        while (end := connection.fetch(dialect.history.purge_end(0, purged, PURGE_ROWS))[0][0]) is not None:
+            connection.run(dialect.history.delete_history(0, int(end)))
+
+    def _record(self, batch: Batch) -> int:
+        connection, dialect = self.connection, self.connection.dialect
+        bound = self.bound(batch)
+        if bound <= batch.purged:
+            return 0
+        [(_, rows)] = connection.fetch(dialect.history.count_history(batch.purged, bound))
+        connection.run(dialect.history.purge_batch(self.lake, batch.number, bound))
+        return int(rows)
 
     def _purge_chunk(self, batch: Batch, gone: int) -> tuple[int, int]:
         connection, dialect = self.connection, self.connection.dialect

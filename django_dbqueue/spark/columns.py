@@ -30,6 +30,7 @@ _SAID_BY: Final[dict[str, tuple[tuple[type[spark.DataType], ...], str]]] = {
     "content_type": (_TEXT, "a string: json, text or bytes"),
     "queue": (_TEXT, "a string"),
     "key": (_TEXT, "a string (cast it)"),
+    "group": (_TEXT, "a string (cast it)"),
     "delay": (_SECONDS, "a number of seconds or an interval"),
     "at": ((spark.TimestampType,), "a timestamp with a time zone (not timestamp_ntz, which has none)"),
     "priority": (_WHOLE, "a whole number"),

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statements import Copy, Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
     MYSQL_LOST,
@@ -25,6 +25,7 @@ from django_dbqueue.databases.transient_errors import (
     again,
 )
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
+from django_dbqueue.lanes.tickets import LineMoved
 from django_dbqueue.spark.credentials import Credentials
 
 Result = TypeVar("Result")
@@ -43,6 +44,7 @@ _POSTGRESQL_REFUSALS: Final = re.compile(
     "no password supplied|certificate|does not support SSL"
 )
 """Refusals by a running server, which would answer the same again. libpq gives such a reason only as text."""
+_POSTGRESQL_FULL: Final = re.compile("too many (clients|connections)|remaining connection slots")
 
 
 class Connection:
@@ -64,9 +66,10 @@ class Connection:
             said = str(error)
             shown = credentials.hidden_in(said)
             kind = DatabaseAway if is_away(error) else InvalidPipeline
-            raise kind(f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {shown}") from (
-                error if shown == said else None
-            )
+            refused = kind(f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {shown}")
+            if isinstance(refused, DatabaseAway):
+                refused.is_full = is_full(error)
+            raise refused from (error if shown == said else None)
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
@@ -82,9 +85,9 @@ class Connection:
             self.run(Statement(self.dialect.sql.forget_order, ()))
         return rows
 
-    def run(self, statement: Statement) -> int:
+    def run(self, statement: Statement | Copy) -> int:
         """Run a statement and return how many rows it matched."""
-        cursor = self._execute(statement)
+        cursor = self._copied(statement) if isinstance(statement, Copy) else self._execute(statement)
         try:
             return int(cursor.rowcount)
         finally:
@@ -98,6 +101,13 @@ class Connection:
             cursor.execute(statement.sql.encode() % tuple(map(self._literal, statement.params)))
         else:
             cursor.execute(statement.sql, statement.params)
+        return cursor
+
+    def _copied(self, statement: Copy) -> Any:
+        cursor = self.raw.cursor()
+        with cursor.copy(statement.sql) as copy:
+            for row in statement.rows:
+                copy.write_row(row)
         return cursor
 
     def _literal(self, value: object) -> Any:
@@ -124,6 +134,8 @@ class Connection:
 
     def is_passing(self, error: Exception) -> bool:
         """Return whether the same transaction, started again, is likely to succeed at once."""
+        if isinstance(error, LineMoved):
+            return True
         if self.vendor == "mysql":
             return bool(error.args) and error.args[0] in MYSQL_PASSING
         if self.vendor == "postgresql":
@@ -166,6 +178,16 @@ def is_away(error: BaseException) -> bool:
             return type(error).__name__ == "OperationalError" and not _POSTGRESQL_REFUSALS.search(str(error))
         return (state or "").startswith(SQLSTATE_LOST) or state in SQLSTATE_FULL
     return False
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether a session could not begin because the server, or the account, has none left."""
+    if isinstance(error, DatabaseAway):
+        return error.is_full
+    driver = type(error).__module__.partition(".")[0]
+    if driver == "MySQLdb":
+        return bool(error.args) and error.args[0] in MYSQL_FULL
+    return driver == "psycopg" and bool(_POSTGRESQL_FULL.search(str(error)))
 
 
 def to_utc(value: object) -> datetime:

@@ -15,17 +15,24 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from django_dbqueue.databases.stream_progress_sql import NAME, STREAM
 from django_dbqueue.envelope import QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
+from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
-from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.outage import outage_of
 from django_dbqueue.spark.schemas import MESSAGES, arrow_schema, with_id
 from django_dbqueue.spark.source_options import Options
+from django_dbqueue.spark.trigger_limits import OPTIONS as TRIGGER_OPTIONS
+from django_dbqueue.spark.trigger_limits import TriggerLimits
+from django_dbqueue.streams.backlog import MOST_COUNTED
 from django_dbqueue.streams.delivery import deliver
 from django_dbqueue.streams.id_ranges import Ranges, common, cut, size_of, steps
 from django_dbqueue.streams.ownership import HOLD, ON_EXPIRED, StreamSpec
+from django_dbqueue.streams.stream_lanes import LaneRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +41,20 @@ if TYPE_CHECKING:
     from django_dbqueue.spark.arrow import Pages
     from django_dbqueue.spark.stream_runner import StreamRunner
 
-OPTIONS: Final = ("queue", "stream", "maxRowsPerBatch", "lease", "on_expired", "max_reads", "numPartitions", OUTAGE)
-MAX_ROWS: Final = 20_000
-MOST_ROWS: Final = 1_000_000
+OPTIONS: Final = (
+    "queue",
+    "stream",
+    *TRIGGER_OPTIONS,
+    "lease",
+    "on_expired",
+    "max_reads",
+    "group_limit",
+    "on_dead",
+    "numPartitions",
+    OUTAGE,
+)
+MAX_MESSAGES: Final = 20_000
+MOST_MESSAGES: Final = 1_000_000
 LEASE: Final = 60
 SHORTEST_LEASE: Final = 3
 MAX_READS: Final = 5
@@ -68,10 +86,10 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         said = Options.of(options, OPTIONS)
         self.schema = MESSAGES.checked(schema)
         self.spec = _spec_of(said)
-        self.max_rows = said.whole("maxRowsPerBatch", MAX_ROWS, most=MOST_ROWS)
+        self.limits = TriggerLimits.of(said, MAX_MESSAGES, most=MOST_MESSAGES)
         self.parts = said.whole("numPartitions", most=10_000)
         self.outage = outage_of(said)
-        Credentials.load(options)
+        self.sessions = Credentials.load(options).max_connections
         self._runner: StreamRunner | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -83,7 +101,8 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._runner is None:
             from django_dbqueue.spark.stream_runner import StreamRunner
 
-            self._runner = StreamRunner(Credentials.load(self.options), self.spec, outage=self.outage)
+            credentials = Credentials.load(self.options)
+            self._runner = StreamRunner(credentials, self.spec, outage=self.outage, limits=self.limits)
         return self._runner
 
     # -- what Spark asks the runner -----------------------------------------------------------------------
@@ -102,7 +121,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {"claim": session.ask(begin)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        return ReadMaxRows(self.max_rows)
+        return ReadMaxRows(self.limits.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self.runner.stop_at_now()
@@ -116,6 +135,11 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return {"claim": self.runner.advance(int(start["claim"]), limit.max_rows)}
 
+    def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
+        """Return how many messages are due and not claimed, for Spark's progress events."""
+        ready = self.runner.count_backlog()
+        return {NAME: STREAM + self.spec.name, "ready": min(ready, MOST_COUNTED), "capped": ready > MOST_COUNTED}
+
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Distribute the messages of the claims after ``start`` over tasks."""
         runner = self.runner
@@ -127,7 +151,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return slices or [Slice(runner.run, 0, ())]
 
     def _parts_for(self, messages: int) -> int:
-        return self.parts or min(PARTITIONS, -(-messages // WORTH_A_TASK))
+        return self.parts or min(PARTITIONS, self.sessions or PARTITIONS, -(-messages // WORTH_A_TASK))
 
     def commit(self, end: dict[str, int]) -> None:
         self.runner.ack(int(end["claim"]))
@@ -147,9 +171,9 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not partition.ranges:
             return
         credentials = Credentials.load(self.options)
-        name, run, number = self.spec.name, partition.run, partition.number
+        run, number = partition.run, partition.number
         with Lasting(credentials, outage=self.outage) as session:
-            delivery = session.ask(lambda each: deliver(each, name, run, number, lease=self.spec.lease))
+            delivery = session.ask(lambda each: deliver(each, self.spec, run, number))
         mine = common(partition.ranges, delivery.ranges)
         if not mine:
             return
@@ -175,7 +199,8 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except Exception as error:
                 pages.recover(error)
             else:
-                return
+                if not pages.is_cut:
+                    return
 
     def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
         """Fail the batch, which acks nothing, if the claim holds more than was read: no operator moved it."""
@@ -206,4 +231,8 @@ def _spec_of(said: Options) -> StreamSpec:
         lease=float(said.whole("lease", LEASE, least=SHORTEST_LEASE, most=7 * 86_400)),
         on_expired=said.choice("on_expired", ON_EXPIRED, HOLD),
         max_reads=said.whole("max_reads", MAX_READS, least=0, most=2_000_000_000),
+        rules=LaneRules(
+            group_limit=said.whole("group_limit", 1, most=WIDEST),
+            holds_dead=said.choice("on_dead", ("next", "hold"), "next") == "hold",
+        ),
     )

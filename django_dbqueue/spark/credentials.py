@@ -10,17 +10,21 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.whole_numbers import is_whole
+from django_dbqueue.whole_numbers import is_whole, typed_whole
 
 FILE_OPTION: Final = "credentials_file"
 ENVIRONMENT_OPTION: Final = "credentials_env"
+MAX_CONNECTIONS_OPTION: Final = "maxConnections"
+MAX_CONNECTIONS: Final = 8
+"""Sessions on one database, unless the option says how many."""
+MOST_CONNECTIONS: Final = 1_000
 REFUSED: Final = ("password", "passwd", "user", "username", "url", "dburl", "host", "database", "dbname")
 """Options in which other sources take credentials."""
 _VENDORS: Final = {
@@ -49,6 +53,13 @@ class Credentials:
     user: str = ""
     password: str = field(default="", repr=False)
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    max_connections: int = field(default=0, compare=False)
+    """How many sessions the pipeline may have at once; 0: any number. An option sets it; the account does not."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its sessions are: a file has none."""
+        return self.max_connections > 0 and self.vendor != "sqlite"
 
     @property
     def dialect(self) -> Dialect:
@@ -59,24 +70,29 @@ class Credentials:
     def load(cls, options: Mapping[str, str]) -> Credentials:
         """Read what the options name; InvalidPipeline if they name nothing, or contain a secret themselves."""
         said = {name.lower(): value for name, value in options.items()}
+        return replace(cls.named(said, FILE_OPTION, ENVIRONMENT_OPTION), max_connections=_max_connections(said))
+
+    @classmethod
+    def named(cls, said: Mapping[str, str], file_option: str, environment_option: str) -> Credentials:
+        """Read what these two options name; ``said`` has lower-case names."""
         if told := sorted(set(said) & set(REFUSED)):
             raise InvalidPipeline(
                 f"The option {told[0]!r} would appear in plans and logs. Write the credentials to a file that only "
-                f"you can read and name the file in the option {FILE_OPTION!r}, or put them into an environment "
-                f"variable and name it in {ENVIRONMENT_OPTION!r}."
+                f"you can read and name the file in the option {file_option!r}, or put them into an environment "
+                f"variable and name it in {environment_option!r}."
             )
-        if (file := said.get(FILE_OPTION)) is not None:
+        if (file := said.get(file_option)) is not None:
             return cls.parse(_text_of(file), where=f"the file {file}")
-        if (variable := said.get(ENVIRONMENT_OPTION)) is not None:
+        if (variable := said.get(environment_option)) is not None:
             if variable not in os.environ:
                 raise InvalidPipeline(
-                    f"The environment variable {variable!r}, which {ENVIRONMENT_OPTION!r} names, is not set here. On a "
-                    f"cluster every executor needs it: set spark.executorEnv.{variable}, or use {FILE_OPTION!r}."
+                    f"The environment variable {variable!r}, which {environment_option!r} names, is not set here. On a "
+                    f"cluster every executor needs it: set spark.executorEnv.{variable}, or use {file_option!r}."
                 )
             return cls.parse(os.environ[variable], where=f"the environment variable {variable}")
         raise InvalidPipeline(
-            f"The database's credentials are missing: the option {FILE_OPTION!r} names a file, "
-            f"{ENVIRONMENT_OPTION!r} an environment variable. Either holds a URL such as "
+            f"The database's credentials are missing: the option {file_option!r} names a file, "
+            f"{environment_option!r} an environment variable. Either holds a URL such as "
             "mysql://user:password@host:3306/name, or the same in JSON."
         )
 
@@ -100,7 +116,7 @@ class Credentials:
 
     @classmethod
     def _from_json(cls, text: str, where: str) -> Credentials:
-        known = [each.name for each in fields(cls)]
+        known = [each.name for each in fields(cls) if each.name != "max_connections"]
         said = _json_of(text)
         if said is None:
             raise InvalidPipeline(f"{_sentence(where)} holds broken JSON: write an object of {known}.")
@@ -131,7 +147,19 @@ class Credentials:
 
     def to_json(self) -> str:
         """Return the text that ``parse`` reads; it holds the password."""
-        return json.dumps(asdict(self))
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "max_connections"})
+
+
+def _max_connections(said: Mapping[str, str]) -> int:
+    value = said.get(MAX_CONNECTIONS_OPTION.lower(), str(MAX_CONNECTIONS))
+    number = typed_whole(value.strip(), 0, MOST_CONNECTIONS)
+    if number is None:
+        raise InvalidPipeline(
+            f"The option {MAX_CONNECTIONS_OPTION!r} is {value!r}; it must be a whole number from 0 to "
+            f"{MOST_CONNECTIONS:,}. It bounds the sessions that the pipeline has on the database at once; 0 means no "
+            "bound."
+        )
+    return number
 
 
 def _from_url(text: str) -> Credentials | None:

@@ -8,9 +8,10 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
-from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
+from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, MAX_CONNECTIONS_OPTION, Credentials
+from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
-from django_dbqueue.spark.outage import SECONDS, Lasting
+from django_dbqueue.spark.outage import SECONDS
 from django_dbqueue.spark.publication import Published, find_published
 
 if TYPE_CHECKING:
@@ -27,14 +28,17 @@ def enqueue_dataframe(
     credentials_file: str | None = None,
     credentials_env: str | None = None,
     priority: int | None = None,
+    group: str | None = None,
     max_payload_bytes: int | None = None,
     batch_size: int | None = None,
     notify: bool | None = None,
     outage: float | None = None,
+    max_connections: int | None = None,
 ) -> Published:
     """Write a frame into the queue, exactly once for each ``job_id``, and return the result.
 
-    ``outage``: seconds to wait for a database that goes away (60).
+    ``group``: that of messages without their own; ``"*"`` for a queue that is one group. ``outage``: seconds to wait
+    for a database that goes away (60). ``max_connections``: sessions on it at once, of all its pipelines (8).
 
     Without a ``job_id`` one is drawn: then retried tasks and speculation still duplicate nothing, but a second call
     does.
@@ -49,8 +53,10 @@ def enqueue_dataframe(
         "job_id": job,
         "run": run,
         "priority": priority,
+        "group": group,
         "max_payload_bytes": max_payload_bytes,
         "batchSize": batch_size,
+        MAX_CONNECTIONS_OPTION: max_connections,
         OUTAGE: None if outage is None else math.ceil(outage),
         "notify": None if notify is None else str(notify).lower(),
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _GLOB: Final = frozenset("*?[]{}\\")
+_DELETED_AT_ONCE: Final = 16
+"""Folders, of which a lake has thousands; a file system that isn't this machine's takes a while to answer for each."""
 
 
 class Files:
@@ -31,36 +35,66 @@ class Files:
                 "A lake is listed through the driver's JVM, which a session of Spark Connect doesn't have. Run the "
                 "job where the driver is, by spark-submit or manage.py queue_pipeline."
             )
-        self._jvm = jvm
-        path = jvm.org.apache.hadoop.fs.Path(root)
+        # Py4J asks the JVM about each name on the way to a class
+        self._jvm, hadoop = jvm, jvm.org.apache.hadoop.fs
+        self._new_path, self._paths_of = hadoop.Path, hadoop.FileUtil.stat2Paths
+        self._text_of, self._shown = jvm.org.apache.commons.io.IOUtils.toString, jvm.scala.runtime.ScalaRunTime.stringOf
+        path = self._new_path(root)
         self._fs = path.getFileSystem(spark._jsc.hadoopConfiguration())
         self.root: str = self._fs.makeQualified(path).toString().rstrip("/")
         self._local = Path(path.toUri().getPath()).absolute() if self.root.startswith("file:") else None
 
     def _path(self, relative: str = "") -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self.root + ("/" + relative if relative else "/"))
+        return self._new_path(self.root + ("/" + relative if relative else "/"))
+
+    @property
+    def place(self) -> str:
+        """The root for libraries that know nothing of Hadoop: a local path, or the URL."""
+        return self.root if self._local is None else str(self._local)
 
     def url(self, relative: str) -> str:
         """Return the full path, as Spark reads it."""
         return f"{self.root}/{relative}"
 
-    def names(self, folder: str = "") -> list[str]:
-        """List the names in a folder; nothing if the folder doesn't exist."""
+    def names(self, folder: str, prefix: str = "", suffix: str = "") -> list[str]:
+        """List the names in a folder that begin and end so; nothing if the folder doesn't exist."""
         if not self._fs.exists(self._path(folder)):
             return []
-        return sorted(each.getPath().getName() for each in self._fs.listStatus(self._path(folder)))
+        names = (path.rpartition("/")[2] for path in self._told(self._fs.listStatus(self._path(folder))))
+        return sorted(name for name in names if name.startswith(prefix) and name.endswith(suffix))
 
-    def find(self, pattern: str) -> dict[str, int]:
-        """Return the files below the root that match a pattern, and their lengths."""
-        found = self._fs.globStatus(self._path(pattern)) or []
-        start = len(self._path().toUri().getPath().rstrip("/")) + 1
-        return {each.getPath().toUri().getPath()[start:]: each.getLen() for each in found if each.isFile()}
+    def tree(self, folder: str = "", suffix: str = "") -> list[str]:
+        """List the files in and below a folder that end so, by their paths below the root."""
+        if self._local is not None:
+            # Hadoop starts a process for each file of a local disk, to ask for its permissions
+            walk = os.walk(self._local / folder, followlinks=True)
+            paths = [Path(place, name).relative_to(self._local) for place, _, names in walk for name in names]
+            return sorted(str(path) for path in paths if path.name.endswith(suffix))
+        if not self._fs.exists(self._path(folder)):
+            return []
+        walk = self._jvm.org.apache.hadoop.util.functional.RemoteIterators.toList(
+            self._fs.listFiles(self._path(folder), True)
+        )
+        # Py4J finds no method of Java's that makes an array of a list
+        status = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
+        found = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(walk).toArray(
+            self._jvm.scala.reflect.ClassTag.apply(status)
+        )
+        root = f"{self._path().toUri().getPath().rstrip('/')}/"
+        return sorted(path.partition(root)[2] for path in self._told(found) if path.endswith(suffix))
 
-    def folders(self, pattern: str) -> list[str]:
-        """Return the folders below the root that match a pattern."""
-        found = self._fs.globStatus(self._path(pattern)) or []
-        start = len(self._path().toUri().getPath().rstrip("/")) + 1
-        return [each.getPath().toUri().getPath()[start:] for each in found if each.isDirectory()]
+    def _told(self, statuses: Any) -> list[str]:
+        """Return the paths of files, by one call, however many there are: each call to the JVM takes its time."""
+        # Py4J finds none of the methods that join an array of paths
+        text = str(self._shown(self._paths_of(statuses))).removeprefix("Array(").removesuffix(")")
+        scheme = self.root.partition(":")[0]
+        return re.split(f", (?={re.escape(scheme)}:)", text) if text else []
+
+    def move(self, folder: str, place: str) -> None:
+        """Rename a folder to a place that doesn't exist; OSError if the file system refuses."""
+        self._fs.mkdirs(self._path(place.rpartition("/")[0]))
+        if not self._fs.rename(self._path(folder), self._path(place)):
+            raise OSError(f"{self.url(folder)} could not be renamed to {self.url(place)}")
 
     def length(self, relative: str) -> int | None:
         """Return a file's length, or None if it doesn't exist."""
@@ -71,12 +105,16 @@ class Files:
         """Return a file's text."""
         stream = self._fs.open(self._path(relative))
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(self._text_of(stream, "UTF-8"))
         finally:
             stream.close()
 
-    def delete(self, relative: str) -> None:
-        """Delete a file, or a folder with all that is in it."""
+    def delete(self, *relatives: str) -> None:
+        """Delete files, and folders with all that is in them, in any order; those that don't exist are gone already."""
+        with ThreadPoolExecutor(_DELETED_AT_ONCE) as pool:
+            list(pool.map(self._delete, relatives))
+
+    def _delete(self, relative: str) -> None:
         self._fs.delete(self._path(relative), True)
 
     def publish(self, relative: str, text: str) -> bool:

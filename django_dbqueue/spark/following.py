@@ -17,12 +17,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from django_dbqueue.databases.stream_progress_sql import NAME, READER
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.lasting import Lasting
+from django_dbqueue.spark.outage import outage_of
+from django_dbqueue.spark.replicas import MAX_LAG_OPTION, rows_between
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.table_reader import OPTIONS, TableReader
+from django_dbqueue.spark.trigger_limits import OPTIONS as TRIGGER_OPTIONS
+from django_dbqueue.spark.trigger_limits import SmallBatch, TriggerLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +35,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Offset = dict[str, int]
 
-OWN_OPTIONS: Final = ("reader", "startingPosition", "maxRowsPerBatch")
-MAX_ROWS_PER_BATCH: Final = 100_000
+OWN_OPTIONS: Final = ("reader", "startingPosition", *TRIGGER_OPTIONS)
+MAX_MESSAGES: Final = 100_000
+MOST_MESSAGES: Final = 100_000_000
 SEEN_EVERY: Final = 10.0
 """Seconds between two signs of life of a reader that has nothing to read."""
 MOST_IDLE_SECONDS: Final = 0.5
@@ -55,7 +61,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A planner of batches in the driver's runner, on one connection; pickled to the tasks without it."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        allowed = [name for name in OPTIONS if name not in {"firstId", "lastId"}]
+        allowed = [name for name in OPTIONS if name not in {"firstId", "lastId", MAX_LAG_OPTION}]
         said = Options.of(options, (*allowed, *OWN_OPTIONS))
         self.name = history_readers.check_name(
             said.required("reader", "it names the reader. Export uses the name to know what it still has to keep.")
@@ -63,7 +69,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.starting = said.choice(
             "startingPosition", (history_readers.EARLIEST, history_readers.LATEST), history_readers.EARLIEST
         )
-        self.max_rows = said.whole("maxRowsPerBatch", MAX_ROWS_PER_BATCH, most=100_000_000)
+        self.limits = TriggerLimits.of(said, MAX_MESSAGES, most=MOST_MESSAGES)
         own = {name.lower() for name in OWN_OPTIONS}
         self.options = {name: value for name, value in options.items() if name.lower() not in own}
         self.schema = schema
@@ -79,6 +85,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen = 0.0
         self._until = _EVERY_ID
         self._idle = 0.0
+        self._small = SmallBatch(self.limits)
+        self._next = (-1, -1, 0)
+        """Of the next batch: the id that it is after, its last id so far, and how many rows it has."""
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
@@ -90,7 +99,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- in the driver's runner ---------------------------------------------------------------------------
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        return ReadMaxRows(self.max_rows)
+        return ReadMaxRows(self.limits.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._until = self._ask(history_readers.newest_id)
@@ -105,22 +114,45 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Advance the reader to what Spark has committed, and find how far the next batch goes."""
         after = int(start["id"])
         self._move(after)
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.max_rows
         assert isinstance(limit, ReadMaxRows | ReadAllAvailable)
-        [(last, _)] = self._ask(lambda each: each.fetch(each.dialect.history.following(after, self._until, most)))
-        if last is None:
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else _EVERY_ID
+        last, rows = self._look(after, most)
+        takes_what_is_there = most == _EVERY_ID or self._until != _EVERY_ID
+        if not rows or (rows < self._small.least and not takes_what_is_there):
             time.sleep(self._idle)  # otherwise Spark would ask again at once, and do nothing else
             self._idle = min(MOST_IDLE_SECONDS, 0.01 + 2 * self._idle)
             return start
         self._idle = 0.0
-        return {"id": int(last)}
+        self._small.begin()
+        return {"id": last}
+
+    def _look(self, after: int, most: int) -> tuple[int, int]:
+        """Return the last id of the next batch, and its rows; what an earlier look has counted stays counted."""
+        known, last, rows = self._next
+        if known != after:
+            last, rows = after, 0
+        if rows < most:
+            begin, left = last, most - rows
+            [(end, more)] = self._ask(lambda each: each.fetch(each.dialect.history.following(begin, self._until, left)))
+            last, rows = last if end is None else int(end), rows + more
+        self._next = (after, last, rows)
+        return last, rows
+
+    def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
+        """Return the newest row, for Spark's progress events; after a look that began no batch, without another one."""
+        looked = self._idle and self._until == _EVERY_ID
+        newest = self._next[1] if looked else self._ask(history_readers.newest_id)
+        return {NAME: READER + self.name, "id": newest}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Distribute the rows of a batch over tasks, also when it is read again."""
-        after = int(start["id"])
+        after, last = int(start["id"]), int(end["id"])
         if self._held is None:
             self._register(after)
-        return [HistoryPiece(after, each) for each in self.reader_between(after, int(end["id"])).partitions()]
+        reader, requires = self.reader_between(after, last), None
+        if reader.has_replica:  # which must have each row of the batch before any of it is read there
+            requires = self._ask(lambda connection: rows_between(connection, after, last))
+        return [HistoryPiece(after, each) for each in reader.partitions_on(requires)]
 
     def commit(self, end: Offset) -> None:
         self._move(int(end["id"]))
@@ -146,7 +178,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ask(self, work: Callable[[Connection], Result]) -> Result:
         """Run work that may run twice."""
         if self._session is None:
-            self._session = Lasting(Credentials.load(self.options), outage=self.outage)
+            self._session = Lasting(Credentials.load(self.options), outage=self.outage, stands=True)
         return self._session.ask(work)
 
     # -- in the tasks -------------------------------------------------------------------------------------

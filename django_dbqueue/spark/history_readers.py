@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from django_dbqueue.databases.history_sql import READERS
+from django_dbqueue.databases.stream_progress_sql import READER
 from django_dbqueue.exceptions import HistoryGone, InvalidPipeline
 from django_dbqueue.spark.connection import Connection, to_utc
 
@@ -58,7 +59,12 @@ def readers(connection: Connection) -> list[Reader]:
 
 def forget(connection: Connection, name: str) -> bool:
     """Forget a reader that will not come back; False if there is none with this name."""
-    return under_mutex(connection, lambda: connection.run(connection.dialect.history.delete_reader(name)) > 0)
+
+    def work() -> bool:
+        connection.run(connection.dialect.stream_progress.delete(READER + name))
+        return connection.run(connection.dialect.history.delete_reader(name)) > 0
+
+    return under_mutex(connection, work)
 
 
 def begin(connection: Connection, name: str, at: str) -> int:
@@ -69,8 +75,8 @@ def begin(connection: Connection, name: str, at: str) -> int:
 
     def work() -> int:
         [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
-        ends = (purged_to(connection),) * 2 if lowest is None else (int(lowest) - 1, int(highest))
-        start = ends[0] if at == EARLIEST else ends[1]
+        ends = (0, 0) if lowest is None else (int(lowest) - 1, int(highest))
+        start = max(ends[0] if at == EARLIEST else ends[1], purged_to(connection))  # what was purged may still be there
         _hold(connection, name, start)
         return start
 

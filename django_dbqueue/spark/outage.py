@@ -10,11 +10,10 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
-from django_dbqueue.exceptions import DatabaseAway
-from django_dbqueue.spark.connection import Connection, is_away
-from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.exceptions import DatabaseAway, ReplicaBehind
+from django_dbqueue.spark.connection import is_away, is_full
 from django_dbqueue.spark.source_options import Options
 
 Result = TypeVar("Result")
@@ -58,9 +57,15 @@ class Patience:
             )
             away.given_up = True
             raise away from error
-        logger.warning("The database is away, retrying: %s", error)
+        logger.warning("%s, retrying: %s", _what(error), error)
         time.sleep(min(random.uniform(0.5, 1.0) * self._pause, self._end - now))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _what(error: Exception) -> str:
+    if isinstance(error, ReplicaBehind):
+        return "The replica is behind"
+    return "The database has no session left" if is_full(error) else "The database is away"
 
 
 def tried_on(work: Callable[[], Result], *, seconds: float) -> Result:
@@ -74,48 +79,3 @@ def tried_on(work: Callable[[], Result], *, seconds: float) -> Result:
             if time.monotonic() - began > seconds and not isinstance(error, DatabaseAway):
                 patience.answered()  # the session that ended had lived for long
             patience.wait(error)
-
-
-class Lasting:
-    """A session that outlives its end: it is opened again, and the work in progress is repeated.
-
-    Not shared between threads, and not pickled. Closing it loses nothing, and so reports nothing about a session that
-    ended.
-    """
-
-    def __init__(self, credentials: Credentials, *, outage: float) -> None:
-        self.credentials = credentials
-        self.patience = Patience(outage)
-        self.dialect = credentials.dialect
-        self._connection: Connection | None = None
-
-    @property
-    def vendor(self) -> str:
-        return self.credentials.vendor
-
-    def ask(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work``, which may run twice: a commit whose reply was lost may or may not have arrived."""
-        while True:
-            try:
-                if self._connection is None:
-                    self._connection = Connection(self.credentials)
-                result = work(self._connection)
-            except Exception as error:
-                if is_away(error):
-                    self.close()
-                self.patience.wait(error)
-            else:
-                self.patience.answered()
-                return result
-
-    def close(self) -> None:
-        """End the session; the next question opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.discard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.outage import Lasting
+from django_dbqueue.spark.group_lines import into_lines, kick_groups
+from django_dbqueue.spark.lasting import Lasting
 
 FORSAKEN_SECONDS: Final = 7 * 86_400.0
 """Seconds without a new row after which a run's stage is abandoned."""
@@ -30,6 +33,8 @@ class Attempt:
 
     number: int
     rows: int
+    has_groups: bool = False
+    """Whether some of them may be messages of groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +71,22 @@ def publish(
 
     A server that goes away is waited for, up to ``outage`` seconds.
     """
+    lanes: dict[int, str] = {}  # survives a commit whose reply was lost
     with Lasting(credentials, outage=outage) as session:
-        return session.ask(
-            lambda connection: connection.outermost(lambda: _publish(connection, job, run, attempts, notify=notify))
+        published = session.ask(
+            lambda connection: connection.outermost(
+                lambda: _publish(connection, job, run, attempts, lanes, notify=notify)
+            )
         )
+        if lanes:
+            kick_groups(session, lanes, notify=notify)
+    return published
 
 
-def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Attempt], *, notify: bool) -> Published:
+def _publish(
+    connection: Connection, job: str, run: int, attempts: Sequence[Attempt], lanes: dict[int, str], *, notify: bool
+) -> Published:
+    """Publish in one transaction; ``lanes`` get those that are to be kicked after the commit, with their queues."""
     dialect = connection.dialect
     with connection.transaction():
         connection.run(dialect.staging.name_job(job, run, _BEING_PUBLISHED))
@@ -82,8 +96,10 @@ def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Atte
             connection.run(dialect.staging.drop_staged(run))
             return found
         _refuse_missing_rows(connection, job, run, attempts)
+        if any(attempt.has_groups for attempt in attempts):
+            lanes.update((int(lane), queue) for lane, queue in connection.fetch(dialect.staging.staged_lanes(run)))
         created = sum(
-            connection.run(dialect.staging.publish(run, attempt.number, range(place, place + _PUBLISHED_AT_ONCE)))
+            _publish_some(connection, run, attempt, range(place, place + _PUBLISHED_AT_ONCE))
             for attempt in attempts
             for place in range(0, attempt.rows, _PUBLISHED_AT_ONCE)
         )
@@ -94,6 +110,11 @@ def _publish(connection: Connection, job: str, run: int, attempts: Sequence[Atte
                 connection.fetch(dialect.enqueue.notify(queue))
         connection.run(dialect.staging.drop_staged(run))
     return Published(job, created, ignored, again=False)
+
+
+def _publish_some(connection: Connection, run: int, attempt: Attempt, places: range) -> int:
+    copy = connection.dialect.staging.publish(run, attempt.number, places, has_groups=attempt.has_groups)
+    return into_lines(connection, partial(connection.run, copy)) if attempt.has_groups else connection.run(copy)
 
 
 def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: Sequence[Attempt]) -> None:
@@ -109,7 +130,7 @@ def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: S
 
 def drop(credentials: Credentials, *, run: int) -> None:
     """Delete what a run has staged; what can't be deleted for lack of a server is purged by its age."""
-    with Connection(credentials) as connection:
+    with admitted(credentials) as connection:
         connection.outermost(lambda: connection.run(connection.dialect.staging.drop_staged(run)))
 
 
@@ -120,7 +141,7 @@ def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECOND
     publishes, it finds rows missing, and adds nothing.
     """
     deleted = 0
-    with Connection(credentials) as connection:
+    with admitted(credentials) as connection:
         dialect, forsaken, here = connection.dialect, list[tuple[int, int]](), (0, 0)
         while rows := connection.fetch(dialect.staging.next_attempt(*here)):
             run, attempt = (int(rows[0][0]), int(rows[0][1]))

@@ -54,6 +54,8 @@ class Condition:
     exact: bool
     finds: bool = False
     """Whether the column is equal to a value, so that an index can find the rows."""
+    bounds: bool = False
+    """Whether the column lies before or after a value, so that an index can find the stretch of the rows."""
     low: int | None = None
     high: int | None = None
     """For ``id``: the bounds that it sets."""
@@ -84,7 +86,8 @@ def condition_of(asked: Filter, source: Source, dialect: Dialect, vendor: str) -
         return None
     statement = dialect.scan.compared(column, operator, _as_column(value, vendor))
     low, high = _bounds(operator, value) if column == "id" else (None, None)
-    return Condition(column, statement, exact, finds=operator == "=", low=low, high=high)
+    finds = operator == "="
+    return Condition(column, statement, exact, finds, bounds=not finds, low=low, high=high)
 
 
 def _negated(condition: Condition | None, asked: Filter, dialect: Dialect) -> Condition | None:

@@ -9,21 +9,24 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
+from django_dbqueue.databases.staging_sql import STAGED
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.envelope import (
+    WHOLE_QUEUE,
     Sealed,
     check_due,
+    check_group,
     check_headers,
-    check_key,
     check_lease,
     check_max_reads,
     check_moment,
     check_priority,
     check_queue,
     check_seconds,
-    key_hash,
+    lane_of,
 )
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
+from django_dbqueue.keys import check_key, key_hash
 from django_dbqueue.moments import to_column
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
 
@@ -40,6 +43,11 @@ Columns = Mapping[str, Sequence[Any]]
 """The values of each column of a batch, as Arrow gave them."""
 
 
+def check_sent_group(name: object) -> str:
+    """Return a group, or raise InvalidMessage. ``"*"`` says that the queue is one: its settings aren't known here."""
+    return WHOLE_QUEUE if name == WHOLE_QUEUE else check_group(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Sealing:
     """What all rows of a frame share: its columns, and the defaults of a message."""
@@ -48,6 +56,8 @@ class Sealing:
     queue: str | None
     priority: int
     max_bytes: int
+    group: str | None = None
+    """Of rows without their own; ``"*"``: all messages are one group."""
 
     def check(self) -> None:
         """Raise InvalidPipeline for what no row could make valid."""
@@ -80,7 +90,7 @@ class Sealing:
                 return repeat(unsaid)
             return (unsaid if value is None else check(value) for value in columns[name])
 
-        for (body, kind), queue, key, headers, priority, max_reads, lease, delay, at, _ in zip(
+        for (body, kind), queue, key, headers, priority, max_reads, lease, group, delay, at, _ in zip(
             self._bodies(how, columns),
             self._queues(columns),
             said("key", check_key),
@@ -88,13 +98,23 @@ class Sealing:
             said("priority", check_priority, self.priority),
             said("max_reads", check_max_reads),
             said("lease", check_lease),
+            said("group", self._group, self.group),
             said("delay", partial(check_seconds, "delay"), 0.0),
             said("at", check_moment),
             map(check_due, columns.get("delay", repeat(None)), columns.get("at", repeat(None))),
             strict=False,
         ):
             named = None if key is None else key_hash(queue, key)
-            yield Sealed(queue, key, named, body, kind, headers, priority, max_reads, lease, delay, at)
+            lane = None if group is None else lane_of(queue, group)
+            yield Sealed(queue, key, named, body, kind, headers, priority, max_reads, lease, lane, group, delay, at)
+
+    def _group(self, name: object) -> str:
+        if self.group == WHOLE_QUEUE != name:
+            raise InvalidMessage(
+                f"All messages are one group, by the option group={WHOLE_QUEUE!r}, so none can name another one: leave "
+                f"group={name!r} out, or use another queue."
+            )
+        return check_sent_group(name)
 
     def _bodies(self, how: str, columns: Columns) -> Iterator[tuple[str, str]]:
         encode = partial(codecs.encode, max_bytes=self.max_bytes)
@@ -178,7 +198,5 @@ def _refusal(error: Exception, number: int, partition: int, content: object, *, 
 
 def row_of(item: Sealed, vendor: str) -> Row:
     """Return what the statements of a write take: the values of ``databases.staging_sql.STAGED``."""
-    if item.at is None:
-        return item
-    at: Any = to_column(item.at, vendor)  # what the driver takes, not what an envelope holds
-    return item._replace(at=at)
+    at: Any = None if item.at is None else to_column(item.at, vendor)  # what the driver takes
+    return item._replace(at=at)[: len(STAGED)]

@@ -37,6 +37,7 @@ class Source:
     optional: frozenset[str]
     """Columns that can be NULL."""
     moment: str
+    has_moment_index: bool
 
     @property
     def schema(self) -> StructType:
@@ -84,12 +85,16 @@ _CONTENT: Final[dict[str, DataType]] = {
     "body": _TEXT,
     "content_type": _TEXT,
     "headers": _TEXT,
+    "group_name": _TEXT,
+    "flow": _LONG,
     "created_at": _MOMENT,
     "claimed_at": _MOMENT,
     "finished_at": _MOMENT,
     "error": _TEXT,
 }
-_OPTIONAL: Final = frozenset({"key", "claim_token", "max_reads", "headers", "claimed_at", "error"})
+_OPTIONAL: Final = frozenset(
+    {"key", "claim_token", "max_reads", "headers", "group_name", "flow", "claimed_at", "error"}
+)
 
 MESSAGES: Final = Source(
     name="messages",
@@ -109,6 +114,7 @@ MESSAGES: Final = Source(
     },
     optional=_OPTIONAL | {"conn_id", "worker_id", "available_at", "lease_seconds", "finished_at"},
     moment="created_at",
+    has_moment_index=False,
 )
 HISTORY: Final = Source(
     name="history",
@@ -126,6 +132,7 @@ HISTORY: Final = Source(
     },
     optional=_OPTIONAL,
     moment="finished_at",
+    has_moment_index=True,
 )
 SOURCES: Final = {source.name: source for source in (MESSAGES, HISTORY)}
 

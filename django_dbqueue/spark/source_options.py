@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from typing import Final, Self, overload
 
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, REFUSED
+from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, MAX_CONNECTIONS_OPTION, REFUSED
 from django_dbqueue.whole_numbers import typed_whole
 
-_EVERYWHERE: Final = (FILE_OPTION, ENVIRONMENT_OPTION, "source")
+_EVERYWHERE: Final = (FILE_OPTION, ENVIRONMENT_OPTION, MAX_CONNECTIONS_OPTION, "source")
 _OF_SPARK: Final = ("checkpointLocation", "queryName")
 """What Spark also passes to the sink of a stream."""
 _YES_AND_NO: Final = {"true": True, "false": False}

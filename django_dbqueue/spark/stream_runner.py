@@ -13,10 +13,13 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from django_dbqueue.exceptions import StreamLost
+from django_dbqueue.spark.admission import standing
 from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience, tried_on
+from django_dbqueue.spark.trigger_limits import SmallBatch, TriggerLimits
 from django_dbqueue.streams import delivery, ownership
+from django_dbqueue.streams.backlog import MOST_COUNTED, count_ready
 from django_dbqueue.streams.id_ranges import Ranges
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_claimer import StreamClaimer
@@ -29,6 +32,8 @@ LOOK_AGAIN: Final = 0.5
 SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
 """Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
+LOOKS_SHARE: Final = 20
+"""Counts of what is ready take at most one twentieth of a runner's time."""
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -36,10 +41,13 @@ logger = logging.getLogger("django_dbqueue")
 class StreamRunner:
     """One run of a stream, from the first question to ``close``. Lives in one process, and is never pickled."""
 
-    def __init__(self, credentials: Credentials, spec: StreamSpec, *, outage: float) -> None:
+    def __init__(
+        self, credentials: Credentials, spec: StreamSpec, *, outage: float, limits: TriggerLimits | None = None
+    ) -> None:
         self._credentials = credentials
         self._spec = spec
         self._outage = outage
+        self._small = SmallBatch(limits or TriggerLimits(most=0))
         self._connection: Connection | None
         self._connection, self.run = tried_on(self._begun, seconds=outage)
         self._claimer = StreamClaimer(spec, self.run)
@@ -49,9 +57,12 @@ class StreamRunner:
         self._idle = 0.0
         self._look_at = 0.0
         self._acked = -1
+        self._backlog = 0
+        self._is_backlog_old = True
+        self._count_at = 0.0
 
     def _begun(self) -> tuple[Connection, int]:
-        connection = Connection(self._credentials)
+        connection = standing(self._credentials)
         try:
             return connection, ownership.begin(connection, self._spec)
         except BaseException:
@@ -70,21 +81,39 @@ class StreamRunner:
         if is_idle:
             self._heartbeat.check()
             return start
+        began = time.monotonic()
+        self._is_backlog_old = True
         number = self._do(lambda connection: self._next(connection, start, limit))
         if number is not None:
             self._idle = self._look_at = 0.0
+            self._small.begin()
             return number
         if self._until is None:
             self._idle = min(LONGEST_IDLE, max(SHORTEST_IDLE, 2 * self._idle))
-            self._look_at = time.monotonic() + self._idle
+            ended = time.monotonic()
+            pause = max(self._idle, LOOKS_SHARE * (ended - began)) if self._small.least else self._idle
+            self._look_at = self._small.earlier(ended + pause)
         return start
 
     def _next(self, connection: Connection, start: int, limit: int) -> int | None:
-        """Return the first unacked claim after ``start``, or else a new one."""
+        """Return the first unacked claim after ``start``, or else a new one if enough is due."""
         standing = self._claimer.next_open(connection, start)
         if standing is not None:
             return standing
+        least = self._small.least if self._until is None else 0
+        if least and count_ready(connection, self._spec.queue, least) < least:
+            return None
         return self._claimer.claim(connection, limit, until=self._until)
+
+    def count_backlog(self) -> int:
+        """Count what is due, up to one more than MOST_COUNTED; again after the next look, or later if that is slow."""
+        began = time.monotonic()
+        if self._is_backlog_old and began >= self._count_at:
+            queue = self._spec.queue
+            self._backlog = self._do(lambda connection: count_ready(connection, queue, MOST_COUNTED + 1))
+            ended = time.monotonic()
+            self._is_backlog_old, self._count_at = False, ended + LOOKS_SHARE * (ended - began)
+        return self._backlog
 
     def ack(self, upto: int) -> None:
         """Ack the claims up to this number."""
@@ -124,7 +153,7 @@ class StreamRunner:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            connection = Connection(self._credentials)
+            connection = standing(self._credentials)
             try:
                 ownership.resume(connection, self._spec, self.run)
             except BaseException:
@@ -170,7 +199,7 @@ class StreamHeartbeat:
         pause = every
         while not self._ended.wait(pause):
             try:
-                connection = connection or Connection(self._credentials)
+                connection = connection or standing(self._credentials)
                 ownership.beat(connection, self._spec, self._run)
                 pause = every
             except StreamLost as error:

@@ -1,4 +1,4 @@
-"""Batch read of the live messages and of the history: each page its own short SELECT, on one connection per task.
+"""Batch read of the live messages and of the history: each page its own short SELECT, one after another in a task.
 
 What a task reads is not one snapshot: each page shows the rows as they were when its statement ran. A row that exists
 the whole time is read exactly once, since pages go by id, and no row's id ever changes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -22,9 +22,13 @@ from django_dbqueue.moments import to_column
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.id_pieces import dealt
+from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
-from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.outage import outage_of
 from django_dbqueue.spark.pushdown import Condition, condition_of, narrowed
+from django_dbqueue.spark.replicas import OPTIONS as REPLICA_OPTIONS
+from django_dbqueue.spark.replicas import beat, max_lag, replica_of
+from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
 from django_dbqueue.spark.source_options import Options
 
@@ -45,6 +49,7 @@ OPTIONS: Final = (
     "pageRows",
     "fetchRows",
     "pushdown",
+    *REPLICA_OPTIONS,
     OUTAGE,
 )
 PAGE_ROWS: Final = 50_000
@@ -65,6 +70,8 @@ class IdRanges(InputPartition):
 
     spans: tuple[tuple[Span, int], ...]
     few: bool = False
+    requires: Requirement | None = None
+    """What the replica that it is read from must show."""
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
@@ -101,15 +108,30 @@ class TableReader(DataSourceReader):
         self.last_id = said.whole("lastId", 2**63 - 1, least=-(2**63))
         self.outage = outage_of(said)
         credentials = Credentials.load(options)
+        self.has_replica = replica_of(options, credentials) is not None
+        self.max_lag = max_lag(said)
         self.vendor = credentials.vendor
+        self.sessions = credentials.max_connections
         self.conditions = list(_conditions(said, self.source, credentials))
 
     def partitions(self) -> list[InputPartition]:
         """Distribute the ids over tasks."""
+        if not self.has_replica:
+            return self.partitions_on()
         with Lasting(Credentials.load(self.options), outage=self.outage) as session:
-            return session.ask(self._planned)
+            requires = session.ask(lambda connection: beat(connection, self.max_lag))
+        return self.partitions_on(requires)
 
-    def _planned(self, connection: Connection) -> list[InputPartition]:
+    def partitions_on(self, requires: Requirement | None = None) -> list[InputPartition]:
+        """The same on a replica that shows what it must."""
+        with Lasting(self._reads_from(), outage=self.outage, requires=requires) as session:
+            return [replace(part, requires=requires) for part in session.ask(self._planned)]
+
+    def _reads_from(self) -> Credentials:
+        primary = Credentials.load(self.options)
+        return replica_of(self.options, primary) or primary
+
+    def _planned(self, connection: Connection) -> list[IdRanges]:
         ends = self._ends(connection)
         if ends is None:
             return [IdRanges(())]
@@ -123,13 +145,20 @@ class TableReader(DataSourceReader):
                 connection.dialect.scan.sample(self.source.table, span, limit, backwards=backwards)
             )[0]
 
-        parts = self.parts or 2 * (os.cpu_count() or 1)
+        parts = self.parts or self.sessions or 2 * (os.cpu_count() or 1)
         every = dealt(ends, sample, parts=parts, least=1 if self.parts else PARTITION_ROWS)
         return [IdRanges(tuple((piece.span, piece.rows) for piece in part)) for part in every] or [IdRanges(())]
 
     def _ends(self, connection: Connection) -> Span | None:
-        """Return the ids that exist and were asked for."""
-        [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(self.source.table))
+        """Return the ids that exist and were asked for: where there is an index of moments, those of its rows."""
+        table, scan = self.source.table, connection.dialect.scan
+        within = [
+            each.statement
+            for each in self.conditions
+            if self.source.has_moment_index and each.column == self.source.moment and (each.finds or each.bounds)
+        ]
+        found = scan.ends_of(table, scan.all_of(within)) if within else scan.ends(table)
+        lowest, highest, *_ = connection.fetch(found)[0]
         if lowest is None:
             return None
         first, last = narrowed(self.conditions, max(lowest, self.first_id), min(highest, self.last_id))
@@ -156,9 +185,10 @@ class TableReader(DataSourceReader):
         assert isinstance(partition, IdRanges)
         if not partition.spans:
             return
-        credentials, schema = Credentials.load(self.options), arrow_schema(with_id(self.schema))
-        names = [field.name for field in self.schema]
-        with Pages(credentials, schema, fetch_rows=self.fetch_rows, outage=self.outage) as pages:
+        schema, names = arrow_schema(with_id(self.schema)), [field.name for field in self.schema]
+        with Pages(
+            self._reads_from(), schema, fetch_rows=self.fetch_rows, outage=self.outage, requires=partition.requires
+        ) as pages:
             for batch in self._read(pages, partition):
                 yield batch if len(names) == len(schema) else batch.select(names)
 
@@ -179,7 +209,7 @@ class TableReader(DataSourceReader):
                     pages.recover(error)
                     rows_seen += rows
                     continue
-                full, rows_seen = rows == limit, rows_seen + rows
+                full, rows_seen = pages.is_cut or rows == limit, rows_seen + rows
                 if rows_seen:
                     limit = max(1, min(self.page_rows, PAGE_BYTES * rows_seen // max(1, bytes_seen)))
 
@@ -236,10 +266,10 @@ def _conditions(said: Options, source: Source, credentials: Credentials) -> Iter
             f"The option 'since' ({since}) is not before 'until' ({until}), which is the first moment that is "
             "not included."
         )
-    if since is not None:
-        yield Condition(source.moment, dialect.scan.compared(source.moment, ">=", to_column(since, vendor)), exact=True)
-    if until is not None:
-        yield Condition(source.moment, dialect.scan.compared(source.moment, "<", to_column(until, vendor)), exact=True)
+    for moment, operator in ((since, ">="), (until, "<")):
+        if moment is not None:
+            statement = dialect.scan.compared(source.moment, operator, to_column(moment, vendor))
+            yield Condition(source.moment, statement, exact=True, bounds=True)
 
 
 def _queue(name: str) -> str:

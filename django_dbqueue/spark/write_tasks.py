@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.statements import Copy, Row
 from django_dbqueue.envelope import Sealed, in_inserts
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.outage import Lasting
+from django_dbqueue.spark.group_lines import into_lines, kick_groups
+from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.publication import Attempt
 from django_dbqueue.spark.rows import Sealing, row_of
 
@@ -59,7 +62,7 @@ class Staged(WriterCommitMessage):
 
 def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
     """Stage a task's rows under a number of this try's own; a try that fails removes its rows."""
-    number, rows = random.randint(1, LARGEST), 0
+    number, rows, has_groups = random.randint(1, LARGEST), 0, False
     with Lasting(task.credentials, outage=task.outage) as session, without_collector():
         dialect = session.dialect
         try:
@@ -69,11 +72,51 @@ def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
                     said = [row_of(item, session.vendor) for item in chunk]
                     statements.append(dialect.staging.stage(task.job, task.run, number, said, place=rows))
                     rows += len(chunk)
+                    has_groups = has_groups or any(item.lane is not None for item in chunk)
                 run_together(session, statements, undo=dialect.staging.drop_staged_from(task.run, number, first))
+                session.rest()
         except InvalidMessage:
             run_together(session, [dialect.staging.drop_staged(task.run, number)])
             raise
-    return Staged(task.run, Attempt(number, rows))
+    return Staged(task.run, Attempt(number, rows, has_groups))
+
+
+def write_directly(session: Lasting, group: Sequence[Sequence[Sealed]], *, notify: bool) -> int:
+    """Insert a task's rows into the queue, in one transaction; return how many were not left out for their keys.
+
+    Those of groups wait until it is committed; then their groups go on.
+    """
+    dialect = session.dialect
+    loose = [[row_of(item, session.vendor) for item in chunk if item.lane is None] for chunk in group]
+    in_lanes = [[row_of(item, session.vendor) for item in chunk if item.lane is not None] for chunk in group]
+    lanes = {item.lane: item.queue for chunk in group for item in chunk if item.lane is not None}
+
+    def write(connection: Connection) -> int:
+        with connection.transaction():
+            created = _insert(connection, [each for each in loose if each])
+            for each in filter(None, in_lanes):
+                insert = dialect.staging.insert_directly(each)
+                created += into_lines(connection, partial(connection.run, insert))
+        return created
+
+    created = session.ask(lambda connection: connection.outermost(lambda: write(connection)))
+    if lanes:
+        kick_groups(session, lanes, notify=notify)
+    return created
+
+
+def _insert(connection: Connection, chunks: Sequence[Sequence[Row]]) -> int:
+    """Insert messages of no group in the open transaction; return how many were not left out for their keys."""
+    staging = connection.dialect.staging
+    if not (chunks and staging.stages_faster):
+        return sum(connection.run(staging.insert_directly(chunk)) for chunk in chunks)
+    run, rows = random.randint(1, LARGEST), 0
+    for chunk in chunks:
+        connection.run(staging.stage("", run, run, chunk, place=rows))
+        rows += len(chunk)
+    created = connection.run(staging.publish(run, run, range(rows)))
+    connection.run(staging.drop_staged(run))
+    return created
 
 
 def groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Sealed]]]:
@@ -83,7 +126,7 @@ def groups(task: Task, batches: Iterator[RecordBatch]) -> Iterator[list[list[Sea
         yield group
 
 
-def run_together(session: Lasting, statements: Sequence[Statement], *, undo: Statement | None = None) -> int:
+def run_together(session: Lasting, statements: Sequence[Statement | Copy], *, undo: Statement | None = None) -> int:
     """Run a transaction of statements, and return how many rows they wrote.
 
     ``undo`` removes what a commit with a lost reply wrote, before the same is written again.

@@ -10,7 +10,7 @@ import logging
 import random
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -27,26 +27,38 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
+from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
-from django_dbqueue.spark.outage import Lasting, outage_of
+from django_dbqueue.spark.outage import outage_of
 from django_dbqueue.spark.publication import Attempt, drop, find_published, publish, purge_forsaken
-from django_dbqueue.spark.rows import Sealing, row_of
+from django_dbqueue.spark.rows import Sealing, check_sent_group
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.write_tasks import (
     LARGEST,
     Staged,
     Task,
     groups,
-    run_together,
     stage,
     without_collector,
+    write_directly,
 )
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-OPTIONS: Final = ("queue", "job_id", "direct", "priority", "batchSize", "max_payload_bytes", "notify", "run", OUTAGE)
+OPTIONS: Final = (
+    "queue",
+    "job_id",
+    "direct",
+    "priority",
+    "group",
+    "batchSize",
+    "max_payload_bytes",
+    "notify",
+    "run",
+    OUTAGE,
+)
 BATCH_ROWS: Final = 1_000
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 _JOB: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/=+-]{0,179}\Z")
@@ -109,16 +121,13 @@ def _checked_job(job: str) -> str:
 
 
 def _task(said: Options, schema: StructType, *, job: str) -> Task:
-    queue = said.text("queue")
-    try:
-        sealing = Sealing(
-            schema=schema,
-            queue=None if queue is None else check_queue(queue),
-            priority=said.whole("priority", 0, least=-100, most=100),
-            max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES),
-        )
-    except InvalidMessage as error:
-        raise InvalidPipeline(f"The option 'queue': {error}") from error
+    sealing = Sealing(
+        schema=schema,
+        queue=_said(said, "queue", check_queue),
+        priority=said.whole("priority", 0, least=-100, most=100),
+        max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES),
+        group=_said(said, "group", check_sent_group),
+    )
     sealing.check()
     Credentials.load(said.said)
     return Task(
@@ -130,6 +139,14 @@ def _task(said: Options, schema: StructType, *, job: str) -> Task:
         notify=said.flag("notify", default=True),
         outage=outage_of(said),
     )
+
+
+def _said(said: Options, name: str, check: Callable[[object], str]) -> str | None:
+    text = said.text(name)
+    try:
+        return None if text is None else check(text)
+    except InvalidMessage as error:
+        raise InvalidPipeline(f"The option {name!r}: {error}") from error
 
 
 def _publish(task: Task, job: str, run: int, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -198,12 +215,12 @@ class DirectWriter(DataSourceArrowWriter):
         with Lasting(task.credentials, outage=task.outage) as session, without_collector():
             dialect = session.dialect
             for group in groups(task, iterator):
-                said = [[row_of(item, session.vendor) for item in chunk] for chunk in group]
-                created += run_together(session, [dialect.staging.insert_directly(each) for each in said])
+                created += write_directly(session, group, notify=task.notify)
                 rows += sum(map(len, group))
                 if task.notify and dialect.sql.notifies:
                     for queue in sorted({item.queue for chunk in group for item in chunk}):
                         session.ask(partial(Connection.fetch, statement=dialect.enqueue.notify(queue)))
+                session.rest()
         return Written(created, rows - created)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

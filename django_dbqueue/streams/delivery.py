@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import Place
 from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.streams.id_ranges import Ranges, cut, from_text, size_of, to_text
-from django_dbqueue.streams.ownership import own, require_known
+from django_dbqueue.streams.ownership import StreamSpec, own, require_known
 from django_dbqueue.streams.parked import move_parked
+from django_dbqueue.streams.stream_lanes import kick_freed, moved
 
 SPLIT_AFTER: Final = 2
 """Failed attempts after which a claim of several messages is split."""
@@ -75,21 +77,23 @@ def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -
     return [(int(number), from_text(ids)) for number, _token, state, ids in rows if state in {OPEN, ACKED}]
 
 
-def deliver(session: Session, stream: str, run: int, number: int, *, lease: float) -> StreamDelivery:
+def deliver(session: Session, spec: StreamSpec, run: int, number: int) -> StreamDelivery:
     """Return what a task of this run may read of a claim; nothing if it was released meanwhile."""
-    return session.outermost(lambda: _deliver(session, stream, run, number, lease))
+    delivery, freed = session.outermost(lambda: _deliver(session, spec, run, number))
+    kick_freed(session, freed, spec.rules)
+    return delivery
 
 
-def _deliver(session: Session, stream: str, run: int, number: int, lease: float) -> StreamDelivery:
-    dialect = session.dialect
+def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple[StreamDelivery, set[int]]:
+    dialect, stream, freed = session.dialect, spec.name, set[int]()
     with session.transaction():
         last = own(session, stream, run)
         claim = _Standing(*session.fetch(dialect.stream_claims.lock(stream, number))[0])
         ranges = from_text(claim.ids)
         if claim.state in {FREEING, FREED}:
-            return StreamDelivery(claim.token, ())
+            return StreamDelivery(claim.token, ()), freed
         if claim.state == ACKED or claim.run == run:
-            return StreamDelivery(claim.token, ranges)
+            return StreamDelivery(claim.token, ranges), freed
         failed = claim.attempts + (claim.run is not None)
         if failed >= SPLIT_AFTER and claim.messages > 1:
             ranges, *others = cut(ranges, PIECES)
@@ -97,7 +101,7 @@ def _deliver(session: Session, stream: str, run: int, number: int, lease: float)
                 session.run(
                     dialect.stream_claims.add(
                         stream, last + place, queue=claim.queue, token=claim.token, ids=to_text(piece),
-                        messages=size_of(piece), attempts=SPLIT_AFTER - 1, lease=lease,
+                        messages=size_of(piece), attempts=SPLIT_AFTER - 1, lease=spec.lease,
                     )
                 )  # fmt: skip
             session.run(dialect.streams.number(stream, last + len(others)))
@@ -107,27 +111,31 @@ def _deliver(session: Session, stream: str, run: int, number: int, lease: float)
             )  # fmt: skip
             failed = SPLIT_AFTER - 1
         elif claim.run is not None and claim.messages == 1:
-            _charge(session, stream, number, claim)
+            freed = _charge(session, spec, number, claim)
         session.run(
             dialect.stream_claims.change(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
         )
         session.run(dialect.stream_claims.read_by(stream, number, run))
-    return StreamDelivery(claim.token, ranges)
+    return StreamDelivery(claim.token, ranges), freed
 
 
-def _charge(session: Session, stream: str, number: int, claim: _Standing) -> None:
-    """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
-    dialect = session.dialect
+def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing) -> set[int]:
+    """Charge the one message of a claim another delivery, or send it to the dead letters if none is left.
+
+    Return the lanes to be kicked after the commit.
+    """
+    dialect, stream = session.dialect, spec.name
     [(message, _)] = from_text(claim.ids)
     alone = dialect.stream_messages.named([message])
     rows = session.fetch(dialect.stream_messages.parked(alone, claim.token))
     if not rows:
-        return
-    _id, reads, allowed = rows[0]
-    if allowed and reads >= allowed:
-        error = FAILED.format(stream=stream)
-        move_parked(session, dialect.messages.bury(error, charged=True), alone, claim.token)
-        logger.error("message %s of %s is dead: %s", message, claim.queue, error)
-    else:
+        return set()
+    _id, reads, allowed, lane = rows[0]
+    if not (allowed and reads >= allowed):
         session.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
         logger.warning("stream %s: message %s failed alone in claim %s, and will be retried", stream, message, number)
+        return set()
+    change = dialect.messages.bury(FAILED.format(stream=stream), charged=True)
+    move_parked(session, change, alone, claim.token)
+    logger.error("message %s of %s is dead: %s", message, claim.queue, FAILED.format(stream=stream))
+    return set() if lane is None else moved(session, change, [Place(lane, message, claim.queue)], spec.rules)

@@ -12,13 +12,14 @@ import hashlib
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from django_dbqueue.databases import ServerDialect
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import Row, new_token
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
+from django_dbqueue.streams.stream_lanes import LaneRules
 
 HOLD: Final = "hold"
 REQUEUE: Final = "requeue"
@@ -40,6 +41,7 @@ class StreamSpec:
     lease: float = 60.0
     on_expired: str = HOLD
     max_reads: int = 5
+    rules: LaneRules = field(default_factory=LaneRules)
 
 
 def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> int:

@@ -12,18 +12,20 @@ import logging
 import os
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from django_dbqueue.databases import Event
 from django_dbqueue.databases.events_sql import DIED
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
+from django_dbqueue.databases.statements import SPENT_BEFORE, Place, Row, new_token
 from django_dbqueue.databases.streams_sql import ACKED, OPEN
 from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
 from django_dbqueue.statuses import NEW
-from django_dbqueue.streams.id_ranges import from_text, ranges_of, run_over, to_text
+from django_dbqueue.streams.id_ranges import Ranges, from_text, ranges_of, run_over, steps, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
+from django_dbqueue.streams.stream_lanes import kick_freed, moved, places_of
 
 CHUNK: Final = 5_000
 """Messages that one transaction claims."""
@@ -42,6 +44,10 @@ class StreamClaimer:
     spec: StreamSpec
     run: int
     low_water: LowWater = field(default_factory=LowWater)
+    _without_groups: set[int] = field(default_factory=set)
+    """Claims of this run that are known to hold no message of a group."""
+    _freed: set[int] = field(default_factory=set)
+    """Lanes to be kicked, also if the session ends between the commit and the kick."""
 
     def next_open(self, session: Session, above: int) -> int | None:
         """Return the number of the first unfinished claim above a number."""
@@ -58,13 +64,21 @@ class StreamClaimer:
         while more and len(filling.ids) < limit:
             chunk = min(max(CHUNK, limit // MOST_CHUNKS), limit - len(filling.ids))
             more = session.outermost(partial(self._fill, session, filling, chunk, until))
+        if filling.number is not None and not filling.has_groups:
+            self._without_groups.add(filling.number)
+        self._kick(session)
         return filling.number
+
+    def _kick(self, session: Session) -> None:
+        kick_freed(session, self._freed, self.spec.rules)
+        self._freed.clear()
 
     def _fill(self, session: Session, filling: _Filling, chunk: int, until: object) -> bool:
         """Claim a chunk in one transaction; return whether more may be due."""
         dialect = session.dialect
         marks = self.low_water.begin(lambda: priorities_in_use(session, self.spec.queue, NEW))
-        taken, spent = list[int](), list[int]()
+        taken, spent = list[Row](), list[Row]()
+        freed = set[int]()
         with session.transaction():
             last = own(session, self.spec.name, self.run)
             if session.fetch(dialect.streams.is_paused(self.spec.queue)):
@@ -72,20 +86,25 @@ class StreamClaimer:
             self.low_water.start_reading()
             left = self._find(session, chunk, until, marks, taken, spent)
             self.low_water.stop_reading()
-            self._bury(session, spent)
-            number = self._park(session, filling, taken, last) if taken else filling.number
+            if spent:
+                freed = self._bury(session, spent)
+            ids = [row[0] for row in taken]
+            number = self._park(session, filling, ids, last) if ids else filling.number
         self.low_water.end(marks, chunk - left, is_full=not left)
-        filling.ids += taken
+        self._freed |= freed
+        filling.ids += ids
+        filling.has_groups |= any(row[4] is not None for row in taken)
         filling.number = number
         if spent:
-            logger.warning("stream %s: messages %s had no reads left and are dead", self.spec.name, spent[:20])
+            dead = [row[0] for row in spent[:20]]
+            logger.warning("stream %s: messages %s had no reads left and are dead", self.spec.name, dead)
         if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
         return True
 
     def _find(
-        self, session: Session, chunk: int, until: object, marks: Marks, taken: list[int], spent: list[int]
+        self, session: Session, chunk: int, until: object, marks: Marks, taken: list[Row], spent: list[Row]
     ) -> int:
         """Lock what is due after the marks, which advance; return how many of the chunk are missing."""
         left = chunk
@@ -97,19 +116,21 @@ class StreamClaimer:
             )
             if rows:
                 marks[priority] = (rows[-1][1], rows[-1][0])
-                lost = {row[0] for row in rows if row[3] and row[2] >= row[3]}
-                spent += lost
-                taken += [row[0] for row in rows if row[0] not in lost]
+                spent += [row for row in rows if row[3] and row[2] >= row[3]]
+                taken += [row for row in rows if not (row[3] and row[2] >= row[3])]
                 left -= len(rows)
             if not left:
                 break
         return left
 
-    def _bury(self, session: Session, spent: list[int]) -> None:
-        dialect, ranges = session.dialect, ranges_of(spent)
+    def _bury(self, session: Session, spent: list[Row]) -> set[int]:
+        """Send rows without reads to the dead letters; return the lanes to be kicked after the commit."""
+        dialect, ranges = session.dialect, ranges_of(row[0] for row in spent)
         event, change = Event(DIED, SPENT_BEFORE), dialect.messages.bury(SPENT_BEFORE, charged=True)
         run_over(session, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
         run_over(session, ranges, lambda among: dialect.stream_messages.move_due(change, among))
+        places = sorted(Place(row[4], row[0], self.spec.queue) for row in spent if row[4] is not None)
+        return moved(session, change, places, self.spec.rules)
 
     def _park(self, session: Session, filling: _Filling, taken: list[int], last: int) -> int:
         """Take rows that this transaction has locked, and enter them into the ledger."""
@@ -142,7 +163,9 @@ class StreamClaimer:
         """
         last = session.outermost(partial(self._check, session, upto))
         for number, _state in session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, upto=upto)):
-            session.outermost(partial(self._ack_one, session, int(number)))
+            self._freed |= session.outermost(partial(self._ack_one, session, int(number)))
+            self._without_groups.discard(int(number))
+        self._kick(session)
         forget = session.dialect.stream_claims.forget(self.spec.name, min(upto, last) - KEPT)
         session.outermost(lambda: session.run(forget))
 
@@ -152,8 +175,9 @@ class StreamClaimer:
         require_known(self.spec.name, upto, last)
         return last
 
-    def _ack_one(self, session: Session, number: int) -> None:
-        dialect, name = session.dialect, self.spec.name
+    def _ack_one(self, session: Session, number: int) -> set[int]:
+        """Ack a claim; return the lanes to be kicked after the commit."""
+        dialect, name, freed = session.dialect, self.spec.name, set[int]()
         with session.transaction():
             own(session, name, self.run)
             _queue, token, state, text, messages, *_ = session.fetch(dialect.stream_claims.lock(name, number))[0]
@@ -162,15 +186,24 @@ class StreamClaimer:
                     "stream %s: claim %s was released before it was acknowledged; its messages may be delivered again",
                     name, number,
                 )  # fmt: skip
-                return
+                return freed
             ranges, change = from_text(text), dialect.messages.ack()
-            moved = run_over(session, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token))
+            places = [] if number in self._without_groups else self._places(session, ranges, token)
+            acked = run_over(session, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token))
+            freed = moved(session, change, places, self.spec.rules)
             session.run(dialect.stream_claims.end(name, number, ACKED))
-        if moved < messages:
+        if acked < messages:
             logger.warning(
                 "stream %s: of the %s messages of claim %s, %s had been moved by an operator or had died; they were "
-                "not acknowledged", name, messages, number, messages - moved,
+                "not acknowledged", name, messages, number, messages - acked,
             )  # fmt: skip
+        return freed
+
+    def _places(self, session: Session, ranges: Ranges, token: int) -> list[Place]:
+        """Lock what a claim still holds of groups, and return its places."""
+        held = session.dialect.stream_messages.held_in_claim
+        found = [places_of(session, held(among, token)) for among, _ in steps(session.dialect, ranges)]
+        return sorted(chain.from_iterable(found))
 
 
 @dataclass(slots=True)
@@ -180,3 +213,4 @@ class _Filling:
     token: int
     number: int | None = None
     ids: list[int] = field(default_factory=list)
+    has_groups: bool = False

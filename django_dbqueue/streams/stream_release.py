@@ -13,11 +13,14 @@ from typing import Any, Final
 
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import Place
+from django_dbqueue.databases.stream_progress_sql import STREAM
 from django_dbqueue.databases.streams_sql import FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
 from django_dbqueue.streams.id_ranges import from_text, steps
 from django_dbqueue.streams.ownership import is_running
 from django_dbqueue.streams.parked import move_parked
+from django_dbqueue.streams.stream_lanes import LaneRules, kick_freed, moved
 
 PART: Final = 500
 """Messages that one transaction releases."""
@@ -37,7 +40,9 @@ class Given:
     rows: list[tuple[int, int, int | None]]
 
 
-def free_expired(session: Session, tell: Callable[[Given], None], *, limit: int) -> int:
+def free_expired(
+    session: Session, tell: Callable[[Given], None], *, limit: int, rules_of: Callable[[str], LaneRules]
+) -> int:
     """Release, charged and as a crash, what expired claims hold; return how many, ``limit`` or slightly more.
 
     This covers only streams with ``on_expired=requeue``, and claims whose release has begun. What another process is
@@ -48,7 +53,7 @@ def free_expired(session: Session, tell: Callable[[Given], None], *, limit: int)
         is_over = state == FREEING or session.outermost(partial(_give_up, session, stream, number))
         if is_over and freed < limit:
             change = session.dialect.messages.rescue(LEASE_OVER.format(number=number, stream=stream))
-            freed += _free(session, stream, number, change, tell, limit - freed)
+            freed += _free(session, stream, number, change, tell, limit - freed, rules_of)
     return freed
 
 
@@ -94,7 +99,7 @@ def release_stream(session: Session, name: str, *, force: bool = False) -> int:
     freed = 0
     for number in session.outermost(give_up):
         change = dialect.messages.release(why=RELEASED.format(number=number, stream=name))
-        freed += _free(session, name, number, change, lambda _: None, 2**63)
+        freed += _free(session, name, number, change, lambda _: None, 2**63, lambda _: LaneRules())
     return freed
 
 
@@ -113,19 +118,30 @@ def forget_stream(session: Session, name: str) -> None:
                 raise InvalidPipeline(f"The stream {name!r} holds messages: release it first.")
             session.run(dialect.stream_claims.forget(name, int(rows[0][1]) + 1))
             session.run(dialect.streams.delete(name))
+            session.run(dialect.stream_progress.delete(STREAM + name))
 
     session.outermost(forget)
 
 
-def _free(session: Session, stream: str, number: int, change: Change, tell: Callable[[Given], None], limit: int) -> int:
+def _free(
+    session: Session,
+    stream: str,
+    number: int,
+    change: Change,
+    tell: Callable[[Given], None],
+    limit: int,
+    rules_of: Callable[[str], LaneRules],
+) -> int:
     """Release what a freeing claim holds, a part at a time; it is freed when nothing is left."""
     dialect = session.dialect
     queue, token, state, text, *_ = session.fetch(dialect.stream_claims.lock(stream, number))[0]
     if state != FREEING:
         return 0
     freed = 0
+    rules = rules_of(queue)
     for among, _size in steps(dialect, from_text(text), most=PART):
-        rows = session.outermost(partial(_give_back, session, among, token, change))
+        rows, lanes = session.outermost(partial(_give_back, session, queue, among, token, change, rules))
+        kick_freed(session, lanes, rules)
         if rows:
             tell(Given(queue, stream, number, rows))
         freed += len(rows)
@@ -135,9 +151,15 @@ def _free(session: Session, stream: str, number: int, change: Change, tell: Call
     return freed
 
 
-def _give_back(session: Session, among: Any, token: int, change: Change) -> list[tuple[int, int, int | None]]:
+def _give_back(
+    session: Session, queue: str, among: Any, token: int, change: Change, rules: LaneRules
+) -> tuple[list[tuple[int, int, int | None]], set[int]]:
+    """Release some messages; return them, and the lanes to be kicked after the commit."""
+    lanes = set[int]()
     with session.transaction():
         rows = session.fetch(session.dialect.stream_messages.parked(among, token))
         if rows:
             move_parked(session, change, among, token)
-    return [(int(row[0]), int(row[1]), row[2]) for row in rows]
+            places = sorted(Place(row[3], row[0], queue) for row in rows if row[3] is not None)
+            lanes = moved(session, change, places, rules)
+    return [(int(row[0]), int(row[1]), row[2]) for row in rows], lanes

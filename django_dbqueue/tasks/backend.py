@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks import compat
-from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask
+from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
 from django_dbqueue.tasks.options import check_options, options_of
 from django_dbqueue.tasks.task import DBQueueTask
+from django_dbqueue.tasks.task_functions import check_function
 
 if TYPE_CHECKING:
     from django.core.checks import CheckMessage
@@ -28,7 +29,8 @@ Call = tuple["AnyTask", Sequence[Any], Mapping[str, Any]]
 class DBQueueBackend(BaseTaskBackend):
     """Tasks as messages of the queue: leases, retries, results in the same commit, and an operator's console.
 
-    ``OPTIONS``: ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results``; see ``TaskOptions``.
+    ``OPTIONS``: ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results``, ``group``; see
+    ``TaskOptions``.
     """
 
     task_class = DBQueueTask
@@ -39,25 +41,45 @@ class DBQueueBackend(BaseTaskBackend):
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""
+        if not isinstance(task.priority, int | float):  # Django compares it first
+            raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
+        if task.run_after is not None and not isinstance(task.run_after, datetime):
+            raise InvalidTask(f"run_after, or eta, must be a datetime, not {task.run_after!r}.")
+        if self.queues and task.queue_name not in self.queues:
+            raise InvalidTask(  # Django's own sentence, and what to do
+                f"Queue {task.queue_name!r} is not valid for backend. Add it to "
+                f"TASKS[{self.alias!r}]['QUEUES'], which has {', '.join(sorted(self.queues))}."
+            )
         super().validate_task(task)
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
+        check_function(task)
         own = {name: value for name in DBQueueTask.__slots__ if (value := getattr(task, name, None)) is not None}
         check_options(own, f"The task {task.module_path}")
 
     def enqueue(  # type: ignore[override]
-        self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], *, expires: datetime | None = None
+        self,
+        task: AnyTask,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        expires: datetime | None = None,
+        group: str | None = None,
+        once: str | None = None,
+        once_for: float | timedelta | None = None,
     ) -> AnyResult:
-        """Store the task in the caller's transaction and return its result, READY.
+        """Store the task in the caller's transaction and return its result, READY; or that of the first one ``once``.
 
         A worker that claims it after ``expires`` (aware) drops it. Raises InvalidTask, and TypeError or ValueError for
-        arguments that JSON can't express; then nothing is written.
+        arguments that JSON can't express; then nothing is written. If the first task with the token ``once`` is gone
+        from the history too, it raises TaskResultDoesNotExist.
         """
         from django_dbqueue.models import Message
         from django_dbqueue.tasks.task_results import enqueued
 
         self.validate_task(task)
-        envelope = envelope_of(task, args, kwargs, options_of(task, self.options), self.alias, expires=expires)
+        options = options_of(task, self.options)
+        envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)
         try:
             message = Message.objects.enqueue(
                 envelope.payload,
@@ -67,20 +89,25 @@ class DBQueueBackend(BaseTaskBackend):
                 max_reads=envelope.max_reads,
                 lease=envelope.lease,
                 headers=envelope.headers,
+                group=envelope.group,
+                once=once,
+                once_for=once_for,
             )
         except InvalidMessage as error:
             raise InvalidTask(f"{task.module_path}: {error}") from error
+        if message.outcome == "ignored":
+            return self.get_result(str(message.pk))
         result = enqueued(task, message, self.alias)
         compat.signal("task_enqueued").send(type(self), task_result=result)
         return result
 
     async def aenqueue(  # type: ignore[override]
-        self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], *, expires: datetime | None = None
+        self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], **options: Any
     ) -> AnyResult:
         """Run ``enqueue`` from async code."""
 
         def enqueue() -> AnyResult:
-            result = self.enqueue(task, args, kwargs, expires=expires)
+            result = self.enqueue(task, args, kwargs, **options)
             _ = result.enqueued_at  # read now: async code can't
             return result
 
@@ -98,7 +125,8 @@ class DBQueueBackend(BaseTaskBackend):
 
         by_queue: dict[str, list[Any]] = {}
         checked: set[AnyTask] = set()
-        for task, args, kwargs in calls:
+        for call in calls:
+            task, args, kwargs = _parts_of(call)
             if task not in checked:
                 self.validate_task(task)
                 checked.add(task)
@@ -129,3 +157,9 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.tasks.backend_checks import check_backend
 
         return [*super().check(**kwargs), *check_backend(self)]
+
+
+def _parts_of(call: object) -> Call:
+    if not (isinstance(call, tuple | list) and len(call) == 3 and isinstance(call[0], Task)):
+        raise InvalidTask(f"enqueue_many() takes triples of a task, its args and its kwargs, not {call!r:.300}.")
+    return call[0], call[1], call[2]

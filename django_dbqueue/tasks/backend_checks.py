@@ -11,7 +11,7 @@ from django_dbqueue.consumers import functions
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import InvalidTask
-from django_dbqueue.tasks.options import NAMES, check_options
+from django_dbqueue.tasks.options import check_options
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.backend import DBQueueBackend
@@ -24,7 +24,7 @@ def check_backend(backend: DBQueueBackend) -> list[checks.CheckMessage]:
     try:
         check_options(backend.options, f"{place}['OPTIONS']")
     except InvalidTask as error:
-        found.append(checks.Error(str(error), hint=f"The options are {', '.join(NAMES)}.", id="dbqueue.E021"))
+        found.append(checks.Error(str(error), id="dbqueue.E021"))
     consumed = functions()
     for queue in sorted(map(str, backend.queues)):
         try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.utils import timezone
 
-from django_dbqueue.envelope import Envelope
-from django_dbqueue.tasks.compat import normalize_json
+from django_dbqueue.envelope import Envelope, check_moment
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.tasks.compat import InvalidTask, normalize_json
+from django_dbqueue.tasks.task_functions import check_is_found
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK
 
 if TYPE_CHECKING:
@@ -25,21 +28,63 @@ def envelope_of(
     alias: str,
     *,
     expires: datetime | None = None,
+    group: str | None = None,
 ) -> Envelope:
-    """Return the message of a task; TypeError or ValueError for arguments that JSON can't express."""
+    """Return the message of a task; TypeError or ValueError for arguments that JSON can't express.
+
+    InvalidTask if a worker couldn't find the task.
+    """
+    check_is_found(task)
+    if not isinstance(args, list | tuple):
+        raise InvalidTask(f"{task.module_path}: its args must be a list or a tuple, not {args!r:.100}.")
+    if not isinstance(kwargs, Mapping):
+        raise InvalidTask(f"{task.module_path}: its kwargs must be a dict, not {kwargs!r:.100}.")
     headers = {TASK: task.module_path}
     if alias != DEFAULT:
         headers[BACKEND] = alias
     if expires is not None:
-        headers[EXPIRES] = _aware(expires).astimezone(UTC).isoformat()
+        headers[EXPIRES] = _expiry(expires).isoformat()
     return Envelope(
-        {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))},
+        {"args": _in_json(task, list(args)), "kwargs": _in_json(task, dict(kwargs))},
         at=None if task.run_after is None else _aware(task.run_after),
         priority=task.priority,
         max_reads=options.max_attempts,
         lease=options.lease,
         headers=headers,
+        group=_group_of(task, args, kwargs, options) if group is None else group,
     )
+
+
+def _in_json(task: AnyTask, value: list[Any] | dict[str, Any]) -> Any:
+    try:
+        return normalize_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"{task.module_path}: JSON can't express these arguments: {error}. Send dates and decimals as strings, and "
+            "dicts with string keys."
+        ) from error
+
+
+def _group_of(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], options: TaskOptions) -> str | None:
+    """Return the group that the task's option gives a call; InvalidTask says why a callable could not."""
+    if not callable(options.group):
+        return options.group
+    try:
+        return options.group(*args, **kwargs)
+    except Exception as error:
+        raise InvalidTask(
+            f"{task.module_path}: its option group, a function of its arguments, raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _expiry(expires: datetime) -> datetime:
+    """Return when a task expires, in UTC; InvalidTask for what isn't a moment, or is too late for the database."""
+    moment = expires if settings.USE_TZ else _aware(expires)
+    try:
+        return check_moment(moment, name="expires")
+    except InvalidMessage as error:
+        raise InvalidTask(str(error)) from error
 
 
 def _aware(moment: datetime) -> datetime:

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import check_lease, check_seconds, check_whole
+from django_dbqueue.envelope import check_group, check_lease, check_seconds, check_whole
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import InvalidTask
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., object])
 Said = tuple[tuple[str, Any], ...]
 Backoff = float | Callable[[BaseException, Any], float]
+GroupOf = str | Callable[..., str | None]
 
 KEEP_RESULTS: Final = 14 * 86_400.0
 """Seconds for which results are kept, unless a backend or a task sets something else."""
@@ -42,6 +43,8 @@ class TaskOptions:
     """Whether what the body writes, the result and the ack are one commit."""
     keep_results: float | None = KEEP_RESULTS
     """For how long a result is kept; 0 or None: not at all."""
+    group: GroupOf | None = None
+    """The group of its messages, or a callable of the task's arguments that returns it, or None for none."""
 
 
 NAMES: Final = tuple(each.name for each in fields(TaskOptions))
@@ -52,8 +55,8 @@ _OF_QUEUE: Final = {"max_reads": "max_attempts", "backoff": "backoff", "lease": 
 def task_options(**options: Any) -> Callable[[Function], Function]:
     """Set options of a task, written below ``@task``: for Django 6.0, whose ``@task`` takes none.
 
-    ``max_attempts``, ``backoff``, ``lease``, ``transactional`` and ``keep_results``, as keywords of ``@task`` on Django
-    6.1. InvalidTask names what can't be.
+    ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results`` and ``group``, as keywords of
+    ``@task`` on Django 6.1. InvalidTask names what can't be.
     """
     check_options(options, "task_options()")
 
@@ -85,6 +88,9 @@ def _check_option(name: str, value: Any) -> None:
     elif name == "transactional":
         if not isinstance(value, bool):
             raise InvalidMessage(f"transactional must be True or False, not {value!r}.")
+    elif name == "group":
+        if not callable(value):
+            check_group(value)
     elif not (name == "backoff" and callable(value)):
         check_seconds(name, value)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from django_dbqueue.consumers import Consumer
@@ -25,6 +26,17 @@ def backends() -> dict[str, DBQueueBackend]:
     from django_dbqueue.tasks.compat import task_backends
 
     return {alias: task_backends[alias] for alias, each in said.items() if _is_ours(each.get("BACKEND"))}
+
+
+def unimportable() -> dict[str, Exception]:
+    """Return why a backend can't be imported, by the alias of each that can't."""
+    found: dict[str, Exception] = {}
+    for alias, each in getattr(settings, "TASKS", {}).items():
+        try:
+            import_string(str(each.get("BACKEND", "")))
+        except (ImportError, ImproperlyConfigured) as error:
+            found[alias] = error
+    return found
 
 
 def _is_ours(path: object) -> bool:

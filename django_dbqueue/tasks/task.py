@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from django_dbqueue.tasks.compat import AnyTask
-from django_dbqueue.tasks.options import Backoff
+from django_dbqueue.envelope import Envelope, check_seconds
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.tasks.compat import AnyTask, InvalidTask
+from django_dbqueue.tasks.options import Backoff, GroupOf
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyResult
@@ -24,10 +26,23 @@ class DBQueueTask(AnyTask):
     lease: float | None = None
     transactional: bool | None = None
     keep_results: float | None = None
+    group: GroupOf | None = None
 
     def delay(self, *args: Any, **kwargs: Any) -> AnyResult:
         """Enqueue it with these arguments, as Celery's ``delay`` does."""
         return self.enqueue(*args, **kwargs)
+
+    def signature(self, *args: Any, **kwargs: Any) -> tuple[str, Envelope]:
+        """Return its queue and its message with these arguments, for a flow: ``f.chain(a.signature(1), …)``.
+
+        TypeError or ValueError for arguments that JSON can't express.
+        """
+        from django_dbqueue.tasks.envelopes import envelope_of
+        from django_dbqueue.tasks.options import options_of
+
+        backend: Any = self.get_backend()
+        backend.validate_task(self)
+        return self.queue_name, envelope_of(self, args, kwargs, options_of(self, backend.options), backend.alias)
 
     def apply_async(
         self,
@@ -39,21 +54,46 @@ class DBQueueTask(AnyTask):
         expires: float | timedelta | datetime | None = None,
         queue: str | None = None,
         priority: int | None = None,
+        group: str | None = None,
+        once: str | None = None,
+        once_for: float | timedelta | None = None,
     ) -> AnyResult:
         """Enqueue it as Celery's ``apply_async`` does.
 
         ``countdown`` is in seconds from now, ``eta`` an aware datetime. A task that a worker claims after ``expires``
-        (seconds from now, or an aware datetime) is dropped: FAILED, and never run.
+        (seconds from now, or an aware datetime) is dropped: FAILED, and never run. ``group`` comes before the task's
+        own. If the queue has taken a task with the token ``once`` in the last ``once_for`` (seconds or timedelta; a
+        day), that one's result is returned.
         """
         if countdown is not None and eta is not None:
             raise ValueError("Give countdown or eta, not both.")
-        when = eta if countdown is None else timezone.now() + _length(countdown)
+        when = eta if countdown is None else timezone.now() + _length("countdown", countdown)
         task = self.using(run_after=when, queue_name=queue, priority=priority)
-        limit = expires if expires is None or isinstance(expires, datetime) else timezone.now() + _length(expires)
+        limit = (
+            expires
+            if expires is None or isinstance(expires, datetime)
+            else timezone.now() + _length("expires", expires)
+        )
         backend: Any = self.get_backend()
-        result: AnyResult = backend.enqueue(task, args or (), kwargs or {}, expires=limit)
+        result: AnyResult = backend.enqueue(
+            task,
+            () if args is None else args,
+            {} if kwargs is None else kwargs,
+            expires=limit,
+            group=group,
+            once=once,
+            once_for=once_for,
+        )
         return result
 
 
-def _length(seconds: float | timedelta) -> timedelta:
-    return seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+def _length(name: str, seconds: float | timedelta) -> timedelta:
+    """Return a length of time; one below 0, which Celery allows, ended before now. InvalidTask for anything else."""
+    if isinstance(seconds, timedelta):
+        seconds = seconds.total_seconds()
+    is_below_0 = isinstance(seconds, int | float) and seconds < 0
+    try:
+        length = timedelta(seconds=check_seconds(name, -seconds if is_below_0 else seconds))
+    except InvalidMessage as error:
+        raise InvalidTask(str(error)) from error
+    return -length if is_below_0 else length

@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 
 from django_dbqueue import codecs
 from django_dbqueue.consumers import Reject, Retry
-from django_dbqueue.databases.events_sql import DIED, FAILED, INTERRUPTED, REJECTED, RESCUED
+from django_dbqueue.databases.events_sql import ATTEMPTS, INTERRUPTED, REJECTED, RESCUED
 from django_dbqueue.exceptions import UndecodableMessage, WorkerLost
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
@@ -31,10 +31,8 @@ from django_dbqueue.tasks.compat import (
 )
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, TASK
 
-ATTEMPTS: Final = (FAILED, INTERRUPTED, RESCUED, DIED, REJECTED)
-"""Records of attempts that ended, other than by success."""
 MAX_ID: Final = 2**63 - 1
-_CLASS: Final = re.compile(r"([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
+_CLASS: Final = re.compile(r"([A-Za-z_][\w.]*(?:<locals>\.[\w.]+)*)(?=:|$)", re.MULTILINE)
 _TRACE: Final = re.compile(r"\n\n(?=Traceback \(most recent call last\)|  \+ Exception Group Traceback)")
 
 
@@ -140,7 +138,7 @@ def sent_as(task: AnyTask, queue: str, priority: int, alias: str) -> AnyTask:
 def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
     """Return the result that the row of a message, or of its history, amounts to."""
     message_id = row.pk if isinstance(row, Message) else row.message_id
-    status, payload = _status(row), row.payload
+    status, (args, kwargs) = _status(row), _readable_arguments(row)
     attempts = _attempts(message_id, using) if row.read_count or row.error or row.crashes else []
     workers = [each.worker or "" for each in attempts]
     last = row.claimed_at
@@ -154,8 +152,8 @@ def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
         started_at=_first_start(attempts, last) if workers else None,
         finished_at=row.finished_at,
         last_attempted_at=last if workers else None,
-        args=payload["args"],
-        kwargs=payload["kwargs"],
+        args=args,
+        kwargs=kwargs,
         backend=alias,
         errors=[_error(each) for each in attempts],
         worker_ids=workers,
@@ -164,6 +162,25 @@ def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
         kept = Result._default_manager.using(using).filter(pk=message_id).first()
         object.__setattr__(result, "_return_value", None if kept is None else kept.value)
     return result
+
+
+def arguments_of(payload: object) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a task by position and by name; UndecodableMessage if the payload is of another kind."""
+    if isinstance(payload, dict):
+        args, kwargs = payload.get("args"), payload.get("kwargs")
+        if isinstance(args, list) and isinstance(kwargs, dict):
+            return args, kwargs
+    raise UndecodableMessage(
+        'The payload of a task is {"args": […], "kwargs": {…}}, but not that of this message. What enqueues a task '
+        "otherwise than by the task itself must write it so."
+    )
+
+
+def _readable_arguments(row: Any) -> tuple[list[Any], dict[str, Any]]:
+    try:
+        return arguments_of(row.payload)
+    except UndecodableMessage:  # it was rejected, and its error says so
+        return [], {}
 
 
 def _status(row: Any) -> TaskResultStatus:
@@ -194,13 +211,17 @@ def _error(event: MessageEvent) -> TaskError:
     text = event.detail or ""
     found = _TRACE.search(text)
     trace = text[found.end() :] if found else text
-    return TaskError(exception_class_path=_class_path(text, event.kind), traceback=f"{trace}\n")
+    path = _REJECT if event.kind == REJECTED and not found and not _OWN_WORDS.match(text) else None
+    return TaskError(exception_class_path=path or _class_path(text, event.kind), traceback=f"{trace}\n")
 
 
+_REJECT: Final = f"{Reject.__module__}.{Reject.__qualname__}"
+_OWN_WORDS: Final = re.compile(r"TypeError: |django_dbqueue\.")
+"""How an error begins that rejects a message without a traceback. Any other text is the reason of a ``Reject``."""
 _OURS: Final = {
     "TimedOut": "builtins.TimeoutError",
     "Retry": f"{Retry.__module__}.{Retry.__qualname__}",
-    "Rejected": f"{Reject.__module__}.{Reject.__qualname__}",
+    "Rejected": _REJECT,
     "UndecodableMessage": f"{UndecodableMessage.__module__}.{UndecodableMessage.__qualname__}",
 }
 _LOST: Final = f"{WorkerLost.__module__}.{WorkerLost.__qualname__}"

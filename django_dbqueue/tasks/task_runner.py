@@ -7,6 +7,7 @@ are on their way. After that it fails as any other.
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import os
 import socket
@@ -22,12 +23,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.dispatch import receiver
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
-from django_dbqueue import codecs, conf
+from django_dbqueue import codecs, conf, hooks
 from django_dbqueue.consumers import Retry
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
+from django_dbqueue.exceptions import Suspended, UndecodableMessage
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.result_rows import keep
@@ -35,18 +36,18 @@ from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import (
     AnyResult,
     AnyTask,
-    Task,
-    TaskContext,
     TaskError,
     TaskResultStatus,
     normalize_json,
 )
+from django_dbqueue.tasks.lookup import NotATask, find_task
 from django_dbqueue.tasks.options import TaskOptions, options_of
-from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK
-from django_dbqueue.tasks.task_results import running, sent_as
+from django_dbqueue.tasks.step_context import StepContext
+from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK, expiry_in
+from django_dbqueue.tasks.task_results import arguments_of, running, sent_as
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, decided, in_transaction
 from django_dbqueue.worker.execution import backoff as usual_backoff
-from django_dbqueue.worker.holding import Delivery
 
 logger = logging.getLogger("django_dbqueue.tasks")
 _log = logging.getLogger(compat.HOME)
@@ -76,6 +77,8 @@ class Known(NamedTuple):
     """When it is too late to run it."""
     options: TaskOptions
     sender: type
+    most_bytes: int
+    """What its result may take."""
 
 
 class Run:
@@ -84,11 +87,9 @@ class Run:
     __slots__ = ("_error", "_result", "args", "delivery", "known", "kwargs", "value")
 
     def __init__(self, delivery: Delivery, known: Known) -> None:
-        payload = delivery.message.payload
         self.delivery = delivery
         self.known = known
-        self.args: list[Any] = payload["args"]
-        self.kwargs: dict[str, Any] = payload["kwargs"]
+        self.args, self.kwargs = arguments_of(delivery.message.payload)
         self.value: Any = None
         """What the task returned, in JSON's types."""
         self._error: BaseException | None = None
@@ -112,7 +113,8 @@ class Run:
         """Call the task's function."""
         known = self.known
         if known.task.takes_context:
-            return known.function(TaskContext(task_result=self.result), *self.args, **self.kwargs)
+            context = StepContext(task_result=self.result, message=self.delivery.message)
+            return known.function(context, *self.args, **self.kwargs)
         return known.function(*self.args, **self.kwargs)
 
     def finish(self, status: TaskResultStatus) -> None:
@@ -152,7 +154,7 @@ class TaskRunner:
         """Run the task and return the verdict; raise what ends it otherwise."""
         message = delivery.message
         try:
-            known = _known(message.headers_text, message.queue, message.priority)
+            known = _known(_naming(message.headers_text), message.queue, message.priority)
         except UnknownTask as error:
             if datetime.now(UTC) - message.due_at >= UNKNOWN_FOR:
                 raise
@@ -170,12 +172,14 @@ class TaskRunner:
     def judge(self, delivery: Delivery, error: BaseException) -> Verdict:
         """Return the verdict that follows from what ``run`` raised."""
         run = self._runs.pop(delivery.claim.id, None)
+        if isinstance(error, Suspended):
+            return decided(delivery, error)
         if isinstance(error, InvalidResult):
             error = TypeError(str(error))
             verdict = Verdict("reject", error=error_text(error) or "")
         else:
             verdict = decided(delivery, error)
-        verdict = replace(verdict, keeps_trace=True)
+        verdict = verdict._replace(keeps_trace=True)
         if run is None:
             return verdict
         run.fail(error)
@@ -189,25 +193,34 @@ class TaskRunner:
         return verdict
 
 
+def _naming(headers_text: str | None) -> str | None:
+    """Return the headers without what differs from message to message: the trace in which each was sent."""
+    if headers_text is None or (hooks.active is None and "trace" not in headers_text):
+        return headers_text
+    headers = codecs.decode_headers(headers_text)
+    return json.dumps({name: headers[name] for name in (TASK, BACKEND, EXPIRES) if name in headers})
+
+
 @lru_cache(maxsize=10_000)
 def _known(headers_text: str | None, queue: str, priority: int) -> Known:
     """Return the task that a message's headers name; UnknownTask if there is none here."""
     headers = codecs.decode_headers(headers_text)
-    path, alias, expires = headers.get(TASK), headers.get(BACKEND, DEFAULT), headers.get(EXPIRES)
+    path, alias = headers.get(TASK), headers.get(BACKEND, DEFAULT)
     if not isinstance(path, str):
         raise UnknownTask(f"It has no header {TASK!r}: it was not enqueued by @task, and its queue has no consumer.")
+    if not isinstance(alias, str):
+        raise UndecodableMessage(f"Its header {BACKEND!r} must be the alias of a backend, not {alias!r:.200}.")
     try:
-        task, backend = import_string(path), compat.task_backends[alias]
-    except (ImportError, ImproperlyConfigured) as error:
+        task, backend = find_task(path, alias)
+    except (ImportError, ImproperlyConfigured, NotATask) as error:
         raise UnknownTask(f"The task {path} can't be found here: {error}.") from error
-    if not isinstance(task, Task):
-        raise UnknownTask(f"{path} is no task here, but {type(task).__name__}.")
     return Known(
         sent_as(task, queue, priority, alias),
         async_to_sync(task.func) if inspect.iscoroutinefunction(task.func) else task.func,
-        None if expires is None else datetime.fromisoformat(expires),
+        expiry_in(headers),
         options_of(task, backend.options),
         type(backend),
+        conf.get("MAX_PAYLOAD_BYTES"),
     )
 
 
@@ -224,7 +237,7 @@ def _name(pid: int) -> str:
 
 def _plain(run: Run) -> Verdict:
     kept = _kept(run, run.call())
-    return ACK if kept is None else replace(ACK, result=kept)
+    return ACK if kept is None else Verdict("ack", result=kept)
 
 
 def _in_one_commit(run: Run) -> Verdict:
@@ -245,12 +258,14 @@ def _kept(run: Run, value: object) -> Kept | None:
         return None
     try:
         run.value = normalize_json(value)
-        body, content_type = codecs.encode(run.value, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
-    except (TypeError, ValueError) as error:
+        body, content_type = codecs.encode(run.value, max_bytes=run.known.most_bytes)
+    except (TypeError, ValueError, RecursionError) as error:
         path = run.known.task.module_path
         raise InvalidResult(f"{path} returned what can't be kept as a result: {error}") from error
     seconds = run.known.options.keep_results
-    return Kept(body, content_type, seconds) if seconds and run.delivery.options.on_ack != conf.DELETE else None
+    if not seconds or (run.delivery.options.on_ack == conf.DELETE and run.delivery.flow is None):
+        return None
+    return Kept(body, content_type, seconds, run.delivery.flow)
 
 
 def _delayed(verdict: Verdict, run: Run, error: BaseException) -> Verdict:
@@ -259,9 +274,9 @@ def _delayed(verdict: Verdict, run: Run, error: BaseException) -> Verdict:
     if said is None:
         return verdict
     if callable(said):
-        return replace(verdict, delay=check_seconds("backoff", said(error, run.result)))
+        return verdict._replace(delay=check_seconds("backoff", said(error, run.result)))
     options = replace(usual, backoff=float(said), backoff_max=max(said, usual.backoff_max))
-    return replace(verdict, delay=usual_backoff(options, run.delivery.reads))
+    return verdict._replace(delay=usual_backoff(options, run.delivery.reads))
 
 
 def _told(error: BaseException) -> TaskError:

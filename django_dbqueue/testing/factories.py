@@ -14,24 +14,33 @@ except ImportError as error:
     ) from error
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import Envelope
+from django_dbqueue.envelope import WHOLE_QUEUE, Envelope
+from django_dbqueue.insight.groups import group_of, look_at
+from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.lifecycle.claim import claim_by_id
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
+from django_dbqueue.models.aliases import db_alias
 
 LATER: Final = timedelta(hours=1)
 """When a message in the state *delayed* is due by default."""
-STATES: Final = ("ready", "delayed", "running", "stuck", "done", "dead")
+STATES: Final = ("ready", "delayed", "waiting", "running", "stuck", "done", "dead")
+GROUP: Final = "a busy group"
+"""Of a message in the state *waiting*, by default."""
 
 
 class MessageFactory(Factory[Message]):
     """``MessageFactory(queue="emails", payload={"to": "ann"}, state="dead")``.
 
-    ``state`` is ready (as enqueued; the default), delayed, running, stuck, done or dead; a message that is running or
-    stuck is returned as its holder has it. ``reason`` is why a dead one was rejected. Everything else goes to
-    ``enqueue``: key, delay, at, priority, max_reads, lease, headers, on_conflict, using. ``MessageFactory.build()``
-    makes one that is in no database, for calling a consumer directly.
+    ``state`` is ready (as enqueued; the default), delayed, waiting, running, stuck, done or dead; a message that is
+    running or stuck is returned as its holder has it. ``reason`` is why a dead one was rejected. Everything else goes
+    to ``enqueue``: key, delay, at, priority, max_reads, lease, headers, group, on_conflict, using.
+    ``MessageFactory.build()`` makes one that is in no database, for calling a consumer directly.
+
+    A message waits if as many of its group as may are running: those that are missing are made too, as running ones. To
+    be running, stuck, done or dead, a message of a group needs no turn: it is claimed even if its group's limit is
+    reached.
     """
 
     class Meta:
@@ -47,8 +56,10 @@ class MessageFactory(Factory[Message]):
             raise ValueError(f"state must be one of {', '.join(STATES)}, not {state!r}.")
         if state == "delayed" and said.get("delay") is None and said.get("at") is None:
             said["delay"] = LATER
+        if state == "waiting":
+            _keep_busy(model_class, said)
         message = model_class.objects.enqueue(said.pop("payload"), **said)
-        if state in ("ready", "delayed"):
+        if state in ("ready", "delayed", "waiting"):
             return message
         held = _claimed(message)
         if state == "stuck":
@@ -73,6 +84,21 @@ class MessageFactory(Factory[Message]):
             priority=sealed.priority,
             max_reads=sealed.max_reads,
             lease_seconds=sealed.lease_seconds,
+            lane=sealed.lane,
+            group_name=sealed.group_name,
+        )
+
+
+def _keep_busy(model_class: type[Message], said: dict[str, Any]) -> None:
+    """Let as many messages of a group run as may, so that the next one waits."""
+    queue, using = said["queue"], said.get("using") or db_alias(model_class)
+    is_whole = conf.for_senders(queue).is_whole_queue
+    name = WHOLE_QUEUE if is_whole else said.setdefault("group", GROUP)
+    group = group_of(session_of(using), queue, name)
+    seen = look_at(session_of(using), group, cap=WIDEST)
+    for _ in range(0 if group.is_paused else seen.limit - seen.out):
+        _claimed(
+            model_class.objects.enqueue("before the one that waits", queue=queue, group=said.get("group"), using=using)
         )
 
 

@@ -13,19 +13,25 @@ from typing import Final, Literal
 from django.core.exceptions import ImproperlyConfigured
 
 from django_dbqueue import conf, consumers
-from django_dbqueue.consumers import Consumer, Reject, Retry
+from django_dbqueue.consumers import Consumer, Reject, Retry, largest_batch
+from django_dbqueue.databases.event_values_sql import LEFT_BEHIND
 from django_dbqueue.envelope import check_queue, check_whole
-from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.exceptions import LeaseLost, Suspended
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import refuse_inside_atomic, session_of
-from django_dbqueue.models import Message, Queue
+from django_dbqueue.lifecycle.emitting import wake_left_behind
+from django_dbqueue.lifecycle.expired_streams import PARKED
+from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
+from django_dbqueue.models import Message, Queue, Step
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.statuses import DONE, NEW
 from django_dbqueue.testing.containment import LostTransaction, in_the_tests_transaction
+from django_dbqueue.worker.batches import Ended, attempt_batch
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict, attempt, backoff, timed_out, verdict_after
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 
 MAX_LIMIT: Final = 1_000_000
@@ -93,14 +99,15 @@ def run_consumers(
 ) -> Drained:
     """Let the consumers of these queues (None: of all) work until nothing is due, and return what they did.
 
-    Messages are claimed and settled as by a worker, one at a time, from each queue in turn, including those that a
-    consumer enqueues meanwhile. In a ``TestCase`` all of it is undone with the test. Commit hooks run at the end of the
-    handler that registered them.
+    Messages are claimed and settled as by a worker, one at a time (for a consumer with ``batch``, as many as it takes),
+    from each queue in turn, including those that a consumer enqueues meanwhile. In a ``TestCase`` all of it is undone
+    with the test. Commit hooks run at the end of the handler that registered them.
 
     What is due later, such as retries, stays unless requested: ``with_delayed`` runs all of it, ``until`` what is due
-    by then (an aware datetime, or a time from now), each in order of time; no time passes for that. A message that
-    always fails is dead in the end. Exceptions from a handler other than ``Retry`` and ``Reject`` are raised here once
-    its message is settled, or with ``on_error="collect"`` kept in the result.
+    by then (an aware datetime, or a time from now), each in order of time; no time passes for that, and the rates of
+    groups hold nothing back. A message that always fails is dead in the end. Exceptions from a handler other than
+    ``Retry`` and ``Reject`` are raised here once its message is settled, or with ``on_error="collect"`` kept in the
+    result.
 
     Raises EndlessRun after ``limit`` deliveries, if there is more to do; ImproperlyConfigured for a queue without a
     consumer; LostTransaction if a consumer breaks the test's transaction.
@@ -147,7 +154,7 @@ class _Run:
         self._consumers = chosen
         self._later = later
         self._until = until
-        board = Board(1)
+        board = Board(max(1, largest_batch(chosen.values())))
         self._holding = Holding(board)
         self._settler = Settler(Message, alias, self._holding, board)
 
@@ -155,75 +162,81 @@ class _Run:
         """Handle one message after the other."""
         for queue in self._consumers:
             Message.objects.rescue(queue, using=self._alias)
+        # In a TestCase, the commit after which they would be woken never comes
+        wake_left_behind(session_of(self._alias), limit=MAX_LIMIT, sooner=LEFT_BEHIND)
         run: list[Handled] = []
-        for delivery in self._deliveries():
-            if len(run) == limit:
-                self._settler.give_back([delivery])
+        for deliveries in self._deliveries():
+            if len(run) + len(deliveries) > limit:
+                self._settler.give_back(deliveries)
                 self._settler.flush()
-                raise EndlessRun(_endless(run, delivery.message.queue))
-            one = self._handle(delivery)
-            run.append(one)
-            if one.error is not None and _is_unexpected(one) and not (collects and isinstance(one.error, Exception)):
-                one.error.add_note(
-                    f"It stopped the consumer of queue {one.message.queue!r} at message {one.message.pk}, read "
-                    f"{one.message.read_count} of {one.message.max_reads or 'any number'}; the message is "
-                    f"{one.outcome}."
-                )
-                raise one.error
+                raise EndlessRun(_endless(run, deliveries[0].message.queue))
+            handled = self._handle(deliveries)
+            run += handled
+            for one in handled:
+                _raise_unexpected(one, collects=collects)
         return Drained(run)
 
-    def _deliveries(self) -> Iterator[Delivery]:
-        """Claim one message from each queue in turn, as long as there are any; none from a paused queue."""
+    def _deliveries(self) -> Iterator[list[Delivery]]:
+        """Claim what each handler gets at once from each queue in turn, until nothing is left; skip paused queues."""
         while True:
             paused = Queue.objects.using(self._alias).paused_names()
             working = [consumer for queue, consumer in self._consumers.items() if queue not in paused]
             found = False
             for consumer in working:
-                if delivery := self._claim(consumer):
+                if deliveries := self._claim(consumer):
                     found = True
-                    yield delivery
+                    yield deliveries
             if not found and not self._bring_forward([consumer.queue for consumer in working]):
                 return
 
-    def _claim(self, consumer: Consumer) -> Delivery | None:
+    def _claim(self, consumer: Consumer) -> list[Delivery]:
         options = consumer.resolved()
+        # In a test's own transaction nothing is committed, so nobody has kicked what was sent to groups
+        LaneKeeper(session_of(self._alias)).turn()
+        self._ignore_rate(consumer.queue)
         # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
         claimer = Claimer(Message, session_of(self._alias), consumer.queue)
-        claimed = claimer.take(1, lease=options.lease, max_reads=options.max_reads)
-        if not claimed:
-            return None
-        delivery = Delivery(claimed[0], consumer, options)
-        self._holding.keep(delivery)
-        self._holding.offer(delivery)
-        return self._holding.take()
+        claimed = claimer.take(consumer.batch or 1, lease=options.lease, max_reads=options.max_reads)
+        deliveries = [Delivery(each, consumer, options) for each in claimed]
+        self._holding.keep(*deliveries)
+        self._holding.offer(*deliveries)
+        first = self._holding.take() if deliveries else None
+        return [] if first is None else self._holding.take_beside(first)
+
+    def _ignore_rate(self, queue: str) -> None:
+        """Make due what only the rate of its group holds back: no time passes here."""
+        rows = Message.objects.using(self._alias).delayed().filter(queue=queue, lane__isnull=False)
+        rows.filter(due_at__lte=DbNow()).update(available_at=DbNow())
 
     def _bring_forward(self, queues: list[str]) -> bool:
         """Make the next message due right now, if later ones are to run; return whether there was one."""
         if not self._later:
             return False
-        rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues)
+        rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues, available_at__lt=PARKED)
         if self._until is not None:
             rows = rows.filter(available_at__lte=self._until)
         soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()
-        return bool(soonest and rows.filter(pk=soonest).update(available_at=DbNow()))
+        if not soonest or not rows.filter(pk=soonest).update(available_at=DbNow()):
+            return False
+        steps = Step.objects.using(self._alias).filter(message_id=soonest, until__gt=DbNow())
+        steps.update(until=DbNow())  # no time passes, so that a sleep would not be over
+        return True
 
-    def _handle(self, delivery: Delivery) -> Handled:
+    def _handle(self, deliveries: list[Delivery]) -> list[Handled]:
         began = time.monotonic()
-        error: BaseException | None = None
-        try:
-            verdict: Verdict = in_the_tests_transaction(lambda: attempt(delivery))
-        except LostTransaction:
-            raise
-        except BaseException as raised:
-            error, verdict = raised, verdict_after(delivery, raised)
+        if deliveries[0].consumer.batch is None:
+            ended = [_attempt(deliveries[0])]
+        else:
+            ended = attempt_batch(deliveries, in_the_tests_transaction)
+        for each in ended:
+            if isinstance(each.error, LostTransaction):
+                raise each.error
         seconds = time.monotonic() - began
-        if _ran_too_long(delivery, seconds):
-            text = timed_out(delivery.consumer, delivery.options)
-            error = TimeoutError(text)
-            verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text)
-        self._settler.add(delivery, verdict, seconds)
+        ended = [_too_late(each) if _ran_too_long(each.delivery, seconds) else each for each in ended]
+        for delivery, verdict, _ in ended:
+            self._settler.add(delivery, verdict, seconds)
         self._settler.flush()
-        return Handled(delivery.message, self._outcome(delivery, verdict), error)
+        return [Handled(each.delivery.message, self._outcome(*each[:2]), each.error) for each in ended]
 
     def _outcome(self, delivery: Delivery, verdict: Verdict) -> Outcome:
         message = delivery.message
@@ -241,6 +254,23 @@ class _Run:
         return "waiting" if message.status == NEW else "lost"
 
 
+def _attempt(delivery: Delivery) -> Ended:
+    try:
+        return Ended(delivery, in_the_tests_transaction(lambda: attempt(delivery)))
+    except LostTransaction:
+        raise
+    except Suspended as error:
+        return Ended(delivery, verdict_after(delivery, error))
+    except BaseException as error:
+        return Ended(delivery, verdict_after(delivery, error), error)
+
+
+def _too_late(one: Ended) -> Ended:
+    delivery = one.delivery
+    text = timed_out(delivery.consumer, delivery.options)
+    return Ended(delivery, Verdict("nack", backoff(delivery.options, delivery.reads), text), TimeoutError(text))
+
+
 def _ran_too_long(delivery: Delivery, seconds: float) -> bool:
     """Return whether a worker would have timed this out; an async handler is cancelled in time, here as there."""
     timeout = delivery.options.timeout
@@ -252,6 +282,16 @@ def _is_unexpected(one: Handled) -> bool:
     if isinstance(one.error, LeaseLost) and one.error.message_id == one.message.pk:
         return False
     return not isinstance(one.error, Retry | Reject)
+
+
+def _raise_unexpected(one: Handled, *, collects: bool) -> None:
+    if one.error is None or not _is_unexpected(one) or (collects and isinstance(one.error, Exception)):
+        return
+    one.error.add_note(
+        f"It stopped the consumer of queue {one.message.queue!r} at message {one.message.pk}, read "
+        f"{one.message.read_count} of {one.message.max_reads or 'any number'}; the message is {one.outcome}."
+    )
+    raise one.error
 
 
 def _endless(run: list[Handled], queue: str) -> str:

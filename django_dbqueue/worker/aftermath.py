@@ -1,7 +1,8 @@
 """After a child's death: settle what it held, each message according to its slot (promises P7 and P8).
 
 Started: charged, and counted as a crash, unless the handler committed an ack of its own. Succeeded but not yet acked:
-acked, because its handler returned. Timed out: nacked as such. Not started: uncharged. If no slot was set, everything
+acked, because its handler returned; but if it returned a result, which died with the child, released, uncharged. Timed
+out: nacked as such. Not started: uncharged. If no slot was set, everything
 is charged, so that no message can kill children forever by dying before its slot is set.
 """
 
@@ -60,6 +61,8 @@ def settle_after(
     _await_the_locks_of_the_dead(session, in_slots)
     owned = [Claim(*row) for row in session.fetch(dialect.messages.owned(tuple(consumers), worker_id))]
     besides = [claim for claim in owned if claim not in in_slots]
+    acked = _ack(session, standing[SlotState.SUCCEEDED])  # first: what follows them in their groups keeps its ticket
+    returned = _settle(session, dialect.messages.release(), standing[SlotState.RETURNED])
     crash = dialect.messages.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
     if cut_off:
         interrupted = dialect.messages.cut_off("Interrupted: the worker was stopped before the handler returned.")
@@ -67,10 +70,9 @@ def settle_after(
     else:
         moved = _settle(session, crash, started)
         _tell(session, moved, f"its process ended by {how}", board)
-    _ack(session, standing[SlotState.SUCCEEDED])
     moved |= _nack_timed_out(session, consumers, hung, board)
     running = len(moved)
-    board.count("done", _count_done(session, [claim for claim in started + hung if claim not in moved]))
+    board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - moved)))
     if in_slots or cut_off:
         _settle(session, dialect.messages.release(), besides)
     else:
@@ -126,12 +128,15 @@ def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
     return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
 
 
-def _ack(session: DjangoSession, claims: list[Claim]) -> None:
+def _ack(session: DjangoSession, claims: list[Claim]) -> set[Claim]:
+    """Ack what is still held, and return the claims that held it."""
+    acked: set[Claim] = set()
     for part in chunks(claims, MAX_IDS):
         queues = dict(
             Message.objects.using(session.using).filter(pk__in=[c.id for c in part]).values_list("pk", "queue")
         )
-        ack_claims(session, {claim: queues[claim.id] for claim in part if claim.id in queues})
+        acked |= ack_claims(session, {claim: queues[claim.id] for claim in part if claim.id in queues})
+    return acked
 
 
 def _nack_timed_out(

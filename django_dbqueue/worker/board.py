@@ -7,6 +7,7 @@ what was in progress when a child dies, whatever killed it (promises P7 and P8).
 from __future__ import annotations
 
 import mmap
+import time
 from enum import IntEnum
 from typing import Final
 
@@ -20,13 +21,17 @@ class SlotState(IntEnum):
     STARTED = 1
     SUCCEEDED = 2
     TIMED_OUT = 3
+    RETURNED = 4
+    """It succeeded, with a result that only this child has."""
 
 
 _EMPTY: Final = int(SlotState.EMPTY)
 _STARTED: Final = int(SlotState.STARTED)
+_SUCCEEDED: Final = int(SlotState.SUCCEEDED)
+_RETURNED: Final = int(SlotState.RETURNED)
 _CELLS: Final = 4
 _NEVER: Final = 2**63 - 1
-COUNTERS: Final = ("started", "done", "failed", "died", "given_back")
+COUNTERS: Final = ("started", "done", "failed", "died", "given_back", "cut_off", "suspended")
 
 
 class Board:
@@ -37,10 +42,11 @@ class Board:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._base = len(COUNTERS) + 4
+        self._base = len(COUNTERS) + 5
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + _CELLS * capacity))).cast("q")
         self._free = list(range(capacity))
         self._capacity = capacity
+        self.turned_at = time.monotonic()
 
     def detach(self) -> None:
         """Stop sharing anything with the supervisor (in a process that a handler forked from the child)."""
@@ -90,6 +96,15 @@ class Board:
     def strays_named(self, number: int) -> None:
         self._cells[self._base - 4] = number
 
+    @property
+    def turned_at(self) -> float:
+        """Return when the child's loop last began a turn, in seconds of the monotonic clock."""
+        return self._cells[self._base - 5] / 1000
+
+    @turned_at.setter
+    def turned_at(self, moment: float) -> None:
+        self._cells[self._base - 5] = round(moment * 1000)
+
     def occupy(self, claim: Claim, over_at: float | None = None) -> int:
         """Note that this message is about to start, and when it times out; return its slot."""
         slot, cells = self._free.pop(), self._cells
@@ -100,13 +115,22 @@ class Board:
         cells[0] += 1
         return slot
 
+    def restart(self, slot: int, over_at: float | None) -> None:
+        """Note that the message of a slot starts only now."""
+        at = self._base + _CELLS * slot
+        self._cells[at + 3] = _NEVER if over_at is None else round(over_at * 1000)
+        self._cells[at] = _STARTED
+
     def mark(self, slot: int, state: SlotState) -> None:
         """Note how far the message of a slot has come."""
         self._cells[self._base + _CELLS * slot] = int(state)
 
-    def stop_clock(self, slot: int) -> None:
+    def stop_clock(self, slot: int, *, succeeded: bool, has_result: bool) -> None:
         """Note that the handler of a slot has ended: no timeout applies any more, however long its settlement takes."""
-        self._cells[self._base + _CELLS * slot + 3] = _NEVER
+        at = self._base + _CELLS * slot
+        self._cells[at + 3] = _NEVER
+        if succeeded:
+            self._cells[at] = _RETURNED if has_result else _SUCCEEDED
 
     def is_overdue(self, moment: float) -> bool:
         """Return whether a handler is running whose timeout had passed by then (in the supervisor)."""

@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final, Literal, NamedTuple
 
 from asgiref.sync import async_to_sync
 from django.db import transaction
@@ -17,21 +17,24 @@ from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
-from django_dbqueue.exceptions import UndecodableMessage
+from django_dbqueue.exceptions import InvalidFlow, InvalidStep, Suspended, UndecodableMessage
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.error_texts import error_text, reason_of
+from django_dbqueue.lifecycle.result_rows import keep
+from django_dbqueue.lifecycle.transaction import acked_with_their_rows
 from django_dbqueue.retry import is_victim
-from django_dbqueue.worker.holding import Delivery
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.lent_threads import LentThreads
 from django_dbqueue.worker.payloads import read
+from django_dbqueue.worker.resources import managed
+from django_dbqueue.worker.returned import kept_of
 from django_dbqueue.worker.thread_connections import leave_clean
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What is to become of a message whose handler has ended; ``delay`` in seconds."""
 
-    verb: Literal["ack", "acked", "nack", "reject", "release", "drop", "nothing"]
+    verb: Literal["ack", "acked", "nack", "reject", "release", "drop", "cut off", "nothing"]
     delay: float | None = None
     error: str = ""
     result: Kept | None = None
@@ -60,10 +63,16 @@ def execute(delivery: Delivery) -> Verdict:
 
 def attempt(delivery: Delivery) -> Verdict:
     """Decode the message and run the handler; raise whatever ends it other than its return."""
-    delivery.message.release_pause = RELEASE_PAUSE
-    read(delivery.message)
-    delivery.message.decode_ahead()
+    prepare(delivery)
     return _call(delivery)
+
+
+def prepare(delivery: Delivery) -> None:
+    """Read what the claim has left of the message, and decode it; raise whatever keeps the handler from having it."""
+    message = delivery.message
+    message.release_pause = RELEASE_PAUSE
+    read(message)
+    message.decode_ahead()
 
 
 def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
@@ -81,7 +90,9 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
 
 def decided(delivery: Delivery, error: BaseException) -> Verdict:
     """Return what follows from an error; whatever the error raises when inspected is raised."""
-    if isinstance(error, UndecodableMessage):
+    if isinstance(error, Suspended) and error.message_id == delivery.claim.id:
+        return NOTHING
+    if isinstance(error, UndecodableMessage | InvalidStep | InvalidFlow):
         return Verdict("reject", error=error_text(error) or "")
     if isinstance(error, Reject):
         return Verdict("reject", error=error_text(reason_of(error)) or "Rejected")
@@ -98,20 +109,33 @@ def decided(delivery: Delivery, error: BaseException) -> Verdict:
 
 
 def _call(delivery: Delivery) -> Verdict:
-    if delivery.consumer.runner is not None:
-        verdict: Verdict = delivery.consumer.runner.run(delivery)
+    consumer = delivery.consumer
+    if consumer.runner is not None:
+        verdict: Verdict = consumer.runner.run(delivery)
         return verdict
-    if delivery.consumer.is_async:
-        _call_async(delivery)
-    elif delivery.consumer.transactional:
-        return in_transaction(delivery, lambda: _call_handler(delivery))
-    else:
-        _call_handler(delivery)
-    return ACK
+    if consumer.is_async:
+        return acked(delivery, _call_async(delivery))
+    if consumer.transactional:
+        return in_transaction(delivery, lambda: _keep(delivery, _call_handler(delivery)))
+    return acked(delivery, _call_handler(delivery))
 
 
-def _call_handler(delivery: Delivery) -> None:
-    _refuse_unawaited(delivery.consumer, delivery.consumer.handler(delivery.message))
+def acked(delivery: Delivery, returned: object) -> Verdict:
+    """Return the verdict on a handler that returned this."""
+    kept = kept_of(delivery, returned)
+    return ACK if kept is None else Verdict("ack", result=kept)
+
+
+def _keep(delivery: Delivery, returned: object) -> None:
+    """Keep what a handler returned in its transaction."""
+    if (kept := kept_of(delivery, returned)) is not None:
+        keep(session_of(delivery.message._state.db), {delivery.claim.id: kept}, {delivery.claim.id})
+
+
+def _call_handler(delivery: Delivery) -> object:
+    returned = delivery.consumer.handler(delivery.message)
+    refuse_unawaited(delivery.consumer, returned)
+    return returned
 
 
 def in_transaction(delivery: Delivery, work: Callable[[], object]) -> Verdict:
@@ -119,37 +143,54 @@ def in_transaction(delivery: Delivery, work: Callable[[], object]) -> Verdict:
 
     What the work settled itself stays that way.
     """
-    message, alias = delivery.message, delivery.message._state.db
+    [verdict] = in_one_commit([delivery], work)
+    return verdict
+
+
+def in_one_commit(deliveries: Sequence[Delivery], work: Callable[[], object]) -> list[Verdict]:
+    """Make what the work writes and the acks of all deliveries one commit, as ``in_transaction`` does for one."""
+    messages = [delivery.message for delivery in deliveries]
+    alias = messages[0]._state.db
     commits: list[str] = []
 
-    def attempt() -> Verdict:
-        with message.transaction():
+    def attempt() -> list[Verdict]:
+        for message in messages:
+            message.begin_run()
+        with acked_with_their_rows(messages, session_of(alias)):
             transaction.on_commit(lambda: commits.append(alias), using=alias)
             work()
-            settled_by_itself = message.settlements_pending
-        return NOTHING if settled_by_itself else ACKED
+            settled = [message.settlements_pending > 0 for message in messages]
+        return [NOTHING if by_itself else ACKED for by_itself in settled]
 
     # A hook on the commit may hit a deadlock too, and then there is nothing left to start again. However long the
     # handler took, nobody else waits for it
     return session_of(alias).outermost(attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf)
 
 
-def _call_async(delivery: Delivery) -> None:
+def _call_async(delivery: Delivery) -> object:
+    """Run an async handler in an event loop of its own: in tests, on their connection (a worker has one loop for all).
+
+    Its resource is entered for this call alone.
+    """
     handler, timeout = delivery.consumer.handler, delivery.options.timeout
 
-    async def run() -> None:
+    async def run() -> object:
         asyncio.get_running_loop().set_default_executor(threads)
         try:
-            async with asyncio.timeout(timeout) as scope:
-                _refuse_unawaited(delivery.consumer, await handler(delivery.message))
+            async with AsyncExitStack() as stack, asyncio.timeout(timeout) as scope:
+                resource = delivery.consumer.resource
+                shared = () if resource is None else (await stack.enter_async_context(managed(resource)),)
+                returned = await handler(delivery.message, *shared)
+                refuse_unawaited(delivery.consumer, returned)
+                return returned
         finally:
             delivery.timed_out = scope.expired()
 
     with LentThreads() as threads:
-        async_to_sync(run)()
+        return async_to_sync(run)()
 
 
-def _refuse_unawaited(consumer: Consumer, returned: object) -> None:
+def refuse_unawaited(consumer: Consumer, returned: object) -> None:
     """Raise TypeError if a handler returned something that still has to be awaited: its work was not done."""
     if returned is None or not inspect.isawaitable(returned):
         return

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Set
 from typing import Final
 
 from django.db import Error, OperationalError
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.conf import QueueOptions
+from django_dbqueue.consumers import Consumer, Kind
+from django_dbqueue.lanes.rates import interval_of
+from django_dbqueue.lifecycle.bursts import Bursts
 from django_dbqueue.lifecycle.claim import Beside, Claimer
-from django_dbqueue.lifecycle.django_session import MessageType, session_of
+from django_dbqueue.lifecycle.claim_rows import Claimed
+from django_dbqueue.lifecycle.django_session import MAX_IDS, MessageType, session_of
 from django_dbqueue.retry import is_out_of_memory
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.delivery import Delivery, Followers
+from django_dbqueue.worker.gate import PATIENCE
+from django_dbqueue.worker.holding import Holding, Load
+from django_dbqueue.worker.lane import Lane
 from django_dbqueue.worker.lookout import Lookout
 from django_dbqueue.worker.pace import Pace
 from django_dbqueue.worker.worker_options import WorkerOptions
 
-AHEAD: Final = 0.5
-"""Seconds of work that a child fetches ahead, judging by what its handlers took lately."""
 GROWS_AFTER: Final = 60.0
 """Seconds after a claim that did not fit into memory before the batch size is doubled again."""
 
 
+def _in_a_row(consumer: Consumer, options: QueueOptions) -> int:
+    """Return how many of a group are taken at once. By a rate, those behind wait in the worker for their starts."""
+    if options.group_rate is None:
+        return options.group_batch
+    return 1 if consumer.batch or interval_of(options.group_rate) > 1_000_000 * PATIENCE else options.group_batch
+
+
 class Feeder:
-    """A feeder of the threads: it takes the queues in turn, and as many messages as half a second of work needs.
+    """A feeder of the threads and the event loop: it takes the queues in turn, and what half a second of work needs.
 
     A message that was in progress when a process died is a suspect. While there is one, nothing else is claimed and
     what has not started is released. Once everything else is settled, suspects run one by one.
@@ -51,18 +64,26 @@ class Feeder:
         self._holding = holding
         self._left = share
         self._claimers = deque(
-            Claimer(model, session_of(options.database), name, worker_id, options.most_bytes) for name in consumers
+            Claimer(
+                model, session_of(options.database), name, worker_id, options.most_bytes, in_a_row=_in_a_row(*chosen)
+            )
+            for name, chosen in self._consumers.items()
         )
+        self._bursts = {
+            name: Bursts(session_of(options.database), name)
+            for name, (_, chosen) in self._consumers.items()
+            if chosen.group_burst is not None
+        }
         self._suspects: deque[Delivery] = deque()
         self._beside_suspect: list[Delivery] = []
         """What the same claim brought as a suspect: no thread may begin it."""
         self._tries_suspect = False
         self._lookout = lookout
         self._pace = Pace()
-        self._poll_at = 0.0
         self._is_hurried = False
-        self._usual_seconds = AHEAD
-        self._fitting = options.batch
+        self._lanes = {kind: Lane(kind, options) for kind in {each.kind for each in consumers.values()}}
+        self._full_batch = max(options.batch, options.most_listed, min(MAX_IDS, options.most_async))
+        self._fitting = self._full_batch
         """How many messages fit into memory, as far as is known."""
         self._grows_at = 0.0
         self.is_starved = False
@@ -79,14 +100,18 @@ class Feeder:
         """Check the queues at the next turn."""
         self._is_hurried = True
 
-    def learn(self, seconds: float) -> None:
+    def learn(self, seconds: float, kind: Kind) -> None:
         """Take into account how long a handler took."""
-        self._usual_seconds += (seconds - self._usual_seconds) / 8
+        self._lanes[kind].learn(seconds)
 
-    def feed(self, now: float, paused: set[str], beside: Beside, freed: int) -> list[Delivery]:
+    def feed(
+        self, now: float, *, paused: set[str], unready: Set[str], beside: Beside, freed: Counter[Kind]
+    ) -> list[Delivery]:
         """Claim what is wanted, or let the next suspect run; return what must be released.
 
-        ``beside`` goes into the claim's transaction; once that is committed, ``freed`` messages are no longer held.
+        Nothing is claimed from ``paused`` and ``unready`` queues; the latter wait for a resource of this child, so it
+        has not drained them. ``beside`` goes into the claim's transaction; once that is committed, ``freed`` messages
+        of each kind of consumers are no longer held.
         """
         news = self._lookout.take_news()  # only for this turn: by the next one, handlers may have enqueued something
         if self._suspects:
@@ -96,23 +121,30 @@ class Feeder:
             return []
         if self._waits_for_suspect():  # the last one is still running, and what is claimed now would run alongside it
             return []
-        want = self._want(freed)
-        if want <= 0 or not (self._is_hurried or now >= self._poll_at or news is not None):
+        if self.is_spent:
+            return []
+        wants = self._wants(freed)
+        asks = self._is_hurried or news is not None
+        wants = {lane: want for lane, want in wants.items() if want > 0 and (asks or now >= lane.poll_at)}
+        if not wants:
             return []
         began = time.monotonic()
-        queues = self._in_question(news) - paused
-        got = self._claim_some(queues, want, beside)
-        self._lookout.awaits_work = got < want
-        if got:
+        queues = self._in_question(news) - paused - unready
+        left = self._claim_some(queues, wants.copy(), beside)
+        self._lookout.awaits_work = all(left.values())
+        if left != wants:
             self._pace.worked()
         else:
             self._pace.found_nothing(time.monotonic() - began)
-            if not len(self._holding) and all(
-                each.low_water.saw_all for each in self._claimers if each.queue in queues
-            ):
+            in_question = [each for each in self._claimers if each.queue in queues]
+            saw_all = all(each.low_water.saw_all and self._lane(each.queue) in wants for each in in_question)
+            # an ack that went along may have let others run after the commit, which this claim hasn't seen
+            if saw_all and not unready and not freed and not len(self._holding):
                 self.empty_at = now
-        if got < want:
-            self._poll_at = time.monotonic() + self._pace.next()
+        if any(left.values()):
+            poll_at = time.monotonic() + self._pace.next()
+            for lane in (lane for lane, short in left.items() if short):
+                lane.poll_at = poll_at
         return self._give_way() if self._suspects else []
 
     def _in_question(self, news: set[str] | None) -> set[str]:
@@ -123,17 +155,26 @@ class Feeder:
             return set(self._consumers)
         return self._lookout.ready() if news is None else news
 
-    def _claim_some(self, queues: set[str], want: int, beside: Beside) -> int:
-        """Claim from these in turn, each starting where the last time ended; return how many."""
-        got = 0
+    def _claim_some(self, queues: set[str], left: dict[Lane, int], beside: Beside) -> dict[Lane, int]:
+        """Claim from these in turn, each starting where the last time ended; return what is still wanted."""
         for _ in range(len(self._claimers)):
             claimer = self._claimers[0]
             self._claimers.rotate(-1)
-            if claimer.queue in queues:
-                got += self._claim(claimer, want - got, beside)
-            if self._suspects or got >= want:
+            lane = self._lane(claimer.queue)
+            want = left.get(lane, 0) if self._left is None else min(left.get(lane, 0), self._left)
+            if want and claimer.queue in queues:
+                left[lane] -= (claimed := self._claim(claimer, want, beside))
+                if claimed < want and claimer.queue in self._bursts and not self._suspects:
+                    left[lane] -= self._claim_burst(claimer, lane, beside)
+            if self._suspects or not any(left.values()) or self.is_spent:
                 break
-        return got
+        return left
+
+    def _claim_burst(self, claimer: Claimer, lane: Lane, beside: Beside) -> int:
+        """Let threads that have no work work on groups that are at their limit; return how many were claimed."""
+        idle = lane.idle(self._loads()[lane.kind])
+        given = self._bursts[claimer.queue].give(idle if self._left is None else min(idle, self._left)) if idle else 0
+        return self._claim(claimer, given, beside) if given else 0
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due here, if nothing arrives."""
@@ -141,9 +182,11 @@ class Feeder:
             return 0.0 if self._suspects_are_alone() else 1.0
         if self._waits_for_suspect():
             return 1.0
-        if self.is_spent or self._holding.waiting >= self._options.threads:
+        if self.is_spent:
             return 1.0
-        return max(0.0, min(1.0, self._poll_at - now))
+        loads = self._loads()
+        polls = (lane.poll_at for kind, lane in self._lanes.items() if not lane.is_full(loads[kind], self._fitting))
+        return max(0.0, min(1.0, min(polls, default=math.inf) - now))
 
     def give_up(self) -> list[Delivery]:
         """Return everything that has not started; from here on, nothing is offered."""
@@ -159,24 +202,30 @@ class Feeder:
             self._left += len(unstarted)
         return unstarted
 
-    def _want(self, freed: int) -> int:
-        ahead = round(self._options.threads * AHEAD / max(self._usual_seconds, 0.000_1))
-        if self._fitting < self._options.batch and time.monotonic() >= self._grows_at:
-            self._fitting = min(self._options.batch, self._fitting * 2)
+    def _wants(self, freed: Counter[Kind]) -> dict[Lane, int]:
+        """Return how many messages of each kind are wanted."""
+        if self._fitting < self._full_batch and time.monotonic() >= self._grows_at:
+            self._fitting = min(self._full_batch, self._fitting * 2)
             self._grows_at = time.monotonic() + GROWS_AFTER
-            if self._fitting == self._options.batch:
+            if self._fitting == self._full_batch:
                 self._leave_payloads(self._options.most_bytes)
-        target = min(self._fitting, max(self._options.threads, ahead))
-        want = min(target - self._holding.waiting, self._options.batch - len(self._holding) + freed)
-        if self._left is not None:
-            want = min(want, self._left)
-        soon_enough = self._holding.waiting and want < target // 2
-        return 0 if soon_enough else want
+        loads = self._loads()
+        return {lane: lane.want(loads[kind], freed[kind], self._fitting) for kind, lane in self._lanes.items()}
+
+    def _lane(self, queue: str) -> Lane:
+        return self._lanes[self._consumers[queue][0].kind]
+
+    def _loads(self) -> dict[Kind, Load]:
+        if "async" in self._lanes or len(self._lanes) > 1:
+            return self._holding.loads()
+        return dict.fromkeys(self._lanes, Load(len(self._holding), 0, self._holding.waiting))  # all are of one kind
 
     def _claim(self, claimer: Claimer, limit: int, beside: Beside) -> int:
         consumer, options = self._consumers[claimer.queue]
         lease = options.lease if self._options.lease is None else self._options.lease
         claimer.low_water.learn(self._lookout.priorities(claimer.queue))
+        if claimer.in_a_row > 1:
+            claimer.room = self._room(claimer.queue)
         try:
             claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
         except (Error, MemoryError) as error:
@@ -187,16 +236,40 @@ class Feeder:
             self._before_begin(len(claimed))
         if self._left is not None:
             self._left -= len(claimed)
-        deliveries = [Delivery(each, consumer, options) for each in claimed]
-        for old in self._holding.keep(*deliveries):
+        using, rated = self._options.database, self._lookout.rated
+        deliveries = [Delivery(each, consumer, options, using, rated) for each in claimed]
+        followers = self._let_follow(deliveries, claimer.followers) if claimer.followers else []
+        for old in self._holding.keep(*deliveries, *followers):
             self._superseded(old)
-        self._suspects += (each for each in deliveries if each.is_suspect)
-        others = [each for each in deliveries if not each.is_suspect]
+        self._suspects += [each for each in deliveries if each.is_suspect]
         if self._suspects:
-            self._beside_suspect += others
+            self._beside_suspect += [each for each in deliveries if not each.is_suspect]
         else:
-            self._holding.offer(*others)
+            self._holding.offer(*deliveries)
         return len(claimed)
+
+    def _room(self, queue: str) -> int:
+        """Return for how many messages of this queue there is room, followers included."""
+        lane = self._lane(queue)
+        room = min(self._fitting, lane.most - self._loads()[lane.kind].held)
+        return room if self._left is None else min(room, self._left)
+
+    def _let_follow(self, heads: list[Delivery], followers: dict[int, list[Claimed]]) -> list[Delivery]:
+        """Let what a claim has taken along follow its heads; return it."""
+        along: list[Delivery] = []
+        for head in heads:
+            behind = [
+                Delivery(each, head.consumer, head.options, head.using, self._lookout.rated)
+                for each in followers.get(head.claim.id, ())
+            ]
+            if behind:
+                shared = Followers(behind)
+                for each in (head, *behind):
+                    each.followers = shared
+                along += behind
+        if self._left is not None:
+            self._left -= len(along)
+        return along
 
     def _too_many(self, claimer: Claimer, limit: int, error: BaseException) -> Error:
         """Ask for half as many from now on, and for none of their payloads; nothing was claimed.

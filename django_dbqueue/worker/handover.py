@@ -6,11 +6,13 @@ import queue
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 
 NEVER: Final = sys.maxsize
 
@@ -30,12 +32,13 @@ class Handover:
     def post(self, delivery: Delivery, verdict: Verdict) -> None:
         """Hand over what has finished; wake the main thread only if it is waiting and there is enough."""
         self._finished.append((delivery, verdict, time.monotonic() - (delivery.started_at or 0.0)))
-        if self._wake_at != NEVER and (len(self._finished) >= self._wake_at or not self._holding.waiting):
+        if self._wake_at != NEVER and (len(self._finished) >= self._wake_at or not self._holding.shelf(delivery)):
             self.ring()
 
-    def take(self) -> tuple[Delivery, Verdict, float]:
-        """Return the delivery that finished first."""
-        return self._finished.popleft()
+    def take_all(self) -> Iterator[tuple[Delivery, Verdict, float]]:
+        """Yield what has finished, in that order, until nothing is left."""
+        while self._finished:
+            yield self._finished.popleft()
 
     def ring(self) -> None:
         """Wake the main thread (from a signal handler too: SimpleQueue.put is reentrant, so it can't deadlock)."""

@@ -15,7 +15,8 @@ from django.db.models import Q
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.delivery import Delivery
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.worker.thread_connections import discard, discard_all
 from django_dbqueue.worker.worker_options import EXIT_FAILED

@@ -4,112 +4,52 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, get_args
 
-from django_dbqueue import signals
-from django_dbqueue.conf import QueueOptions
-from django_dbqueue.consumers import Consumer
-from django_dbqueue.databases import Claim
-from django_dbqueue.databases.statements import Kept
-from django_dbqueue.lifecycle.claim_rows import Claimed
+from django_dbqueue.consumers import Kind
 from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.delivery import Delivery, Followers
+
+CANCEL_PATIENCE: Final = 5.0
+"""Seconds that a cancelled coroutine has to clean up before it counts as hung."""
 
 
-class Delivery:
-    """A claimed message on its way through this child. Times are of the monotonic clock.
+class Load(NamedTuple):
+    """How many messages of a kind of consumers are held; how many of these run, or could begin."""
 
-    Code that only counts, registers or releases doesn't touch ``message``, which is then not built yet.
-    """
+    held: int
+    running: int
+    waiting: int
 
-    __slots__ = (
-        "_claimed",
-        "ack_sent",
-        "claim",
-        "claimed_at",
-        "consumer",
-        "extended_at",
-        "finished",
-        "is_last",
-        "is_suspect",
-        "lease",
-        "options",
-        "reads",
-        "result",
-        "slot",
-        "started_at",
-        "superseded",
-        "timed_out",
-    )
 
-    def __init__(self, claimed: Claimed, consumer: Consumer, options: QueueOptions) -> None:
-        self._claimed = claimed
-        self.consumer = consumer
-        self.options = options
-        self.claim: Claim = claimed.claim
-        self.claimed_at = time.monotonic()
-        self.slot: int | None = None
-        self.started_at: float | None = None
-        self.finished = False
-        self.timed_out = False
-        self.superseded = False
-        """This child has claimed the message again, so this claim of it is lost."""
-        self.ack_sent = False
-        """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
-        self.extended_at = 0.0
-        self.result: Kept | None = None
-        """What is kept of a task's return value when the message is acked."""
-        self.lease = float(claimed.lease_seconds)
-        """The length of the message's lease in seconds."""
-        self.reads: int = claimed.read_count
-        """How many deliveries were charged, this one included."""
-        self.is_suspect = claimed.crashes > 0
-        """Whether a process has died with it, so that it must run alone."""
-        self.is_last = 0 < claimed.max_reads <= self.reads
-        """Whether this delivery uses up the last read."""
-
-    @property
-    def message(self) -> Any:
-        """Return the message, built on first access: usually in the thread that handles it."""
-        return self._claimed.message
-
-    def let_go(self) -> None:
-        """Free what only the handler needed."""
-        self._claimed.let_go()
-
-    @property
-    def is_lost(self) -> bool:
-        """Return whether the claim was found to be no longer ours."""
-        return self.superseded or (self._claimed.is_made and bool(self.message.lease_lost))
-
-    def lose(self, verb: str) -> None:
-        """Tell the handler and any listeners, once, that the claim is lost; ``verb`` is what discovered it."""
-        message = self.message
-        if not message.lease_lost:
-            message.lease_lost = True
-            signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
-
-    @property
-    def over_at(self) -> float | None:
-        """Return when a started delivery times out; None if it has no timeout."""
-        timeout, began = self.options.timeout, self.started_at
-        return None if timeout is None or began is None else began + timeout
-
-    @property
-    def extend_at(self) -> float:
-        """Return when the lease is to be extended: after a third of it."""
-        return max(self.claimed_at, self.extended_at) + self.lease / 3
+def _cut_from(delivery: Delivery) -> list[Delivery]:
+    """Return those that were to follow it, and follow no more."""
+    if delivery.followers is None:
+        return []
+    cut = list(delivery.followers.waiting)
+    delivery.followers.waiting.clear()
+    return cut
 
 
 class Holding:
-    """The registry of deliveries; threads take from its shelf, the main thread fills it."""
+    """The registry of deliveries; threads take from its shelf, the main thread fills it.
 
-    def __init__(self, board: Board) -> None:
+    ``waits``: whether a list of messages that isn't full may wait for others.
+    """
+
+    def __init__(self, board: Board, *, waits: bool = False) -> None:
         self._board = board
+        self._waits = waits
         self._all: dict[int, Delivery] = {}
         self._superseded: list[Delivery] = []
         self._shelf: deque[Delivery] = deque()
-        self._changed = threading.Condition()
+        self._cut: list[Delivery] = []
+        self._async_shelf: deque[Delivery] = deque()
+        self._wake_loop: Callable[[], None] | None = None
+        self._lock = threading.Lock()  # a Condition's own methods to take it are Python
+        self._changed = threading.Condition(self._lock)
         self._open = True
 
     def __len__(self) -> int:
@@ -117,8 +57,36 @@ class Holding:
 
     @property
     def waiting(self) -> int:
-        """Return how many have not started."""
-        return len(self._shelf)
+        """Return how many have not started, and could."""
+        return self._ripe() + len(self._async_shelf)
+
+    def _ripe(self) -> int:
+        """Return how many threads could take: not those that wait for others to fill their list."""
+        return sum(self._ripe_of_each().values()) if self._waits else len(self._shelf)
+
+    def _ripe_of_each(self) -> Counter[Kind]:
+        with self._lock:
+            found = Counter((each.consumer.queue, each.consumer.kind, each.consumer.batch or 1) for each in self._shelf)
+        ripe = Counter[Kind]()
+        for (_, kind, size), number in found.items():
+            ripe[kind] += number - (number % size if self._waits else 0)
+        return ripe
+
+    def attach_loop(self, wake: Callable[[], None]) -> None:
+        """Keep deliveries of async consumers for ``take_async`` from now on; ``wake`` is called when there are any."""
+        self._wake_loop = wake
+
+    def shelf(self, delivery: Delivery) -> deque[Delivery]:
+        """Return where deliveries of this one's kind wait."""
+        return self._async_shelf if self._wake_loop and delivery.consumer.is_async else self._shelf
+
+    def loads(self) -> dict[Kind, Load]:
+        """Count what is held of each kind of consumers."""
+        held = [each.consumer.kind for each in self.snapshot()]  # lists: this is called several times for each claim
+        running = [each.consumer.kind for each in self.running()]
+        ripe = self._ripe_of_each()
+        ripe["async"] = len(self._async_shelf)
+        return {kind: Load(held.count(kind), running.count(kind), ripe[kind]) for kind in get_args(Kind)}
 
     def keep(self, *deliveries: Delivery) -> list[Delivery]:
         """Hold what was just claimed without offering it to the threads.
@@ -126,48 +94,135 @@ class Holding:
         Return the deliveries of the same messages that were held under earlier claims. Those are lost: what has not
         started never will, and what has started stays held until it is dropped.
         """
-        with self._changed:
+        with self._lock:
             before = self._all
             superseded = [before[each.claim.id] for each in deliveries if each.claim.id in before]
             for old in superseded:
                 old.superseded = True
-            before.update((each.claim.id, each) for each in deliveries)
+                self._cut += _cut_from(old)
+            before.update({each.claim.id: each for each in deliveries})
             self._superseded += [old for old in superseded if old.started_at is not None]
-            self._shelf = deque(each for each in self._shelf if not each.superseded) if superseded else self._shelf
+            if superseded:
+                self._shelf = deque(each for each in self._shelf if not each.superseded)
+                self._async_shelf = deque(each for each in self._async_shelf if not each.superseded)
         return superseded
 
     def offer(self, *deliveries: Delivery) -> None:
-        """Let threads take deliveries that are held."""
-        with self._changed:
-            self._shelf.extend(deliveries)
-            self._changed.notify(len(deliveries))
+        """Let threads, or the event loop, take deliveries that are held, all of one queue."""
+        if not deliveries:
+            return
+        with self._lock:
+            shelf = self.shelf(deliveries[0])
+            shelf.extend(deliveries)
+            if shelf is self._shelf:
+                self._changed.notify(len(deliveries))
+        if shelf is not self._shelf and self._wake_loop is not None:
+            self._wake_loop()
 
     def take(self) -> Delivery | None:
         """Wait for a delivery and start it: its slot is set before anything else is done. None: no more will come."""
-        with self._changed:
+        with self._lock:
             while True:
-                while not self._shelf:
+                while (pause := self._until_ripe()) != 0.0:
                     if not self._open:
                         return None
-                    self._changed.wait()
-                delivery = self._shelf.popleft()
-                if delivery.is_lost:
-                    self._forget(delivery)
-                    continue
-                delivery.started_at = time.monotonic()
-                delivery.slot = self._board.occupy(delivery.claim, delivery.over_at)
-                return delivery
+                    self._changed.wait(pause)
+                if (delivery := self._start(self._shelf.popleft())) is not None:
+                    return delivery
+
+    def take_beside(self, first: Delivery) -> list[Delivery]:
+        """Start what its handler gets besides one that was taken, and return all of them."""
+        batch, others = [first], deque[Delivery]()
+        with self._lock:
+            self._follow_in(batch)
+            shelf, self._shelf = self._shelf, others
+            for each in shelf:
+                if each.consumer is first.consumer and len(batch) < (first.consumer.batch or 1):
+                    if (started := self._start(each)) is not None:
+                        batch.append(started)
+                        self._follow_in(batch)
+                else:
+                    others.append(each)
+        for each in batch:
+            each.beside = len(batch)
+        return batch
+
+    def _follow_in(self, batch: list[Delivery]) -> None:
+        """Let those that follow the last one into its list, as far as there is room."""
+        followers, size = batch[-1].followers, batch[-1].consumer.batch or 1
+        while followers is not None and followers.waiting and len(batch) < size:
+            if (started := self._start(followers.waiting.popleft())) is not None:
+                followers.ahead += 1
+                batch.append(started)
+
+    def _until_ripe(self) -> float | None:
+        """Return for how many seconds nothing may begin, None if nothing is there; what may is brought to the front."""
+        if not self._shelf:
+            return None
+        if self._shelf[0].consumer.batch is None or not (self._waits and self._open):
+            return 0.0
+        found = Counter[str]()
+        for each in self._shelf:
+            found[each.consumer.queue] += 1 if each.followers is None else 1 + len(each.followers.waiting)
+        now = time.monotonic()
+        pauses = []
+        for at, each in enumerate(self._shelf):
+            size = each.consumer.batch
+            pause = each.claimed_at + each.consumer.batch_wait - now
+            if size is None or found[each.consumer.queue] >= size or pause <= 0.0 or each.is_suspect:
+                del self._shelf[at]
+                self._shelf.appendleft(each)
+                return 0.0
+            pauses.append(pause)
+        return min(pauses)
+
+    def take_async(self) -> Delivery | None:
+        """Start a delivery of an async consumer, if one is there (for the event loop, which must not wait)."""
+        with self._lock:
+            while self._async_shelf:
+                if (delivery := self._start(self._async_shelf.popleft(), patience=CANCEL_PATIENCE)) is not None:
+                    return delivery
+        return None
+
+    def _start(self, delivery: Delivery, *, patience: float = 0.0) -> Delivery | None:
+        if delivery.is_lost:
+            self._cut += _cut_from(delivery)
+            self._forget(delivery)
+            return None
+        delivery.started_at = began = time.monotonic()
+        timeout = delivery.options.timeout
+        delivery.slot = self._board.occupy(delivery.claim, None if timeout is None else began + timeout + patience)
+        return delivery
+
+    def hold_back(self, delivery: Delivery) -> None:
+        """Note that what was taken has not begun yet: its process may die without any fault of its own."""
+        with self._changed:
+            delivery.started_at = None
+            if delivery.slot is not None:
+                self._board.mark(delivery.slot, SlotState.EMPTY)
+
+    def start_again(self, delivery: Delivery, *, patience: float = 0.0) -> bool:
+        """Start what was held back; return whether it is still ours. ``patience``: seconds beyond its timeout."""
+        with self._changed:
+            delivery.started_at = time.monotonic()
+            if delivery.slot is not None:
+                over_at = None if delivery.over_at is None else delivery.over_at + patience
+                self._board.restart(delivery.slot, over_at)
+            return not delivery.is_lost
 
     def take_back(self) -> list[Delivery]:
         """Return what has not started, and withdraw it; it stays held until it is dropped."""
-        with self._changed:
-            waiting = list(self._shelf)
+        with self._lock:
+            waiting = [*self._shelf, *self._async_shelf]
+            for each in self._all.values():
+                waiting += _cut_from(each)
             self._shelf.clear()
+            self._async_shelf.clear()
             return waiting
 
     def drop(self, *deliveries: Delivery) -> None:
         """Stop holding them: their settlement was committed, or their lease was lost."""
-        with self._changed:
+        with self._lock:
             for delivery in deliveries:
                 self._forget(delivery)
                 if delivery.slot is not None:
@@ -180,26 +235,50 @@ class Holding:
         elif delivery in self._superseded:
             self._superseded.remove(delivery)
 
-    def ended(self, delivery: Delivery, *, succeeded: bool) -> None:
-        """Note that the handler has ended; if it returned, a death before the ack is not its fault."""
+    def ended(self, delivery: Delivery, *, succeeded: bool, has_result: bool) -> None:
+        """Note that the handler has ended; if it returned, a death before the ack is not its fault.
+
+        ``has_result``: what it returned is to be kept with the ack.
+        """
         if delivery.slot is not None:
-            self._board.stop_clock(delivery.slot)
-            if succeeded:
-                self._board.mark(delivery.slot, SlotState.SUCCEEDED)
+            self._board.stop_clock(delivery.slot, succeeded=succeeded, has_result=has_result)
         delivery.let_go()
         delivery.finished = True
+        if delivery.followers is not None:
+            message = delivery.message
+            is_acked = message.is_acked or (succeeded and not message.settled)
+            self._follow(delivery, delivery.followers, goes_on=is_acked and not delivery.timed_out)
+
+    def _follow(self, delivery: Delivery, followers: Followers, *, goes_on: bool) -> None:
+        """Let the next of a group begin, or cut off all that were to follow."""
+        with self._changed:
+            followers.ahead -= 1
+            if not goes_on:
+                self._cut += _cut_from(delivery)
+            elif followers.waiting and not followers.ahead:
+                followers.ahead = 1
+                shelf = self.shelf(delivery)
+                if shelf is self._shelf and shelf:  # otherwise the thread that calls this takes it
+                    self._changed.notify()
+                shelf.append(followers.waiting.popleft())
+
+    def cut_off(self) -> list[Delivery]:
+        """Return those that were to follow one that did not end well, or was lost; they stay held until dropped."""
+        with self._changed:
+            cut, self._cut = self._cut, []
+        return cut
 
     def snapshot(self) -> list[Delivery]:
         """Return all that is held now."""
-        with self._changed:
+        with self._lock:
             return [*self._all.values(), *self._superseded]
 
     def running(self) -> list[Delivery]:
-        """Return what threads are working on."""
+        """Return what threads and the event loop are working on."""
         return [each for each in self.snapshot() if each.started_at is not None and not each.finished]
 
     def close(self) -> None:
         """Let the threads end when the shelf is empty."""
-        with self._changed:
+        with self._lock:
             self._open = False
             self._changed.notify_all()

@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from django_dbqueue import hooks
+
 Format = Literal["text", "json"]
 
 
@@ -27,7 +29,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """Keys: time, level, logger, process, event, text, and the event's own fields."""
+    """Keys: time, level, logger, process, event, text, the event's own fields; with tracing trace_id and span_id."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -38,6 +40,7 @@ class JSONFormatter(logging.Formatter):
             "event": getattr(record, "event", "log"),
             "text": record.getMessage(),
             **getattr(record, "fields", {}),
+            **({} if hooks.active is None else hooks.active.log_fields()),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

@@ -5,15 +5,26 @@ It reports what there is to do; the code that does it checks again, under its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.lookout_sql import AT_WORK, EXPIRED, GIVEN_UP, LATE, LATE_SOON, PAUSED, READY
+from django_dbqueue.databases.lookout_sql import (
+    ADDED,
+    AT_WORK,
+    EXPIRED,
+    GIVEN_UP,
+    LATE,
+    LATE_SOON,
+    PAUSED,
+    RATED,
+    READY,
+)
 from django_dbqueue.lifecycle.django_session import chunks, session_of
 
 _TOGETHER: Final = 100
 """Facts per statement: SQLite combines no more than 500 queries."""
+_RATED_AT_MOST: Final = 100_000
 _KNOWN: Final = 30
 """Priorities remembered per queue; beyond that the memory is cleared, and each is learnt again as it is met."""
 
@@ -28,21 +39,33 @@ class Lookout:
         self._known: dict[tuple[str, str], list[int]] = {}
         self._seen: dict[str, set[str]] = {}
         self._news: set[str] | None = None
+        self.rated: Set[int] = frozenset()
+        """Lanes whose groups have rates of their own."""
+        self.added = ""
+        """'' if operators have added no schedules, else a text that changes with them."""
         self.awaits_work = False
         """Set by the claimer: the last claim left nothing, so the next check asks for ready messages too."""
 
     def look(self, server: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
         dialect = session_of(self._using).dialect
-        parts = [*self._due(EXPIRED), dialect.lookout.paused(), dialect.lookout.given_up()]
+        parts = [*self._due(EXPIRED), dialect.lookout.paused(), dialect.lookout.given_up(), dialect.lookout.added()]
         if self.awaits_work:
             parts += self._due(READY)
+        parts += [dialect.lookout.rated(queue) for queue in self._queues]
         if self._operations in self._queues:
             parts.append(dialect.lookout.at_work(self._operations))
         if server:
             parts += [dialect.lookout.late(LATE, server, 0.0), dialect.lookout.late(LATE_SOON, server, soon)]
         self._seen = self._ask(parts)
+        self.added = next(iter(self._seen.get(ADDED, ())), "")
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
+        queues = self._seen.get(RATED, ())
+        self.rated = {
+            lane
+            for queue in queues
+            for (lane,) in session_of(self._using).fetch(dialect.rates.rated(queue, _RATED_AT_MOST))
+        }
 
     def ready(self) -> set[str]:
         """Ask for the queues in which something may be due."""
@@ -97,7 +120,7 @@ class Lookout:
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
             for fact, name, priority in session_of(self._using).fetch(dialect.lookout.together(some)):
-                seen.setdefault(fact, set()).add(name)
+                seen.setdefault(fact, set()).add(str(priority) if fact == ADDED else name)
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))
         return seen

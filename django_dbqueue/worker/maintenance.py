@@ -9,9 +9,19 @@ from typing import Final
 
 from django_dbqueue import conf
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import archive, expired_streams, failure_group_rows, moves, rescue, result_rows
+from django_dbqueue.lifecycle import (
+    archive,
+    expired_rows,
+    expired_streams,
+    failure_group_rows,
+    moves,
+    partitioned,
+    rescue,
+)
 from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
+from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
+from django_dbqueue.lifecycle.step_rows import StepWalk
 from django_dbqueue.models import Schedule
 from django_dbqueue.worker.lookout import Lookout
 
@@ -22,6 +32,8 @@ LOOK_SOONER: Final = 0.5
 TIDY_EVERY: Final = 60.0
 ARCHIVE_AT_ONCE: Final = 5_000
 """Rows of a queue that are moved in one turn, and dead ones that are checked."""
+TOKENS_AT_ONCE: Final = 1_000
+"""Expired tokens that are deleted in one turn."""
 ARCHIVE_SHARE: Final = 10
 """If there is more to move than that, the next turn comes sooner, using at most 1/ARCHIVE_SHARE of the time."""
 COUNT_EVERY: Final = 60.0
@@ -29,6 +41,10 @@ COUNT_SOON: Final = 10.0
 """Seconds between counts of what ended, while this worker ends something."""
 COUNT_SHARE: Final = 20
 """If a count takes long, the next one waits, so that counting takes at most 1/COUNT_SHARE of the time."""
+KEEP_EVERY: Final = 15.0
+"""Seconds between looks for groups whose sender died between its commit and the kick."""
+KEEP_SHARE: Final = 50
+"""If there are more than one look takes, the next one comes sooner; they use at most 1/KEEP_SHARE of the time."""
 SETTLED_FIRST: Final = 3.0
 """Seconds after an outage in which nothing is rescued: supervisors know better what their dead children held."""
 WORKER_ROWS_KEPT: Final = 86_400.0
@@ -52,7 +68,10 @@ class Maintenance:
         self._to_do: list[Callable[[], object]] = []
         self._tidy_at: float | None = None
         self._walks = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
+        self._steps = StepWalk(session_of(using))
         self._failures_after = 0
+        self._keeper = LaneKeeper(session_of(using))
+        self._keep_at: float | None = None
         self._counter = Counter(session_of(using))
         self._count_at: float | None = None
         self._count_soon_at = 0.0
@@ -62,7 +81,7 @@ class Maintenance:
 
     def is_due(self, now: float) -> bool:
         """Return whether anything may be due."""
-        times = (self._look_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at)
+        times = (self._look_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at, self._keep_at or 0.0)
         return bool(self._to_do) or now >= min(times)
 
     def run(self, now: float) -> None:
@@ -77,6 +96,7 @@ class Maintenance:
         if self._guardian.suspects:
             self._look_at = min(self._look_at, now + LOOK_AGAIN)
         self._count(now)
+        self._keep(now)
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:
@@ -136,9 +156,20 @@ class Maintenance:
         self._count_soon_at = now + max(COUNT_SOON, rest)
         self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY)
 
+    def _keep(self, now: float) -> None:
+        """Look after the groups of all, if it is time; the first time soon, for an earlier worker may have died."""
+        if self._keep_at is None:
+            self._keep_at = now + random.uniform(0.0, 0.2) * KEEP_EVERY
+        if now < self._keep_at:
+            return
+        self._keep_at, began = now + KEEP_EVERY, time.monotonic()
+        rest = 1.0 if self._keeper.turn() else KEEP_EVERY
+        self._keep_at = now + max(rest, KEEP_SHARE * (time.monotonic() - began))
+
     def _tidy(self) -> bool:
         """Move a bounded part of what is old enough, unless another archiver is active; return whether more is left."""
         more = False
+        partitioned.keep(session_of(self._using))  # first: without its table, nothing can be archived
         for queue, walk in self._walks.items():
             options = conf.queue_options(queue)
             moved = archive.archive(
@@ -153,5 +184,7 @@ class Maintenance:
             session_of(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
         gone = moves.forget_events(session_of(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
-        past = result_rows.forget_results(session_of(self._using), limit=ARCHIVE_AT_ONCE)
-        return more or ARCHIVE_AT_ONCE in (gone, past)
+        past = expired_rows.forget_results(session_of(self._using), limit=ARCHIVE_AT_ONCE)
+        tokens = expired_rows.forget_tokens(session_of(self._using), limit=TOKENS_AT_ONCE)
+        more |= self._steps.turn(limit=ARCHIVE_AT_ONCE)
+        return more or ARCHIVE_AT_ONCE in (gone, past) or tokens == TOKENS_AT_ONCE

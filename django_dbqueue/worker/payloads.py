@@ -20,6 +20,8 @@ TRIES: Final = 3
 
 def read(message: Any) -> None:
     """Read what the claim has left; MemoryError if it doesn't fit, LeaseLost if the claim is lost."""
+    if "body" in message.__dict__:
+        return
     alias = message._state.db
     backoff, give_up_at, refused = Backoff(0.05, 2.0), time.monotonic() + PATIENCE, 0
     while True:

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from django.db import Error, connections
 
+from django_dbqueue import hooks
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message, Worker
-from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.async_side import AsyncSide
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
-from django_dbqueue.worker.execution import Verdict, backoff, execute, timed_out, verdict_after
+from django_dbqueue.worker.execution import Verdict, backoff, timed_out
 from django_dbqueue.worker.feeder import Feeder
+from django_dbqueue.worker.handler_threads import start_threads
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.heartbeat import Heartbeat
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.pace import Backoff, Listener
 from django_dbqueue.worker.presence import Presence
 from django_dbqueue.worker.settler import Settler
 from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.timeouts import Timeouts
 from django_dbqueue.worker.timetable import Timetable
 from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 
@@ -73,7 +78,8 @@ class Runner:
             threads=options.threads,
         )
         self._presence = Presence(self._using, self._worker)
-        self._holding = Holding(board)
+        patient = any(each.batch_wait for each in consumers.values())
+        self._holding = Holding(board, waits=patient and not options.drain and options.max_messages is None)
         self._heartbeat = Heartbeat(session_of(self._using), self._presence, self._holding, self._orphaned)
         self._settler = Settler(Message, self._using, self._holding, board)
         self._late_claims = LateClaims(session_of(self._using), self._queues, worker_id, self._holding, board)
@@ -91,9 +97,14 @@ class Runner:
             superseded=self._settler.let_go,
         )
         self._handover = Handover(self._holding)
+        self._async_side = AsyncSide(
+            options, consumers, board, self._holding, self._handover, detachment, self._replace_at_once, self.wake
+        )
+        self._timeouts = Timeouts(consumers.values(), self._holding, board, self._replace)
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
-        self._orphan_deadline: float | None = None
+        self._stop_deadline = math.inf
+        self._orphan_deadline = math.inf
         self._replace_deadline: float | None = None
         self._connected = self._was_away = False
         self._raw: Any = None
@@ -102,6 +113,8 @@ class Runner:
 
     def stop(self, *_: object) -> None:
         """Claim no more, release what has not started, let running handlers finish (a signal handler too)."""
+        if not self._stopping:
+            self._stop_deadline = time.monotonic() + self._options.grace
         self._stopping = True
         self._handover.ring()
 
@@ -111,7 +124,7 @@ class Runner:
         self._handover.ring()
 
     def _orphaned(self) -> None:
-        if self._orphan_deadline is None:
+        if self._orphan_deadline == math.inf:
             logger.error("the supervisor is gone; finishing within %g s", self._options.grace)
             self._orphan_deadline = time.monotonic() + self._options.grace
             self.stop()
@@ -134,9 +147,10 @@ class Runner:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
         signal.signal(signal.SIGTERM, self.stop)
         sys.setswitchinterval(min(TURN, sys.getswitchinterval()))
-        threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._options.threads)]
-        for thread in threads:
-            thread.start()
+        start_threads(
+            self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
+        )
+        self._async_side.start()
         listener = Listener.start_where_possible(self._using, self._queues, self.wake)
         self._heartbeat.start()
         if self._try_database(self._connect):
@@ -146,10 +160,12 @@ class Runner:
         self._holding.close()
         if listener is not None:
             listener.stop()
+        has_left = self._async_side.stop()
         self._board.say_farewell()
-        if self._holding.running():
+        if self._holding.running() or not has_left:
             # A thread that hangs can't be ended. Its supervisor settles what it holds and removes the worker's row: an
             # open transaction of that thread may have locked everything (on SQLite)
+            hooks.flush()
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
         self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
@@ -160,7 +176,8 @@ class Runner:
 
     def _turn(self) -> None:
         """Settle, do maintenance, claim, wait."""
-        now = time.monotonic()
+        now = self._board.turned_at = time.monotonic()
+        self._async_side.run(now, ends_at=self._ends_at())
         if self._try_database(lambda: self._work(now)):
             self._trouble.reset()
             self._wait(self._until_next(time.monotonic()))
@@ -170,32 +187,39 @@ class Runner:
     def _work(self, now: float) -> None:
         if not self._connected or connections[self._using].connection is not self._raw:
             self._connect()
+        self._settler.give_back(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
-        self._find_timeouts(now)
+        self._timeouts.run(now)
         if self._feeder.is_starved and self._replace_deadline is None:
             logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
         if self._stopping or self._replace_deadline is not None:
             self._settler.give_back(self._feeder.give_up())
         else:
-            self._timetable.run(now)  # before maintenance checks what is ready, because it may enqueue
+            # before maintenance checks what is ready, because it may enqueue
+            self._timetable.run(now, added=self._maintenance.lookout.added)
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and don't wait for anything that may take long
                 self._maintenance.run(now)
             self._late_claims.run(now)
             self._board.is_claiming = True  # still set after an error, which may have hidden a commit
             unstarted = self._feeder.feed(
-                now, self._maintenance.paused, beside=self._settler, freed=self._settler.sendable
+                now,
+                paused=self._maintenance.paused,
+                unready=self._async_side.unready,
+                beside=self._settler,
+                freed=self._settler.sendable(),
             )
             self._board.is_claiming = self._late_claims.are_expected
             self._settler.give_back(unstarted)
         self._settler.flush()
 
     def _is_over(self) -> bool:
-        if time.monotonic() >= min(self._orphan_deadline or float("inf"), self._replace_deadline or float("inf")):
+        if time.monotonic() >= min(self._orphan_deadline, self._replace_deadline or math.inf):
             return True
         if self._replace_deadline is not None:
-            return all(each.timed_out for each in self._holding.running()) and not self._unsettled()
+            hung = all(each.hangs for each in self._holding.running())
+            return hung and not self._unsettled()
         if len(self._holding) or len(self._settler) or self._handover:
             return False
         if self._stopping or self._feeder.is_spent:
@@ -205,61 +229,28 @@ class Runner:
         waits_until = self._board.retry_due + MARGIN
         return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
+    def _ends_at(self) -> float:
+        return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline or math.inf)
+
     def _unsettled(self) -> bool:
         return bool(len(self._settler)) or bool(self._handover)
 
-    # -- threads ------------------------------------------------------------------------------------------
-
-    def _serve(self) -> None:
-        """Run deliveries one after the other (a thread's whole life); a thread that ends unasked ends its child."""
-        try:
-            while (delivery := self._holding.take()) is not None:
-                verdict = self._execute(delivery)
-                self._detachment.end_if_forked(succeeded=verdict.verb in ("ack", "acked", "nothing"))
-                self._holding.ended(delivery, succeeded=verdict.verb == "ack" and not delivery.timed_out)
-                self._handover.post(delivery, verdict)
-            discard_all()
-        except BaseException:
-            self._detachment.end_if_forked(succeeded=False)
-            logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
-            self._replace()
-            self._handover.ring()
-
-    def _execute(self, delivery: Delivery) -> Verdict:
-        """Run a delivery. Any failure outside its handler is the worker's own: its child is replaced."""
-        try:
-            return execute(delivery)
-        except BaseException as error:
-            logger.critical("a thread that runs handlers failed; its child is replaced", exc_info=True)
-            self._replace()
-            return verdict_after(delivery, error)
+    def _replace_at_once(self) -> None:
+        self._replace()
+        self._handover.ring()
 
     def _replace(self) -> None:
         """Claim no more, let running handlers finish, then exit so that another child takes over."""
         if self._replace_deadline is None:
             self._replace_deadline = time.monotonic() + self._options.grace
 
-    def _find_timeouts(self, now: float) -> None:
-        """Find timeouts: a thread can't be ended, so the child stops claiming and its supervisor settles the rest."""
-        for delivery in self._holding.running():
-            over = delivery.over_at is not None and now >= delivery.over_at
-            if not over or delivery.timed_out or delivery.consumer.is_async or delivery.slot is None:
-                continue
-            delivery.timed_out = True
-            self._board.mark(delivery.slot, SlotState.TIMED_OUT)
-            logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery.consumer, delivery.options))
-            self._replace()
-
     # -- waiting ------------------------------------------------------------------------------------------
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
         over = self._stopping or self._replace_deadline is not None
-        parts = (self._feeder, self._maintenance, self._timetable, self._late_claims)
-        wait = 1.0 if over else min(part.until_next(now) for part in parts)
-        for delivery in self._holding.running():
-            if delivery.over_at is not None and not delivery.timed_out:
-                wait = min(wait, delivery.over_at - now)
+        parts: tuple[Any, ...] = () if over else (self._feeder, self._maintenance, self._timetable, self._late_claims)
+        wait: float = min(part.until_next(now) for part in (self._async_side, self._timeouts, *parts))
         return max(wait, 0.0)
 
     def _wait(self, seconds: float) -> None:
@@ -268,14 +259,14 @@ class Runner:
             self._handover.sleep(seconds, 1)
         if self._handover and self._holding.waiting:
             self._handover.sleep(GATHER, max(1, len(self._holding) // 2))
-        while self._handover:
-            self._take_in(*self._handover.take())
+        for delivery, verdict, seconds in self._handover.take_all():
+            self._take_in(delivery, verdict, seconds)
 
     def _take_in(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
-        if delivery.timed_out and not delivery.consumer.is_async and not delivery.message.settled:
+        if delivery.timed_out and not delivery.message.settled:
             delay = backoff(delivery.options, delivery.reads)
             verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
-        self._feeder.learn(seconds)
+        self._feeder.learn(seconds / delivery.beside, delivery.consumer.kind)
         self._settler.add(delivery, verdict, seconds)
         self._maintenance.has_ended_something = True
 
@@ -300,5 +291,6 @@ class Runner:
         self._raw = connections[self._using].connection
         self._late_claims.look()
         if self._was_away:
+            logger.info("the database answers again")
             self._maintenance.hold_rescues(time.monotonic())
         self._connected, self._was_away = True, False

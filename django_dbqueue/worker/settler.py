@@ -7,26 +7,29 @@ committed. If acks remove the row, nothing is left to show it, and the worker lo
 
 from __future__ import annotations
 
-import logging
 import time
+from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 
 from django.db import Error
 
-from django_dbqueue import conf, log_events, signals
+from django_dbqueue import conf, hooks, log_events
+from django_dbqueue.consumers import Kind
 from django_dbqueue.databases import Change, Claim, Dialect
+from django_dbqueue.databases.statements import Kept, Tie
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
-from django_dbqueue.lifecycle.result_rows import keep
+from django_dbqueue.lifecycle.result_rows import fitting, keep
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.retry import is_passing
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
-from django_dbqueue.worker.holding import Delivery, Holding
-
-logger = logging.getLogger("django_dbqueue.worker")
+from django_dbqueue.worker.finisher import Finisher
+from django_dbqueue.worker.holding import Holding
 
 
 class Settler:
@@ -37,11 +40,13 @@ class Settler:
         self.using = using
         self._holding = holding
         self._board = board
+        self._finish = Finisher(model, using, holding, board)
         self._acks: dict[tuple[str, bool], list[tuple[Delivery, float]]] = {}
         """By what an ack does to the row, and whether a result is kept with it."""
         self._others: list[tuple[Delivery, Verdict]] = []
         self._sent: list[tuple[Delivery, float]] = []
         self._sent_before: set[int] = set()
+        self._sent_at = 0.0
         self._unstarted: list[Delivery] = []
         log_events.connect_successes()
 
@@ -50,18 +55,23 @@ class Settler:
 
     def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         """Take in a verdict."""
-        if delivery.message.settled or verdict.verb == "nothing":
+        is_settled = delivery.message.settled
+        if is_settled or verdict.verb == "nothing":
             self._holding.drop(delivery)
-            if delivery.message.settled:
+            if delivery.message.suspended is not None:
+                self._finish.suspended(delivery, verdict)
+            elif is_settled:
                 self._board.count("done")
             if verdict.verb == "acked":
-                self._tell_done(delivery, seconds)
+                self._finish.tell_done(delivery, seconds)
         elif delivery.superseded:
             self._holding.drop(delivery)
         elif verdict.verb == "ack":
             delivery.result = verdict.result
             kind = (delivery.options.on_ack, verdict.result is not None)
-            self._acks.setdefault(kind, []).append((delivery, seconds))
+            if (acks := self._acks.get(kind)) is None:
+                acks = self._acks[kind] = []
+            acks.append((delivery, seconds))
         else:
             self._others.append((delivery, verdict))
 
@@ -86,15 +96,18 @@ class Settler:
         self.flush_all_but_acks()
 
     def flush_all_but_acks(self) -> None:
-        """Settle all that can't wait for a claim's transaction, and all that doesn't fit into it."""
-        for (_, keeps), acks in self._acks.items():
-            if keeps:
-                self._flush_acks(acks)
+        """Settle all that can't wait for a claim's transaction."""
+        if any(each.is_in_a_row for each in (*self._unstarted, *(each for each, _ in self._others))):
+            for acks in self._acks.values():
+                self._flush_acks(acks)  # first, so that their group's ticket is with the one that comes back
         dialect = session_of(self.using).dialect
         while self._unstarted:
             unstarted = self._unstarted[:MAX_IDS]
             settle_claims(
-                session_of(self.using), dialect.messages.release(), [delivery.claim for delivery in unstarted]
+                session_of(self.using),
+                dialect.messages.release(),
+                [delivery.claim for delivery in unstarted],
+                ties=_ties_of(unstarted),
             )
             del self._unstarted[: len(unstarted)]
             for delivery in unstarted:
@@ -102,43 +115,49 @@ class Settler:
             self._board.count("given_back", len(unstarted))
         while self._others:
             delivery, verdict = self._others[0]
-            change = _change_of(dialect, verdict)
-            claim = delivery.claim
-            held = bool(
-                settle_claims(
-                    session_of(self.using),
-                    blamed(session_of(self.using), change, [delivery.message.queue]),
-                    [claim],
-                )
-            )
-            settled, gone = self._settled_before([] if held else [claim])
-            del self._others[0]
-            if settled:
-                self._finish_done(delivery, verdict)
-            elif gone and delivery.options.on_ack == conf.DELETE and delivery.consumer.transactional:
-                self._finish_undecided(delivery)
+            work = partial(self._settle_other, delivery, verdict)
+            if hooks.active is None:
+                work()
             else:
-                self._finish_other(delivery, verdict, held=held)
+                hooks.active.settle(verdict.verb, delivery.message.queue, self.using, [delivery], work)
 
-    @property
-    def sendable(self) -> int:
-        """How many acks the next claim's transaction can take along."""
-        return min(MAX_IDS, len(self._next_acks()))
+    def _settle_other(self, delivery: Delivery, verdict: Verdict) -> None:
+        session, claim = session_of(self.using), delivery.claim
+        change = blamed(session, _change_of(session.dialect, verdict), [delivery.message.queue])
+        held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
+        settled, gone = self._settled_before([] if held else [claim])
+        del self._others[0]
+        if settled:
+            self._finish.done_before(delivery, verdict)
+        elif gone and delivery.options.on_ack == conf.DELETE and delivery.consumer.transactional:
+            self._finish.undecided(delivery)
+        else:
+            self._finish.other(delivery, verdict, held=held)
+
+    def sendable(self) -> Counter[Kind]:
+        """Count the acks that the next claim's transaction can take along, by their kind of consumers."""
+        return Counter([delivery.consumer.kind for delivery, _ in self._next_acks()])
 
     def _next_acks(self) -> list[tuple[Delivery, float]]:
-        return next((acks for (_, keeps), acks in self._acks.items() if acks and not keeps), [])
+        for (_, keeps), acks in self._acks.items():
+            if acks:
+                return acks[: fitting(each.result for each, _ in acks if each.result) if keeps else MAX_IDS]
+        return []
 
     def send(self) -> Ahead | None:
         """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
-        acks = self._next_acks()
-        self._sent = acks[:MAX_IDS]
+        self._sent = self._next_acks()
         if not self._sent:
             return None
         self._sent_before = _sent_of(self._sent)
+        self._sent_at = time.monotonic()
         for delivery, _ in self._sent:
             delivery.ack_sent = True
-        change = ack_of(session_of(self.using), acks[0][0].message.queue)
-        return settling_all(session_of(self.using), change, [delivery.claim for delivery, _ in self._sent])
+        session, results = session_of(self.using), _results_of(self._sent)
+        change = ack_of(session, self._sent[0][0].message.queue)  # all have one on_ack, so that one queue is enough
+        then = session.dialect.results.insert(list(results.items())) if results else None
+        sent = [delivery for delivery, _ in self._sent]
+        return settling_all(session, change, [delivery.claim for delivery in sent], _ties_of(sent), then)
 
     def refused(self) -> None:
         """Settle on its own what could not be sent with a claim, and was undone."""
@@ -154,8 +173,8 @@ class Settler:
         """Note that what was sent is committed."""
         sent, self._sent = self._sent, []
         if sent:
-            del self._next_acks()[: len(sent)]
-            self._finish_acks(sent)
+            del next(filter(None, self._acks.values()))[: len(sent)]
+            self._finish.acked(sent, time.monotonic() - self._sent_at)
 
     def _flush_acks(self, acks: list[tuple[Delivery, float]]) -> None:
         while acks:
@@ -163,15 +182,16 @@ class Settler:
 
     def _flush_some(self, acks: list[tuple[Delivery, float]]) -> None:
         session, part = session_of(self.using), acks[:MAX_IDS]
-        change = ack_of(session, part[0][0].message.queue)  # a list has one on_ack, so that its first queue is enough
-        results = {delivery.claim.id: delivery.result for delivery, _ in part if delivery.result is not None}
+        change, results = ack_of(session, part[0][0].message.queue), _results_of(part)
         sent_before = _sent_of(part)
+        self._sent_at = time.monotonic()
         for delivery, _ in part:
             delivery.ack_sent = True
         claims = [delivery.claim for delivery, _ in part]
         try:
             then = partial(keep, session, results) if results else None
-            done = {claim.id for claim in settle_claims(session, change, claims, then=then)}
+            ties = _ties_of(delivery for delivery, _ in part)
+            done = {claim.id for claim in settle_claims(session, change, claims, ties=ties, then=then)}
         except Error as error:
             if is_passing(error):
                 _unsend(part, sent_before)
@@ -179,10 +199,11 @@ class Settler:
         settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
         del acks[: len(part)]
         done |= settled
-        self._finish_acks([(delivery, seconds) for delivery, seconds in part if delivery.claim.id in done])
+        acked = [(delivery, seconds) for delivery, seconds in part if delivery.claim.id in done]
+        self._finish.acked(acked, time.monotonic() - self._sent_at)
         for delivery in (each for each, _ in part if each.claim.id not in done):
             if change.removes and delivery.claim.id in gone & sent_before:
-                self._finish_undecided(delivery)
+                self._finish.undecided(delivery)
             else:
                 self._holding.drop(delivery)
                 delivery.lose("ack")
@@ -200,51 +221,15 @@ class Settler:
             done |= {id_ for id_, token in history.values_list("message_id", "claim_token") if token == tokens[id_]}
         return done, gone - done
 
-    def _finish_acks(self, acked: list[tuple[Delivery, float]]) -> None:
-        self._holding.drop(*(delivery for delivery, _ in acked))
-        self._board.count("done", len(acked))
-        if signals.message_done.has_listeners(self.model):
-            for delivery, seconds in acked:
-                self._tell_done(delivery, seconds)
 
-    def _tell_done(self, delivery: Delivery, seconds: float) -> None:
-        message = delivery.message
-        signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+def _results_of(acks: list[tuple[Delivery, float]]) -> dict[int, Kept]:
+    return {delivery.claim.id: delivery.result for delivery, _ in acks if delivery.result is not None}
 
-    def _finish_done(self, delivery: Delivery, verdict: Verdict) -> None:
-        """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
-        self._holding.drop(delivery)
-        self._board.count("done")
-        said = verdict.error.splitlines()[0] if verdict.error else ""
-        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, said)
 
-    def _finish_undecided(self, delivery: Delivery) -> None:
-        """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
-        message = delivery.message
-        self._holding.drop(delivery)
-        if not message.lease_lost:
-            self._board.count("done")
-            signals.ack_undecided.send(self.model, queue=message.queue, message_id=message.pk)
-
-    def _finish_other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
-        message = delivery.message
-        self._holding.drop(delivery)
-        if not held:
-            delivery.lose(verdict.verb)
-            return
-        message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
-        said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
-        if verdict.verb == "release":
-            self._board.count("given_back")
-        elif verdict.verb == "drop":
-            self._board.count("done")
-        elif verdict.verb == "reject" or delivery.is_last:
-            self._board.count("died")
-            signals.message_died.send(self.model, **said)
-        else:
-            self._board.count("failed")
-            self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
-            signals.message_failed.send(self.model, **said, delay=verdict.delay)
+def _ties_of(deliveries: Iterable[Delivery]) -> dict[int, Tie]:
+    """Return the ties of those that are in a lane or a flow, by id."""
+    tied = (each for each in deliveries if each.lane is not None or each.flow is not None)
+    return {each.claim.id: Tie(each.claim.id, each.consumer.queue, each.lane, each.flow) for each in tied}
 
 
 def _sent_of(acks: list[tuple[Delivery, float]]) -> set[int]:
@@ -264,6 +249,8 @@ def _change_of(dialect: Dialect, verdict: Verdict) -> Change:
         return messages.release(pause=verdict.delay or 0.0)
     if verdict.verb == "drop":
         return messages.drop(verdict.error)
+    if verdict.verb == "cut off":
+        return messages.cut_off(verdict.error)
     change = messages.reject(verdict.error) if verdict.verb == "reject" else messages.nack(verdict.delay, verdict.error)
     if verdict.keeps_trace and change.event is not None:
         change = change._replace(event=change.event._replace(whole=True))

@@ -25,6 +25,7 @@ from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.fork import ChildProcess
 from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
+from django_dbqueue.worker.liveness import LivenessFile
 from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard, discard_all
@@ -83,11 +84,10 @@ class Supervisor:
         self._aftermaths: list[tuple[Board, int, str, bool]] = []
         self._late_claims: dict[int, float] = {}
         self._deadline: float | None = None
-        self._killed = False
-        self._cut_off = 0
+        self._killed = self._gave_up = False
+        self._cut_off = self._strays_named = 0
         self._retry_due = 0.0
-        self._strays_named = 0
-        self._gave_up = False
+        self._liveness = LivenessFile(options.liveness_file)
 
     @property
     def totals(self) -> dict[str, int]:
@@ -104,8 +104,8 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if SIG_IGN was inherited, no child's end is reported
         with StopSignals() as stop:
             logger.info(  # from here on it can be told to stop
-                "worker started: queues %s, %s processes of %s threads, database %s",
-                ", ".join(self._queues), self._options.processes, self._options.threads, self._options.database,
+                "worker started: queues %s, %s, database %s",
+                ", ".join(self._queues), self._options.size, self._options.database,
             )  # fmt: skip
             while True:
                 self._start_children(stop)
@@ -119,10 +119,12 @@ class Supervisor:
                 self._release_late_claims()
                 self._follow_signals(stop)
                 self._progress(self.totals)
+                self._liveness.show(child.board for child in self._children if child.board is not None)
+        self._liveness.end()
         discard_all()
         if self._gave_up:
             return EXIT_FAILED
-        return EXIT_CUT_OFF if self._cut_off else EXIT_OK
+        return EXIT_CUT_OFF if self._cut_off or self._totals["cut_off"] else EXIT_OK
 
     def _may_end(self) -> bool:
         if (self._aftermaths or self._late_claims) and not self._killed:
@@ -141,7 +143,7 @@ class Supervisor:
         """Fork a child; if the machine has no room for one now, try again later."""
         discard_all()
         try:
-            child.board = Board(self._options.batch + self._options.threads)
+            child.board = Board(self._options.slots)
             child.board.expect_retry(self._retry_due)
             child.board.strays_named = self._strays_named
             child.worker_id = new_token()
@@ -229,7 +231,7 @@ class Supervisor:
             if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, say_how(code))
         lived = time.monotonic() - child.started_at > STEADY
-        steady = not crashed or lived or board.counter("done") > 0
+        steady = not crashed or lived or board.counter("done") + board.counter("suspended") > 0
         if steady:
             child.backoff.reset()
         child.start_at = time.monotonic() + (0.0 if steady else child.backoff.next())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 from typing import Any
 
 from django.db import connections
@@ -26,12 +27,40 @@ def do_without_pools() -> None:
             del said["OPTIONS"]["pool"]
 
 
+class Used(threading.local):
+    """Whether the calling thread was noted."""
+
+    is_noted = False
+
+
+class NotingConnections:
+    """What ``note_use`` adds to ``django.db.connections``: each thread that gets a connection object is noted."""
+
+    used = Used()
+
+    def create_connection(self, alias: str) -> Any:
+        """Make a thread's first connection object, or the next one after that was dropped."""
+        self.used.is_noted = True
+        return super().create_connection(alias)  # type: ignore[misc]
+
+    def __setitem__(self, alias: str, connection: Any) -> None:
+        self.used.is_noted = True
+        super().__setitem__(alias, connection)  # type: ignore[misc]
+
+
+def note_use() -> None:
+    """Spare threads that never have a connection the search for one after each message; in a child, before threads."""
+    connections.__class__ = type("ConnectionHandler", (NotingConnections, type(connections)), {})
+
+
 def leave_clean() -> None:
     """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone.
 
     Raises nothing: whatever can't be restored (MySQL's client refuses to close what is closed; third-party drivers
     raise whatever they like) is closed.
     """
+    if isinstance(connections, NotingConnections) and not connections.used.is_noted:
+        return
     for connection in connections.all(initialized_only=True):
         try:
             _leave_clean(connection)

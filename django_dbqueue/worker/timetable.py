@@ -10,6 +10,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules.declarations import Plan
@@ -30,7 +31,7 @@ logger = logging.getLogger("django_dbqueue.worker")
 
 
 class Timetable:
-    """The schedules that a worker declares, and when it will check them next."""
+    """The schedules that a worker declares, those that operators have added, and when it will check them next."""
 
     def __init__(self, using: str, plans: tuple[Plan, ...], declared_at: datetime) -> None:
         self._rows = Schedule.objects.using(using)
@@ -39,37 +40,86 @@ class Timetable:
         self._overruled: set[str] = set()
         self._said_ahead: set[tuple[str, datetime]] = set()
         self._look_at = 0.0
+        self._added = ""
+        self._read: dict[str, tuple[object, Plan | None]] = {}
 
-    def run(self, now: float) -> None:
-        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
-        if self._plans and now >= self._look_at:
+    def run(self, now: float, *, added: str = "") -> None:
+        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds.
+
+        ``added``: '' if operators have added no schedules, else a text that changes with them, as the lookout has it.
+        """
+        if added != self._added:
+            self._added, self._look_at = added, now
+        if self._runs_any and now >= self._look_at:
             self._look_at = now + LOOK_AGAIN  # in case it fails
             self._look_at = now + self._look()
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due, as far as is known; infinite without schedules."""
-        return max(0.0, self._look_at - now) if self._plans else float("inf")
+        return max(0.0, self._look_at - now) if self._runs_any else float("inf")
+
+    @property
+    def _runs_any(self) -> bool:
+        return bool(self._plans or self._added)
 
     def _look(self) -> float:
         """Handle every schedule; return for how many seconds nothing more will be due."""
-        standing: dict[str, StandingSchedule] = self._rows.standing(list(self._plans))
+        standing = self._rows.standing(self._plans, and_added=bool(self._added))
         for row in standing.values():
             if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
                 self._declared_at = row.db_now
-        return min(self._see_to(plan, standing.get(plan.name)) for plan in self._plans)
+        waits = [self._see_to(plan, standing.pop(plan.name, None)) for plan in self._plans]
+        self._read = {name: read for name, read in self._read.items() if name in standing}
+        waits += [self._see_to_added(row) for row in standing.values()]
+        return min(waits, default=LOOK_EVERY)
 
     def _see_to(self, plan: Plan, row: StandingSchedule | None) -> float:
         if row is None:
             self._rows.begin(plan, declared_at=self._declared_at)
             return LOOK_AGAIN
+        if row.is_added:
+            return self._replace(plan, row)
         if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
             return self._see_to_another_definition(plan, row)
+        return self._advance(plan, row, declared_at=self._declared_at)
+
+    def _see_to_added(self, row: StandingSchedule) -> float:
+        plan = self._plan_of(row)
+        return LOOK_EVERY if plan is None else self._advance(plan, row, declared_at=row.declared_at)
+
+    def _plan_of(self, row: StandingSchedule) -> Plan | None:
+        """Return what an operator's schedule enqueues, read once; None if this worker can't read it."""
+        version = (row.queue, row.cron, row.timezone, row.missed, row.body, row.key)
+        known = self._read.get(row.name)
+        if known is not None and known[0] == version:
+            return known[1]
+        plan: Plan | None = None
+        try:
+            plan = row.plan()
+        except (InvalidSchedule, SchedulesNotInstalled) as error:
+            logger.error("schedule %s was added by an operator, but this worker can't run it: %s", row.name, error)
+        self._read[row.name] = version, plan
+        return plan
+
+    def _replace(self, plan: Plan, row: StandingSchedule) -> float:
+        if self._rows.replace(plan, row, declared_at=self._declared_at):
+            logger.warning(
+                "schedule %s is declared now, which replaces the one that an operator had added: %s, %s, queue %s",
+                plan.name, row.cron, row.timezone, row.queue,
+            )  # fmt: skip
+        return LOOK_AGAIN
+
+    def _advance(self, plan: Plan, row: StandingSchedule, *, declared_at: datetime) -> float:
+        """Enqueue what is due; return for how many seconds nothing more will be."""
+        if row.is_disabled:
+            self._rows.confirm(plan, row, declared_at=declared_at)
+            return LOOK_EVERY
         if row.last_due - row.db_now > AHEAD:
             self._say_ahead(plan, row)
         due = plan.cron.after(row.last_due)
         if due is not None and due <= row.db_now:
             return 0.0 if self._fire(plan, row, first=due) else LOOK_AGAIN
-        self._rows.confirm(plan, row, declared_at=self._declared_at)
+        self._rows.confirm(plan, row, declared_at=declared_at)
         return LOOK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
 
     def _see_to_another_definition(self, plan: Plan, row: StandingSchedule) -> float:

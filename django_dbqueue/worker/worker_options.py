@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
+from django_dbqueue.consumers import MAX_BATCH
 from django_dbqueue.schedules.declarations import Plan
 
 EXIT_OK: Final = 0
@@ -39,17 +41,49 @@ class WorkerOptions:
     plans: tuple[Plan, ...] = ()
     processes: int = 1
     threads: int = 1
+    concurrency: int = 0
+    """How many messages of async consumers a child runs at once; 0 if there are none."""
+    largest_batch: int = 0
+    """How many messages a handler gets at once at most; 0 if none gets a list."""
     batch: int = 400
     batch_bytes: int = BATCH_BYTES
     lease: float | None = None
     grace: float = 25.0
     drain: bool = False
     max_messages: int | None = None
+    liveness_file: Path | None = None
+    """What is touched while every child's loop turns."""
+
+    @property
+    def size(self) -> str:
+        """Say how many processes, threads and coroutines there are."""
+        threads = f"{self.processes} processes of {self.threads} threads"
+        return f"{threads} and {self.concurrency} coroutines" if self.concurrency else threads
 
     @property
     def most_bytes(self) -> int:
-        """Return the largest payload, in bytes, that is fetched ahead: a whole batch of them stays within its bound."""
-        return self.batch_bytes // self.batch
+        """Return the largest payload, in bytes, that is fetched ahead: all that is held stays within its bound."""
+        return self.batch_bytes // self.most_held
+
+    @property
+    def most_async(self) -> int:
+        """Return how many messages of async consumers a child holds at most, begun and fetched ahead."""
+        return self.batch + self.concurrency if self.concurrency else 0
+
+    @property
+    def most_listed(self) -> int:
+        """Return how many messages of consumers that get lists a child holds at most: two full lists, or ``batch``."""
+        return max(self.batch, min(MAX_BATCH, 2 * self.largest_batch)) if self.largest_batch else 0
+
+    @property
+    def most_held(self) -> int:
+        """Return how many messages a child holds at most."""
+        return self.batch + self.most_listed + self.most_async
+
+    @property
+    def slots(self) -> int:
+        """Return for how many messages that have begun a child's board needs room."""
+        return self.most_held + self.threads
 
     def share(self, index: int) -> int | None:
         """Return how many messages the child with this index may start at most (None: no limit)."""

@@ -17,6 +17,7 @@ from django_dbqueue.doctor.examination import examine
 from django_dbqueue.doctor.finding import LEVELS, NOTE, OK, PROBLEM, WARNING, Finding
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
+from django_dbqueue.management.terminal_width import padded
 
 EXIT_ILL: Final = 1
 EXIT_WRONG: Final = 2
@@ -72,7 +73,7 @@ class Command(TerminalCommand):
             WARNING: self.style.WARNING,
             PROBLEM: self.style.ERROR,
         }
-        level = styled[finding.level](f"{_level_word(finding.level):<9}")
+        level = styled[finding.level](padded(_level_word(finding.level), 9))
         lines = [f"{level}{finding.check:<20}{finding.found}"]
         if finding.do:
             lines.append(f"{'':<29}→ {finding.do}")

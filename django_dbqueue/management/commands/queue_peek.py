@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -17,20 +17,33 @@ from django_dbqueue.consumers import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
-from django_dbqueue.models import Message, StreamClaim
+from django_dbqueue.management.steps_shown import as_json, as_text, steps_by_message
+from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
 from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.tasks.task_headers import task_named
 
 MAX_LIMIT: Final = 1_000
 SHOWN: Final = 2_000
 """Characters of a payload shown in a line of text; --json has all of it."""
 MOMENTS: Final = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
-SAID: Final = ("id", "queue", "key", "priority", "read_count", "max_reads", "crashes", "worker_id", "conn_id")
+SAID: Final = (
+    "id", "queue", "group", "flow", "key", "priority", "read_count", "max_reads", "crashes", "worker_id", "conn_id",
+)  # fmt: skip
+
+
+class Shown(NamedTuple):
+    """What of a message is shown besides its columns, if it was asked for."""
+
+    with_payload: bool
+    reason: Why | None
+    steps: list[Step] | None
 
 
 def _state(text: str) -> str:
@@ -63,6 +76,9 @@ class Command(ConsoleCommand):
             "--payload", action="store_true", help="show payloads and headers, which may contain secrets"
         )
         parser.add_argument(
+            "--steps", action="store_true", help="show the steps that each message's handler has done, or rests in"
+        )
+        parser.add_argument(
             "--why", action="store_true", help="explain why each message is in its state, and what can be done"
         )
 
@@ -71,18 +87,19 @@ class Command(ConsoleCommand):
         now = clock(alias)
         StreamClaim.objects.using(alias).join(messages)
         reasons = _reasons(messages, now) if said["why"] else {}
+        steps = steps_by_message(alias, [message.pk for message in messages]) if said["steps"] else None
         for message in messages:
             show = _as_json if said["json"] else _as_text
-            reason = reasons.get(message.pk)
-            self.stdout.write(show(message, _state_of(message, now), with_payload=said["payload"], reason=reason))
+            shown = Shown(said["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
+            self.stdout.write(show(message, _state_of(message, now), shown))
         if not messages:
             self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session_of(alias))))
             sys.exit(EXIT_NOTHING)
 
     def _find(self, alias: str, queue: str, said: Options) -> list[Message]:
         rows = Message.objects.using(alias)
-        if not (said["payload"] or is_redacting()):  # masking an error needs payload and headers
-            rows = rows.defer("body", "headers_text")
+        if not (said["payload"] or is_redacting()):  # masking an error needs the payload
+            rows = rows.defer("body")
         if said["key"] is None:
             next_ones: list[Message] = rows.peek(queue, state=said["state"] or "ready", limit=said["limit"])
             return next_ones
@@ -96,6 +113,8 @@ class Command(ConsoleCommand):
 def _state_of(message: Message, now: datetime) -> str:
     if message.available_at is None:
         return "dead"
+    if message.status == NEW and message.available_at == PARKED:
+        return "waiting"
     is_due = (message.lease_until or message.available_at) <= now
     return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
 
@@ -111,14 +130,19 @@ def _reasons(messages: list[Message], now: datetime) -> dict[int, Why]:
     return {message.pk: why(message, now=now, has_consumer=has_consumer) for message in messages}
 
 
-def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | None) -> str:
+def _as_json(message: Message, state: str, said: Shown) -> str:
     shown: dict[str, object] = {"state": state, **{name: getattr(message, name) for name in SAID}}
-    if reason is not None:
-        shown["why"] = {name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice")}
+    shown["task"] = task_named(message.headers_text)
+    if (reason := said.reason) is not None:
+        shown["why"] = {
+            name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice", "behind")
+        }
     shown |= {name: iso(getattr(message, name)) for name in MOMENTS}
     with translation.override(None):  # programs read it as it is stored
         shown["error"] = _first_line(message)
-    if with_payload:
+    if said.steps is not None:
+        shown["steps"] = [as_json(step) for step in said.steps]
+    if said.with_payload:
         content = content_of(message)
         shown["content_type"] = message.content_type
         if content.hidden:
@@ -132,22 +156,31 @@ def _as_json(message: Message, state: str, *, with_payload: bool, reason: Why | 
     return json.dumps(shown)
 
 
-def _as_text(message: Message, state: str, *, with_payload: bool, reason: Why | None) -> str:
+def _as_text(message: Message, state: str, asked: Shown) -> str:
     said = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
     moment = message.finished_at if state in {"done", "dead"} else message.lease_until
     reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
+    if state == "waiting":
+        moment = message.due_at
     what = said.get(state, _("due"))  # outside the f-string, which makemessages doesn't read
     parts = [f"#{message.pk}", state, f"{what} {iso(moment)}"]
     parts += [_("priority %(priority)s") % {"priority": message.priority}, _("reads %(reads)s") % {"reads": reads}]
+    if (task := task_named(message.headers_text)) is not None:
+        parts.append(_("task %(task)s") % {"task": plain(task)})
+    if message.group is not None:
+        parts.append(_("group %(group)r") % {"group": message.group})
+    if message.flow is not None:
+        parts.append(_("flow #%(flow)s") % {"flow": message.flow})
     if message.key is not None:
         parts.append(_("key %(key)r") % {"key": message.key})
     if message.error is not None:
         parts.append(_("error %(error)r") % {"error": _first_line(message)})
     lines = ["  ".join(parts)]
-    if reason is not None:
+    if (reason := asked.reason) is not None:
         lines += [f"    {plain(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
         lines += ["    " + _("What can be done: %(verbs)s") % {"verbs": ", ".join(reason.verbs)}]
-    if with_payload:
+    lines += [f"    {plain(as_text(step))}" for step in asked.steps or ()]
+    if asked.with_payload:
         lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
 

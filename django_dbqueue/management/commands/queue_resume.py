@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from django_dbqueue.management.pause_command import PausingCommand
-from django_dbqueue.models import Queue
+from django_dbqueue.models import Group, Queue
 
 
 class Command(PausingCommand):
-    """Resume queues: the workers that serve them claim again."""
+    """Resume queues, or one group: the workers that serve them claim again."""
 
     help = "Open paused queues again."
     verb = "resume"
@@ -15,3 +15,6 @@ class Command(PausingCommand):
 
     def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:  # noqa: ARG002 - both take the same
         Queue.objects.db_manager(alias).resume(name)
+
+    def switch_group(self, alias: str, group: Group, *, by: str, reason: str) -> None:  # noqa: ARG002 - both take the same
+        Group.objects.db_manager(alias).resume(group.queue, group.name)

@@ -25,7 +25,11 @@ class Command(TerminalCommand):
     requires_system_checks: Any = "__all__"  # values of DBQUEUE go into the routines
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("action", choices=("install", "uninstall", "print"))
+        parser.add_argument(
+            "action",
+            choices=("install", "uninstall", "print"),
+            help="create them, or replace those of another version; drop them; or print their SQL and change nothing",
+        )
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
     def handle(self, *_args: object, **said: Any) -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from datetime import datetime
 from typing import Final
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from django_dbqueue import conf
-from django_dbqueue.codecs import Json, decode_json
-from django_dbqueue.counts import grouped
+from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import MAX_READS_LIMIT
-from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.management.common_options import Options, lease, seconds, whole
+from django_dbqueue.exceptions import DuplicateKey, InvalidMessage
+from django_dbqueue.management.common_options import Options, lease, moment, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
+from django_dbqueue.management.payload_input import add_payload_kinds, payload_given
 from django_dbqueue.management.task_sending import add_task_options, send_task
 from django_dbqueue.models import Message
 
-KINDS: Final = ("json", "text", "base64")
 ON_CONFLICT: Final = ("ignore", "update", "error")
 
 
@@ -31,20 +25,6 @@ def _header(text: str) -> tuple[str, str]:
     if not name or not sign:
         raise ArgumentTypeError(_("%(text)r is not a header: write NAME=VALUE") % {"text": text})
     return name, value
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(
-            _("%(text)r is not a date and time: write 2026-01-31T12:00:00Z") % {"text": text}
-        ) from None
-    if moment.tzinfo is None:
-        raise ArgumentTypeError(
-            _("%(text)r has no time zone: end it with Z or an offset, as in 2026-01-31T12:00:00+01:00") % {"text": text}
-        )
-    return moment
 
 
 class Command(ConsoleCommand):
@@ -61,18 +41,11 @@ class Command(ConsoleCommand):
         parser.add_argument("queue", nargs="?", help="the queue's name (of a task its own, unless given)")
         parser.add_argument("payload", nargs="?", help="the payload (default, or with -: all of standard input)")
         add_task_options(parser)
-        kind = parser.add_mutually_exclusive_group()
-        for name, meaning in (
-            ("--json-payload", "the payload is JSON (default)"),
-            ("--text", "the payload is plain text"),
-            ("--base64", "the payload is bytes, written in base64"),
-        ):
-            value = name.strip("-").partition("-")[0]
-            kind.add_argument(name, dest="kind", action="store_const", const=value, default="json", help=meaning)
+        add_payload_kinds(parser)
         parser.add_argument("--key", help="at most one live message of a queue has this key")
         due = parser.add_mutually_exclusive_group()
         due.add_argument("--delay", type=seconds, help="seconds until it is due")
-        due.add_argument("--at", type=_moment, help="when it is due, in ISO 8601 with a time zone")
+        due.add_argument("--at", type=moment, help="when it is due, in ISO 8601 with a time zone")
         parser.add_argument("--priority", type=whole(-100, 100), help="from -100 to 100, the highest first")
         parser.add_argument(
             "--max-reads", type=whole(0, MAX_READS_LIMIT), help="maximum number of deliveries; 0 means no limit"
@@ -107,7 +80,7 @@ class Command(ConsoleCommand):
             raise CommandError(_("Name the queue, or a task with --task."), returncode=EXIT_USAGE)
         try:
             message = Message.objects.enqueue(
-                _payload(said["kind"], said["payload"]),
+                payload_given(said["kind"], said["payload"]),
                 queue=said["queue"],
                 key=said["key"],
                 delay=said["delay"],
@@ -143,38 +116,3 @@ def _headers(pairs: list[tuple[str, str]]) -> dict[str, Json]:
             raise InvalidMessage(_("The header %(name)r is given twice.") % {"name": name})
         headers[name] = value
     return headers
-
-
-def _payload(kind: str, said: str | None) -> Json:
-    text = _read() if said is None or said == "-" else said
-    if kind == "text":
-        return text
-    if kind == "json":
-        try:
-            return decode_json(text)
-        except UndecodableMessage as error:
-            raise InvalidMessage(
-                _("The payload is not JSON (%(error)s) For plain text, use --text.") % {"error": error}
-            ) from error
-    try:
-        return base64.b64decode("".join(text.split()).encode("ascii"), validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise InvalidMessage(_("The payload is not base64: %(error)s.") % {"error": error}) from error
-
-
-def _read() -> str:
-    """Read standard input, but no more of it than can be stored."""
-    if sys.stdin is None or sys.stdin.isatty():
-        raise CommandError(_("There is no payload: give it as an argument, or pipe it in."), returncode=EXIT_USAGE)
-    most = 2 * conf.get("MAX_PAYLOAD_BYTES") + 1_000  # base64 and its line breaks, or whitespace in JSON
-    data = sys.stdin.buffer.read(most + 1)
-    if len(data) > most:
-        raise InvalidMessage(
-            _("Standard input has more than %(most)s bytes, the maximum for a payload.") % {"most": grouped(most)}
-        )
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidMessage(
-            _("Standard input is not UTF-8 (%(error)s): encode bytes as base64, and use --base64.") % {"error": error}
-        ) from error

@@ -7,7 +7,7 @@ import shutil
 import sys
 from argparse import ArgumentParser
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from multiprocessing.connection import wait
 from typing import Final
 
@@ -16,17 +16,20 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, span
+from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, span, until
+from django_dbqueue.insight.troubles import TROUBLES, troubles
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
+from django_dbqueue.management.flow_status import FlowsLook
+from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsLook
+from django_dbqueue.management.pause_report import document_of_pause
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard
 
 INTERVAL: Final = 2.0
 SHORTEST_INTERVAL: Final = 0.1
 MAX_CAP: Final = 1_000_000
-TROUBLES: Final = ("stuck", "dead", "paused", "no-worker", "old")
 HOME: Final = "\x1b[H"
 REST_OF_LINE: Final = "\x1b[K"
 REST_OF_SCREEN: Final = "\x1b[J"
@@ -38,11 +41,30 @@ class Look:
     """The result of one look, with what is wrong in each queue."""
 
     seen: Overview
+    cap: int
     wrong: dict[str, list[str]]
 
     @classmethod
-    def at(cls, seen: Overview, *, max_age: float | None, ignored: frozenset[str]) -> Look:
-        return cls(seen, {each.name: _troubles(each, seen.at, max_age, ignored) for each in seen.queues})
+    def of(cls, seen: Overview, *, cap: int, max_age: float | None, ignored: frozenset[str]) -> Look:
+        return cls(seen, cap, {each.name: troubles(each, seen.at, max_age, ignored) for each in seen.queues})
+
+    @property
+    def at(self) -> datetime:
+        """Its moment by the database's clock."""
+        return self.seen.at
+
+    def document(self, alias: str) -> dict[str, object]:
+        """Return it for programs."""
+        queues = [_one(each, self.at, self.wrong[each.name]) for each in self.seen.queues]
+        return {"database": alias, "at": iso(self.at), "cap": self.cap, "fine": self.is_fine, "queues": queues}
+
+    def lines(self) -> list[str]:
+        """Return it for people."""
+        if not self.seen.queues:
+            return [_("There are no queues yet: no messages, no workers and no queue rows.")]
+        head = [_("QUEUE"), _("READY"), _("DELAYED"), _("WAITING"), _("RUNNING"), _("STUCK"), _("DEAD")]
+        head += [_("OLDEST READY"), _("WORKERS"), _("CLAIMS")]
+        return table(head, [_row(each, self.at) for each in self.seen.queues], left=(0, len(head) - 1))
 
     @property
     def is_fine(self) -> bool:
@@ -62,6 +84,10 @@ class Command(ConsoleCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("queues", nargs="*", metavar="queue", help="the queues' names (default: all)")
+        parser.add_argument(
+            "--groups", action="store_true", help="show groups instead, those that need attention first"
+        )
+        parser.add_argument("--flows", action="store_true", help="show the newest flows instead, and how far they are")
         parser.add_argument("--watch", action="store_true", help="refresh until SIGINT or SIGTERM")
         parser.add_argument(
             "--interval", type=seconds, help=f"seconds between refreshes with --watch (default: {INTERVAL:g})"
@@ -70,7 +96,9 @@ class Command(ConsoleCommand):
         parser.add_argument("--ignore", help=f"problems that --check ignores, of {','.join(TROUBLES)}")
         parser.add_argument("--max-age", type=seconds, help="seconds that a ready message may wait (default: no limit)")
         parser.add_argument(
-            "--cap", type=whole(1, MAX_CAP), default=CAP, help=f"stop counting at this number (default: {CAP:,})"
+            "--cap",
+            type=whole(1, MAX_CAP),
+            help=f"stop counting at this number (default: {CAP:,}; of each group: {CAP_OF_GROUP:,})",
         )
 
     def act(self, alias: str, said: Options) -> None:
@@ -82,19 +110,23 @@ class Command(ConsoleCommand):
             self._watch(alias, said)
             return
         look = self._look(alias, said)
-        show = json.dumps(_document(look, alias, said["cap"])) if said["json"] else "\n".join(_lines(look))
-        self.stdout.write(show)
-        if not said["check"] or look.is_fine:
+        self.stdout.write(json.dumps(look.document(alias)) if said["json"] else "\n".join(look.lines()))
+        if isinstance(look, GroupsLook | FlowsLook) or not said["check"] or look.is_fine:
             return
-        for name, troubles in look.wrong.items():
-            if troubles and not said["json"]:
-                self.stderr.write(f"{name}: {', '.join(troubles)}")
+        for name, wrong in look.wrong.items():
+            if wrong and not said["json"]:
+                self.stderr.write(f"{name}: {', '.join(wrong)}")
         self.stdout.flush()
         sys.exit(EXIT_WRONG)
 
-    def _look(self, alias: str, said: Options) -> Look:
-        seen = overview(alias, self._names, cap=said["cap"])
-        return Look.at(seen, max_age=said["max_age"], ignored=self._ignored)
+    def _look(self, alias: str, said: Options) -> Look | GroupsLook | FlowsLook:
+        if said["flows"]:
+            return FlowsLook.of(alias)
+        if said["groups"]:
+            return GroupsLook.of(alias, self._names, cap=said["cap"] or CAP_OF_GROUP)
+        cap = said["cap"] or CAP
+        seen = overview(alias, self._names, cap=cap)
+        return Look.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
 
     # -- again and again ----------------------------------------------------------------------------------
 
@@ -113,8 +145,8 @@ class Command(ConsoleCommand):
                     lines = [_("Database trouble, retrying: %(error)s") % {"error": one_line(error)}]
                     document: dict[str, object] = {"database": alias, "error": one_line(error)}
                 else:
-                    lines = [_at(look.seen.at), *_lines(look)]
-                    document = _document(look, alias, said["cap"])
+                    lines = [f"{look.at:%Y-%m-%d %H:%M:%SZ}", *look.lines()]
+                    document = look.document(alias)
                 if in_place:
                     self._redraw(lines)
                 else:
@@ -134,6 +166,14 @@ class Command(ConsoleCommand):
 def _ignored(said: Options) -> frozenset[str]:
     if said["watch"] and said["check"]:
         raise CommandError(_("--check reports once and exits: leave out --watch."), returncode=EXIT_USAGE)
+    if said["groups"] and (said["check"] or said["max_age"] is not None):
+        raise CommandError(_("--check and --max-age are about queues: leave out --groups."), returncode=EXIT_USAGE)
+    of_queues = said["queues"] or said["groups"] or said["check"]
+    if said["flows"] and (of_queues or said["max_age"] is not None or said["cap"] is not None):
+        raise CommandError(
+            _("--flows shows the newest flows of all queues: leave out names, --groups, --check, --max-age and --cap."),
+            returncode=EXIT_USAGE,
+        )
     if said["interval"] is not None and not said["watch"]:
         raise CommandError(
             _("--interval needs --watch: without it, the queues are shown only once."), returncode=EXIT_USAGE
@@ -153,26 +193,7 @@ def _ignored(said: Options) -> frozenset[str]:
     return names
 
 
-def _troubles(each: QueueOverview, now: datetime, max_age: float | None, ignored: frozenset[str]) -> list[str]:
-    is_old = (
-        max_age is not None and each.oldest_ready is not None and now - each.oldest_ready > timedelta(seconds=max_age)
-    )
-    found = {
-        "stuck": each.counts["stuck"] > 0,
-        "dead": each.counts["dead"] > 0,
-        "paused": each.queue.is_paused,
-        "no-worker": each.is_waiting and not each.workers,
-        "old": is_old,
-    }
-    return [name for name in TROUBLES if found[name] and name not in ignored]
-
-
 # -- showing ----------------------------------------------------------------------------------------------
-
-
-def _document(look: Look, alias: str, cap: int) -> dict[str, object]:
-    queues = [_one(each, look.seen.at, look.wrong[each.name]) for each in look.seen.queues]
-    return {"database": alias, "at": iso(look.seen.at), "cap": cap, "fine": look.is_fine, "queues": queues}
 
 
 def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, object]:
@@ -183,27 +204,11 @@ def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, obje
         "capped": [state for state in UNFINISHED if each.counts[state].more],
         "oldest_ready_at": iso(each.oldest_ready),
         "oldest_ready_seconds": waits,
-        "paused": each.queue.is_paused,
-        "paused_at": iso(each.queue.paused_at),
-        "paused_by": each.queue.paused_by,
-        "pause_reason": each.queue.pause_reason,
+        **document_of_pause(each.queue),
         "workers": each.workers,
         "threads": each.threads,
         "wrong": wrong,
     }
-
-
-def _at(now: datetime) -> str:
-    return f"{now:%Y-%m-%d %H:%M:%SZ}"
-
-
-def _lines(look: Look) -> list[str]:
-    if not look.seen.queues:
-        return [_("There are no queues yet: no messages, no workers and no queue rows.")]
-    head = [_("QUEUE"), _("READY"), _("DELAYED"), _("RUNNING"), _("STUCK"), _("DEAD")]
-    head += [_("OLDEST READY"), _("WORKERS"), _("CLAIMS")]
-    rows = [_row(each, look.seen.at) for each in look.seen.queues]
-    return table(head, rows, left=(0, len(head) - 1))
 
 
 def _row(each: QueueOverview, now: datetime) -> list[str]:
@@ -217,5 +222,7 @@ def _claims(each: QueueOverview, now: datetime) -> str:
         since = "" if each.queue.paused_at is None else span(now - each.queue.paused_at)
         words = {"since": since or "?", "by": plain(each.queue.paused_by) or "?"}
         text = _("paused for %(since)s by %(by)s") % words
+        if each.queue.paused_until is not None:
+            text = f"{text}, {until(each.queue.paused_until)}"
         return f"{text}: {plain(each.queue.pause_reason)}" if each.queue.pause_reason else text
     return _("no worker") if each.is_waiting and not each.workers else _("open")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue import checks, consumers
+from django_dbqueue import checks, conf, consumers
+from django_dbqueue.checks.unapplied import unapplied_migrations
+from django_dbqueue.consumers import largest_batch
+from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.management.common_options import chosen_alias, lease, seconds, unreadable, whole
@@ -24,6 +28,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.bulk_steps import operations_consumer
+from django_dbqueue.worker.liveness import LivenessFile
 from django_dbqueue.worker.supervisor import Supervisor
 from django_dbqueue.worker.thread_connections import do_without_pools
 from django_dbqueue.worker.worker_options import BATCH_BYTES, WorkerOptions
@@ -42,14 +47,21 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("names", nargs="*", help=SUPPRESS)  # as others have them; refused below
         parser.add_argument("--queues", help="names, separated by commas (default: every queue that has a consumer)")
         parser.add_argument("--processes", type=whole(1, 512), default=1, help="child processes (default: 1)")
         parser.add_argument("--threads", type=whole(1, 512), default=1, help="threads in each child (default: 1)")
         parser.add_argument(
+            "--concurrency",
+            type=whole(1, conf.MAX_CONCURRENCY),
+            help="messages of async consumers that each child runs at once (default: DBQUEUE['CONCURRENCY'], or 100)",
+        )
+        parser.add_argument(
             "--batch",
             type=whole(1, 900),
             default=400,
-            help="a child holds at most this many messages (default: 400)",
+            help="a child holds at most this many messages, and as many of async consumers beyond those that run "
+            "(default: 400; at least two full lists of a consumer with a batch)",
         )
         parser.add_argument(
             "--batch-bytes",
@@ -67,17 +79,25 @@ class Command(BaseCommand):
         )
         parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
         parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
+        parser.add_argument(
+            "--liveness-file",
+            type=Path,
+            help="for probes: a file whose time is when the slowest child's loop last turned",
+        )
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument(
             "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
         )
 
     def handle(self, *_args: object, **said: Any) -> None:
+        if said["names"]:
+            raise CommandError(f"Queues are named by an option: --queues {','.join(said['names'])}", returncode=2)
         logs.set_up(said["log_format"], said["verbosity"])
         alias = chosen_alias(said["database"])
         do_without_pools()
         self._check_database(alias)
         consumers.autodiscover()
+        switch.connect()  # once more: a module imported by now may have set OpenTelemetry up
         chosen = self._choose(said["queues"])
         options = WorkerOptions(
             database=alias,
@@ -86,13 +106,17 @@ class Command(BaseCommand):
             plans=self._plans(),
             processes=said["processes"],
             threads=said["threads"],
+            concurrency=self._concurrency(said["concurrency"], chosen),
+            largest_batch=largest_batch(chosen.values()),
             batch=max(said["batch"], said["threads"]),
             batch_bytes=said["batch_bytes"],
             lease=said["lease"],
             grace=said["grace"],
             drain=said["drain"],
             max_messages=said["max_messages"],
+            liveness_file=said["liveness_file"],
         )
+        self._begin_liveness(options)
         began = time.monotonic()
         with _progress(options) as show:
             supervisor = Supervisor(options, chosen, progress=show)
@@ -100,6 +124,12 @@ class Command(BaseCommand):
         self._sum_up(supervisor.totals, time.monotonic() - began)
         if code:
             sys.exit(code)
+
+    def _begin_liveness(self, options: WorkerOptions) -> None:
+        try:
+            LivenessFile(options.liveness_file).begin()
+        except OSError as error:
+            raise CommandError(f"--liveness-file can't be written: {error}") from error
 
     def _check_database(self, alias: str) -> None:
         settings = connections[alias].settings_dict
@@ -117,6 +147,11 @@ class Command(BaseCommand):
             Message.objects.using(alias).order_by("pk").values_list("pk").first()
         except Error as error:
             raise unreadable(alias, error) from error
+        if missing := unapplied_migrations(connections[alias]):
+            raise CommandError(
+                f"The queue's tables in database {alias!r} are older than this version of django_dbqueue: "
+                f"migrations are not applied ({', '.join(missing)}).\n  Run: manage.py migrate --database {alias}"
+            )
 
     def _choose(self, names: str | None) -> dict[str, consumers.Consumer]:
         said = [name.strip() for name in (names or "").split(",") if name.strip()]
@@ -154,6 +189,11 @@ class Command(BaseCommand):
                 f"None of the queues {names!r} has a consumer. Registered: {', '.join(sorted(registered))}."
             )
         return chosen
+
+    def _concurrency(self, said: int | None, chosen: dict[str, consumers.Consumer]) -> int:
+        if not any(each.is_async for each in chosen.values()):
+            return 0
+        return int(conf.get("CONCURRENCY")) if said is None else said
 
     def _plans(self) -> tuple[Plan, ...]:
         try:

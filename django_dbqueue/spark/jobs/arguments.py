@@ -12,7 +12,15 @@ from typing import Any, Final, TypeVar
 
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, Credentials
+from django_dbqueue.keys import check_text
+from django_dbqueue.spark.credentials import (
+    ENVIRONMENT_OPTION,
+    FILE_OPTION,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_OPTION,
+    MOST_CONNECTIONS,
+    Credentials,
+)
 from django_dbqueue.spark.outage import OPTION, SECONDS
 from django_dbqueue.whole_numbers import typed_whole
 
@@ -67,6 +75,14 @@ def queue_name(text: str) -> str:
     """Read a queue's name."""
     try:
         return check_queue(text)
+    except InvalidMessage as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def message_key(text: str) -> str:
+    """Read a message's key."""
+    try:
+        return check_text(text, what="key")
     except InvalidMessage as error:
         raise ArgumentTypeError(str(error)) from error
 
@@ -143,13 +159,20 @@ class JobConfig:
         default=float(SECONDS),
         metavar="TIME",
     )
+    max_connections: int = argument(
+        "maximum number of sessions that the pipeline has on the database at once (default: 8; 0: no maximum)",
+        read=whole(0, MOST_CONNECTIONS),
+        default=MAX_CONNECTIONS,
+        metavar="N",
+    )
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the data source's options: where the credentials are, and how long to wait for the database."""
+        """Return the data source's options for the database: its credentials' place, and what it is spared."""
         said = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
         return {name: value for name, value in said.items() if value is not None} | {
-            OPTION: str(math.ceil(self.outage))
+            OPTION: str(math.ceil(self.outage)),
+            MAX_CONNECTIONS_OPTION: str(self.max_connections),
         }
 
     def load_credentials(self) -> Credentials:

@@ -17,6 +17,7 @@ from django_dbqueue.spark.jobs.arguments import (
     day,
     duration,
     job_name,
+    message_key,
     moment,
     pair,
     queue_name,
@@ -26,10 +27,16 @@ from django_dbqueue.spark.jobs.arguments import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportConfig(JobConfig):
-    """Archive rows into a lake of Parquet files; purged here once their manifest was verified."""
+class LakeConfig(JobConfig):
+    """A job that changes a lake, under the exporters' lock."""
 
     lake: str = argument("root of the lake: a directory, or a URL that Hadoop's file systems support", metavar="ROOT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportConfig(LakeConfig):
+    """Archive rows into a lake of Parquet files; purged here once their manifest was verified."""
+
     older_than: float = argument(
         "rows that were archived at least this long ago: seconds, or 15m, 12h, 7d (default: 1h)",
         read=duration,
@@ -41,6 +48,43 @@ class ExportConfig(JobConfig):
     )
     max_batches: int | None = argument("stop after this many batches", read=whole(1, 10**9), default=None, metavar="N")
     keep: bool = argument("purge nothing from the archive", flag=True)
+    delta: bool = argument(
+        "also publish a Delta Lake log; every later job that changes the lake then keeps it", flag=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactConfig(LakeConfig):
+    """Small files of a lake into larger ones; the old ones are deleted after a grace period."""
+
+    file_mb: int = argument(
+        "merge files of less than half this many megabytes into files of about this size (default: 64)",
+        read=whole(1, 100_000),
+        default=64,
+        metavar="N",
+    )
+    grace: float = argument(
+        "delete files this long after they were replaced, when no reader that found them still reads: seconds, or "
+        "15m, 12h, 7d (default: 7d)",
+        read=duration,
+        default=604_800.0,
+        metavar="TIME",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseConfig(LakeConfig):
+    """Messages with these keys out of the history and a lake."""
+
+    key: tuple[str, ...] = argument(
+        "a key whose finished messages are erased; may be repeated", read=message_key, repeated=True
+    )
+    queue: tuple[str, ...] = argument("only in this queue; may be repeated", read=queue_name, repeated=True)
+    dry_run: bool = argument("count what has the keys, and erase nothing", flag=True)
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise InvalidPipeline("Name the keys whose messages are to be erased, with --key.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +104,8 @@ class IngestConfig(JobConfig):
     queue: str = argument("queue to enqueue to", read=queue_name)
     job_id: str = argument("name of this ingest; repeating a name adds nothing", read=job_name)
     column: tuple[tuple[str, str], ...] = argument(
-        "a column of the message as a SQL expression over the source's columns: payload, json, key, delay, at, "
-        "priority, max_reads, lease, headers; may be repeated (default: the payload is the whole row)",
+        "a column of the message as a SQL expression over the source's columns: payload, json, key, group, delay, "
+        "at, priority, max_reads, lease, headers; may be repeated (default: the payload is the whole row)",
         read=pair,
         repeated=True,
         metavar="NAME=EXPRESSION",
@@ -69,6 +113,11 @@ class IngestConfig(JobConfig):
     where: str | None = argument("only rows that meet this SQL condition on the source's columns", default=None)
     priority: int | None = argument(
         "priority of messages without their own (default: 0, or as set in DBQUEUE)", read=int, default=None, metavar="N"
+    )
+    group: str | None = argument(
+        "group of messages without their own, * if the queue is one group (default: none, or as set in DBQUEUE)",
+        default=None,
+        metavar="NAME",
     )
     max_payload_bytes: int | None = argument(
         "maximum size of a payload (default: 1,048,576, or as set in DBQUEUE)",
@@ -194,6 +243,8 @@ JOBS: Final = {
     job.name: job
     for job in (
         Job("export", "export", ExportConfig, "Write the archive into a lake of Parquet files, and purge it."),
+        Job("compact", "compact", CompactConfig, "Merge small files of the lake into larger ones."),
+        Job("erase", "erase", EraseConfig, "Erase messages by their keys from the history and the lake."),
         Job("statistics", "statistics", StatisticsConfig, "Compute the roll-ups per queue and hour."),
         Job("replay", "replay", ReplayConfig, "Enqueue messages from the lake again, each exactly once."),
         Job(

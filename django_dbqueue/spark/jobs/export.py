@@ -11,38 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from django_dbqueue.exceptions import DBQueueError, ExportStopped, LakeDamaged
+from django_dbqueue.exceptions import ExportStopped, LakeDamaged
 from django_dbqueue.spark import history_readers
-from django_dbqueue.spark.batches import Batch, Register
-from django_dbqueue.spark.connection import Connection
-from django_dbqueue.spark.exclusive import only_exporter, require_lock
-from django_dbqueue.spark.files import Files
+from django_dbqueue.spark.batches import Batch
+from django_dbqueue.spark.exclusive import require_lock
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
 from django_dbqueue.spark.jobs.config import ExportConfig
-from django_dbqueue.spark.lake import (
-    COLUMNS,
-    PARTITIONED_BY,
-    first_line,
-    hexadecimal,
-    identity,
-    manifest_names,
-    read_manifest,
-    summing,
-    verify,
-    written_files,
-)
-from django_dbqueue.spark.manifest import FOLDER, Manifest, name_of
-from django_dbqueue.spark.spark_session import register
+from django_dbqueue.spark.lake import COLUMNS, frame_of
+from django_dbqueue.spark.lake_keeping import Keeper, keeping, publish
+from django_dbqueue.spark.lake_writing import write
+from django_dbqueue.spark.manifest import LakeFile, Manifest, name_of
+from django_dbqueue.spark.manifests import Listed, first_line, read_manifest
+from django_dbqueue.spark.verifying import hexadecimal, measured, require_total, summing, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.adaptive.enabled": "true",
-    # INT96, the default, is not a timestamp to anything except Spark
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-}
+    from django_dbqueue.spark.batches import Register
+    from django_dbqueue.spark.files import Files
+
 _DAY = "date_from_unix_date(CAST(floor(unix_micros(finished_at) / 86400000000) AS INT))"
 
 
@@ -78,43 +67,40 @@ def run(spark: SparkSession, config: ExportConfig, progress: Progress = quiet) -
 
     What was verified before one of them was raised stays exported, and nothing else was purged.
     """
-    credentials = config.load_credentials()
-    session = spark.newSession()
-    register(session)
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    files = Files(session, config.lake)
-    with Connection(credentials) as connection, only_exporter(connection, credentials):
-        try:
-            lake = identity(files, make=True)
-        except DBQueueError:
-            raise
-        except Exception as error:
-            raise ExportStopped(
-                f"The lake's root {files.root} can't be written to: {first_line(error)}. Nothing was exported or "
-                "purged. Make the directory writable for the user of Spark's driver and executors."
-            ) from error
-        assert lake is not None
-        return Export(session, config, files, Register(connection, lake), progress).run()
+    with keeping(spark, config, make=True, delta=config.delta) as keeper:
+        return Export(keeper, config, progress).run()
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
     """One run, under the lock."""
 
-    spark: SparkSession
+    keeper: Keeper
     config: ExportConfig
-    files: Files
-    register: Register
     progress: Progress
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads and writes."""
+        return self.keeper.spark
+
+    @property
+    def files(self) -> Files:
+        """The lake's files."""
+        return self.keeper.files
+
+    @property
+    def register(self) -> Register:
+        """What the database knows of the lake."""
+        return self.keeper.register
 
     def run(self) -> ExportResult:
         """Finish what a killed run has left, then export batch by batch."""
         result = ExportResult(self.files.root)
-        position = self.recover(self.register.begin())
+        position, lake = self.keeper.recover(self.register.begin())
         if not self.config.keep:
             for batch in self.register.exported():
-                result = replace(result, purged=result.purged + self.purge(batch, result.purged))
+                result = replace(result, purged=result.purged + self.purge(batch, lake, result.purged))
         cutoff = self.register.cutoff(self.config.older_than)
         while result.batches != self.config.max_batches:
             planned = self.register.plan(position, self.config.batch_rows, cutoff)
@@ -123,6 +109,7 @@ class Export:
             manifest = self.write(planned)
             self.publish(planned, manifest)
             position = planned.last_id
+            self.keeper.clear(position, lake)
             result = replace(
                 result,
                 batches=result.batches + 1,
@@ -131,26 +118,8 @@ class Export:
             )
             self.progress("rows exported", result.rows, None)
             if not self.config.keep:
-                result = replace(result, purged=result.purged + self.purge(planned, result.purged, checked=True))
+                result = replace(result, purged=result.purged + self.purge(planned, lake, result.purged, checked=True))
         return replace(result, held_by=() if self.config.keep else self.held_by(position))
-
-    def recover(self, position: int) -> int:
-        """Record what a killed run has published, and clear what it has left; return how far the lake has come."""
-        name = self.register.compare(manifest_names(self.files), position)
-        if name is not None:
-            manifest = read_manifest(self.files, name)
-            batch = self.register.adopt(manifest)
-            verify(self.spark, self.files, manifest)
-            self.register.verified(batch)
-            self.clear(batch)
-            position = batch.last_id
-        for leftover in self.files.names():
-            if leftover.startswith(".spark-staging"):
-                self.files.delete(leftover)
-        for leftover in self.files.names(FOLDER):
-            if leftover.endswith(".tmp"):
-                self.files.delete(f"{FOLDER}/{leftover}")
-        return position
 
     def write(self, batch: Batch) -> Manifest:
         """Write a batch's files, read them back, and return their manifest."""
@@ -160,7 +129,7 @@ class Export:
         seen = Observation(f"batch {batch.number}")
         frame = rows.hint("rebalance", "queue", "day").observe(seen, *summing())
         try:
-            self.save(frame, batch)
+            written = write(self.files, frame, batch.number)
         except Exception as error:
             raise ExportStopped(
                 f"The {batch} could not be written to {self.files.root}: {first_line(error)}. None of it was purged; "
@@ -173,7 +142,7 @@ class Export:
                 "read: something else deletes rows from the archive. None of it was purged; the next run plans it "
                 "again."
             )
-        written = written_files(self.files, batch.number)
+        found = self.read_back(written, batch)
         manifest = Manifest(
             lake=self.register.lake,
             batch=batch.number,
@@ -182,12 +151,20 @@ class Export:
             rows=batch.rows,
             checksum=hexadecimal(observed["checksum"]),
             columns=COLUMNS,
-            files=written,
+            files=found,
             written_at=self.register.now(),
         )
-        self.files.sync(each.path for each in written)
-        verify(self.spark, self.files, manifest)
+        require_total(self.files, manifest, found)
         return manifest
+
+    def read_back(self, written: Sequence[LakeFile], batch: Batch) -> tuple[LakeFile, ...]:
+        """Return what was written with its facts."""
+        try:
+            return measured(self.spark, self.files, written)
+        except Exception as error:
+            raise LakeDamaged(
+                f"What was written of the {batch} can't be read back: {first_line(error)}. None of it was purged."
+            ) from error
 
     def rows(self, batch: Batch) -> DataFrame:
         """Return a batch's rows in the form of the lake."""
@@ -196,62 +173,46 @@ class Export:
         cast = [f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in COLUMNS if name != "day"]
         return frame.selectExpr(*cast, f"{_DAY} AS day")
 
-    def save(self, frame: DataFrame, batch: Batch) -> None:
-        """Write Parquet: first into the job's own staging directory, then one rename for each queue and day."""
-        from pyspark.sql import functions as sql
-
-        writer = frame.withColumn("batch", sql.lit(batch.number)).write.mode("overwrite")
-        writer = writer.option("partitionOverwriteMode", "dynamic").option("compression", "zstd")
-        writer.partitionBy(*PARTITIONED_BY).parquet(self.files.root)
-
     def publish(self, batch: Batch, manifest: Manifest) -> None:
         """Make the batch part of the lake, and record it in the database."""
         require_lock(self.register.connection)
-        try:
-            published = self.files.publish(f"{FOLDER}/{manifest.name}", manifest.to_json())
-        except Exception as error:
-            raise ExportStopped(
-                f"The manifest of the {batch} could not be written to {self.files.root}: {first_line(error)}. None "
-                "of it was purged; the next run continues from here."
-            ) from error
-        if not published:
-            raise ExportStopped(
-                f"The {batch} was published by another export meanwhile, which had lost its lock. None of it was "
-                "purged; run the export again."
-            )
-        if read_manifest(self.files, manifest.name) != manifest:
-            raise LakeDamaged(f"The manifest {manifest.name} differs from what was written: check the disk.")
+        publish(self.files, manifest, str(batch))
         self.register.verified(batch)
-        self.clear(batch)
+        if self.keeper.delta is not None:
+            self.keeper.delta.commit(manifest.files)
 
-    def clear(self, batch: Batch) -> None:
-        """Delete what other tries of this batch have written, which can't be published any more."""
-        for number in self.register.given_up(batch.first_id):
-            for folder in self.files.folders(f"queue=*/day=*/batch={number}"):
-                self.files.delete(folder)
-
-    def purge(self, batch: Batch, before: int, *, checked: bool = False) -> int:
+    def purge(self, batch: Batch, lake: Listed, before: int, *, checked: bool = False) -> int:
         """Purge, from a batch that is in the lake, the rows that no reader still has to read; return how many."""
-        if self.register.bound(batch) <= batch.purged:
+        if batch.purged == batch.last_id or self.register.bound(batch) <= batch.purged:
             return 0
-        manifest = read_manifest(self.files, name_of(batch.first_id))
-        self.require_same(batch, manifest)
+        manifest, files = self.holding(batch, lake)
         if not checked:
-            verify(self.spark, self.files, manifest)
+            verify(self.spark, self.files, manifest, files)
+        remaining, rows = self.register.remaining(batch), self.held(batch, manifest, files)
+        if remaining > rows:
+            raise ExportStopped(
+                f"The archive has {remaining:,} rows of the {batch}, but its manifest has {rows:,}: somebody inserted "
+                "rows with explicit ids. None of it was purged."
+            )
         require_lock(self.register.connection)
         return self.register.purge(batch, progress=lambda rows: self.progress("rows purged", before + rows, None))
 
-    def require_same(self, batch: Batch, manifest: Manifest) -> None:
-        """Raise LakeDamaged unless the manifest covers all rows that would be purged."""
+    def holding(self, batch: Batch, lake: Listed) -> tuple[Manifest, tuple[LakeFile, ...]]:
+        """Return the manifest and the files that hold a batch."""
+        if lake.snapshot is not None and batch.last_id <= lake.folded_to:
+            return lake.snapshot, lake.snapshot.having(batch.first_id, batch.last_id)
+        manifest = read_manifest(self.files, name_of(batch.first_id))
         said = (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows)
         if said != (batch.number, batch.first_id, batch.last_id, batch.rows):
             raise LakeDamaged(f"The manifest {manifest.name} is not the one of the {batch}. None of it was purged.")
-        remaining = self.register.remaining(batch)
-        if remaining > manifest.rows:
-            raise ExportStopped(
-                f"The archive has {remaining:,} rows of the {batch}, but its manifest has {manifest.rows:,}: "
-                "somebody inserted rows with explicit ids. None of it was purged."
-            )
+        return manifest, manifest.files
+
+    def held(self, batch: Batch, manifest: Manifest, files: Sequence[LakeFile]) -> int:
+        """Return how many rows of a batch these files hold."""
+        if not manifest.sequence:
+            return manifest.rows
+        rows = frame_of(self.spark, self.files, [each.path for each in files])
+        return rows.where(f"id BETWEEN {batch.first_id} AND {batch.last_id}").count()
 
     def held_by(self, position: int) -> tuple[history_readers.Reader, ...]:
         """Return the readers that are behind the lake."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.history_readers import forget, readers
 from django_dbqueue.spark.jobs.config import ForgetConfig
 from django_dbqueue.streams.stream_release import forget_stream
@@ -23,7 +23,7 @@ class ForgetResult:
 
 def run(_spark: None, config: ForgetConfig) -> ForgetResult:
     """Forget it; InvalidPipeline if nothing has this name."""
-    with Connection(config.load_credentials()) as connection:
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
         if config.stream is not None:
             forget_stream(connection, config.stream)
             return ForgetResult(f"The stream {config.stream!r}")

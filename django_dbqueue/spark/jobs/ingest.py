@@ -37,9 +37,11 @@ def run(spark: SparkSession, config: IngestConfig, *, progress: Progress = quiet
         job_id=config.job_id,
         max_payload_bytes=config.max_payload_bytes,
         priority=config.priority,
+        group=config.group,
         credentials_file=config.credentials_file,
         credentials_env=config.credentials_env,
         outage=config.outage,
+        max_connections=config.max_connections,
     )
     progress("messages", published.created + published.ignored, published.created + published.ignored)
     return published

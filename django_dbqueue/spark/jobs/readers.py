@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from django_dbqueue.spark.connection import Connection
+from django_dbqueue.databases.stream_progress_sql import READER
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.history_readers import Reader, readers
 from django_dbqueue.spark.jobs.config import ReadersConfig
+from django_dbqueue.spark.stream_figures import told_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +17,13 @@ class ReadersResult:
     """The readers, the slowest first."""
 
     readers: tuple[Reader, ...]
+    figures: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [
             f"{each.name}  at the archive's id {each.position:,}, {each.behind:,} behind  "
             f"last seen {each.seen_at:%Y-%m-%d %H:%M:%S} (UTC)"
+            + (f"  {seen}" if (seen := self.figures.get(READER + each.name)) else "")
             for each in self.readers
         ]
         return "\n".join(lines) or "Nobody reads the history of this database."
@@ -26,5 +31,5 @@ class ReadersResult:
 
 def run(_spark: None, config: ReadersConfig) -> ReadersResult:
     """Read the positions."""
-    with Connection(config.load_credentials()) as connection:
-        return ReadersResult(tuple(readers(connection)))
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
+        return ReadersResult(tuple(readers(connection)), told_by_name(connection))

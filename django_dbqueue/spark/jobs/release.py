@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.jobs.config import ReleaseConfig
 from django_dbqueue.streams.stream_release import release_stream
 
@@ -22,5 +22,5 @@ class ReleaseResult:
 
 def run(_spark: None, config: ReleaseConfig) -> ReleaseResult:
     """Release what the stream holds; StreamBusy while a query runs it, unless ``force`` is set."""
-    with Connection(config.load_credentials()) as connection:
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
         return ReleaseResult(config.stream, release_stream(connection, config.stream, force=config.force))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, time
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.enqueue_rows import enqueue_dataframe
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
@@ -74,7 +75,7 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
         progress("counting", 0, None)
         return ReplayResult(job_id, counts=_counts(selected))
     job = f"replay:{job_id}"
-    with Connection(config.load_credentials()) as connection:
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
         standing = find_published(connection, job, run=0)
     if standing is None:
         progress(f"replaying as {job_id}", 0, None)
@@ -84,6 +85,7 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
             credentials_file=config.credentials_file,
             credentials_env=config.credentials_env,
             outage=config.outage,
+            max_connections=config.max_connections,
             max_payload_bytes=LARGEST,
         )
     return ReplayResult(job_id, published=standing)
@@ -102,13 +104,9 @@ def derived_id(lake: str, config: ReplayConfig) -> str:
 def _selected(spark: SparkSession, config: ReplayConfig) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    frame = read_lake(spark, config.lake)
-    if config.queue:
-        frame = frame.where(sql.col("queue").isin(*config.queue))
-    if config.from_ is not None:
-        frame = frame.where(sql.col("day") >= sql.lit(config.from_))
-    if config.to is not None:
-        frame = frame.where(sql.col("day") <= sql.lit(config.to))
+    since = None if config.from_ is None else datetime.combine(config.from_, time.min, UTC)
+    until = None if config.to is None else datetime.combine(config.to, time.max, UTC)
+    frame = read_lake(spark, config.lake, queues=config.queue, since=since, until=until)
     if config.key is not None:
         frame = frame.where(sql.col("key").like(like_of(config.key)))
     if config.only == "dead":
@@ -159,6 +157,7 @@ def _messages(selected: DataFrame, config: ReplayConfig, job_id: str) -> DataFra
         (sql.col("queue") if config.to_queue is None else sql.lit(config.to_queue)).alias("queue"),
         sql.col("priority"),
         sql.col("max_reads"),
+        sql.col("group_name").alias("group"),
         headers("headers", "message_id", "id", "queue").alias("headers"),
     ]
     if config.keys == "keep":

@@ -19,6 +19,7 @@ from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.moments import to_column
+from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
@@ -73,14 +74,15 @@ class _Window:
 
 def run(spark: SparkSession, config: StatisticsConfig, *, progress: Progress = quiet) -> StatisticsResult:
     """Recompute the hours since two before the last computed one, or since ``config.since``."""
-    with Connection(config.load_credentials()) as connection:
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
         window = _window(connection, config.since)
         _refuse_unknown_lakes(spark, connection, config.lake, window)
     progress("reading the live messages", 0, None)
     live = window.of(_live(spark, config)).localCheckpoint()
     progress("reading the archive", 0, None)
     archived = _archived(spark, config, window).localCheckpoint()
-    with Connection(config.load_credentials()) as connection:  # again: an export may have begun meanwhile
+    # Again: an export may have begun meanwhile
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
         _refuse_unknown_lakes(spark, connection, config.lake, window)
     progress("reading the lake", 0, None)
     history = reduce(
@@ -90,7 +92,7 @@ def run(spark: SparkSession, config: StatisticsConfig, *, progress: Progress = q
     ended = live.join(history.select("message_id"), "message_id", "left_anti").unionByName(history)
     cells = _cells(ended).localCheckpoint()
     progress("writing the roll-ups", 0, None)
-    with Connection(config.load_credentials()) as connection:
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
         written, messages = connection.outermost(lambda: _replace(connection, cells, window.since))
     return StatisticsResult(written, messages, window.since, window.until)
 
@@ -142,12 +144,7 @@ def _archived(spark: SparkSession, config: StatisticsConfig, window: _Window) ->
 
 
 def _of_lake(spark: SparkSession, root: str, window: _Window) -> DataFrame:
-    from pyspark.sql import functions as sql
-
-    frame = read_lake(spark, root)
-    if window.since is not None:  # skips whole directories
-        frame = frame.where(sql.col("day") >= sql.lit(window.since.date()))
-    return window.of(frame.select(*_NAMES))
+    return read_lake(spark, root, since=window.since, until=window.until).select(*_NAMES)
 
 
 def _rest() -> tuple[str, ...]:

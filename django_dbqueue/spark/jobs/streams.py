@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from django_dbqueue.spark.connection import Connection, to_utc
+from django_dbqueue.databases.stream_progress_sql import STREAM
+from django_dbqueue.spark.admission import admitted
+from django_dbqueue.spark.connection import to_utc
 from django_dbqueue.spark.jobs.config import StreamsConfig
+from django_dbqueue.spark.stream_figures import told_by_name
 from django_dbqueue.streams.stream_list import Standing, streams
 
 
@@ -14,21 +18,26 @@ class StreamsResult:
     """The streams, by name."""
 
     streams: tuple[Standing, ...]
+    figures: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return "\n".join(_line(each) for each in self.streams) or "No stream has consumed a queue of this database."
+        return (
+            "\n".join(_line(each, self.figures) for each in self.streams)
+            or "No stream has consumed a queue of this database."
+        )
 
 
 def run(_spark: None, config: StreamsConfig) -> StreamsResult:
     """Read the ledger."""
-    with Connection(config.load_credentials()) as connection:
-        return StreamsResult(tuple(streams(connection)))
+    with admitted(config.load_credentials(), outage=config.outage) as connection:
+        return StreamsResult(tuple(streams(connection)), told_by_name(connection))
 
 
-def _line(each: Standing) -> str:
+def _line(each: Standing, figures: Mapping[str, str]) -> str:
     runs = f"run by {each.runner}" if each.is_running else f"not running since {to_utc(each.beat_at):%Y-%m-%d %H:%M:%S}"
     overdue = f", {each.overdue:,} with an expired lease" if each.overdue else ""
+    seen = figures.get(STREAM + each.name)
     return (
         f"{each.name}  queue {each.queue}  {runs}  holds {each.messages:,} messages in {each.claims:,} claims{overdue}"
-        f"  on_expired={each.on_expired}"
+        f"  on_expired={each.on_expired}" + (f"  {seen}" if seen else "")
     )

@@ -7,6 +7,7 @@
   if (!root) return;
   const words = root.dataset;
   const figures = root.querySelector(".dbqueue-figures");
+  const tiles = root.querySelector(".dbqueue-tiles");
   const charts = root.querySelector(".dbqueue-charts");
   const updated = root.querySelector(".dbqueue-updated");
   const button = root.querySelector(".dbqueue-pause");
@@ -96,6 +97,12 @@
     (same || figures.querySelectorAll("a, summary, [tabindex]")[was] || button).focus({ preventScroll: true });
   }
 
+  function putTiles(html) {
+    const at = [...tiles.querySelectorAll("a")].indexOf(document.activeElement);
+    tiles.innerHTML = html;
+    tiles.querySelectorAll("a")[at]?.focus({ preventScroll: true });
+  }
+
   const selects = () => {
     const chosen = document.getSelection();
     return Boolean(chosen && !chosen.isCollapsed && figures.contains(chosen.anchorNode));
@@ -121,8 +128,9 @@
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
-      const { html, series } = await answer.json();
+      const { html, tiles: totals, series } = await answer.json();
       if (paused) return;
+      putTiles(totals);
       if (!selects()) put(html);
       show(series);
       updated.textContent = `${words.updated} ${new Date().toLocaleTimeString(document.documentElement.lang || undefined)}`;

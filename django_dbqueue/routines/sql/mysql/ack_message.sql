@@ -9,5 +9,11 @@ BEGIN
         RETURN TRUE;
     END IF;
     {ack};
-    RETURN ROW_COUNT() > 0;
+    IF ROW_COUNT() = 0 THEN
+        RETURN FALSE;
+    END IF;
+    IF LAST_INSERT_ID() <> 0 THEN
+        CALL dbqueue_lane_moved(_id, LAST_INSERT_ID(), FALSE, {is_own_transaction});
+    END IF;
+    RETURN TRUE;
 END

@@ -20,7 +20,7 @@ BEGIN
 
     SET _claims = NULL;
     SET _lease = COALESCE(_lease, {lease});
-    SELECT COUNT(*) INTO _seen FROM {queues} WHERE name = _queue_name AND is_paused;
+    SELECT COUNT(*) INTO _seen FROM {queues} WHERE name = _queue_name AND {is_paused};
     claiming: WHILE _taken < _how_many AND _seen = 0 DO
         SET _ids = NULL;
         SET _found = 0;

@@ -7,5 +7,11 @@ BEGIN
     -- its move are one commit in autocommit too.
     {record_rescue};
     {rescue};
-    RETURN ROW_COUNT();
+    IF ROW_COUNT() = 0 THEN
+        RETURN 0;
+    END IF;
+    IF LAST_INSERT_ID() <> 0 THEN
+        CALL dbqueue_lane_moved(_id, LAST_INSERT_ID(), FALSE, {is_own_transaction});
+    END IF;
+    RETURN 1;
 END

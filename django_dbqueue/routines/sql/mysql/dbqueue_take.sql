@@ -29,6 +29,9 @@ BEGIN
             IF _max_reads > 0 AND _read_count >= _max_reads THEN
                 {record_bury};
                 {bury};
+                IF LAST_INSERT_ID() <> 0 THEN
+                    CALL dbqueue_lane_moved(_id, LAST_INSERT_ID(), FALSE, {is_own_transaction});
+                END IF;
             ELSE
                 SET _claims = CONCAT_WS(',', _claims, JSON_OBJECT(
                     'id', _id, 'token', _token, 'read_count', _read_count + 1, 'claimed_at', {now},

@@ -3,6 +3,5 @@ MODIFIES SQL DATA SQL SECURITY DEFINER
 COMMENT '{comment}'
 BEGIN
     -- {n, run, dead} to y by the id alone, whoever holds it; ack_message() is the fenced way
-    {remove_by_id};
-    {delete};
+    DECLARE _is_done BOOLEAN DEFAULT dbqueue_delete(_message_id); -- DO would hide its errors
 END

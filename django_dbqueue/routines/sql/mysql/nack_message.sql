@@ -11,5 +11,11 @@ BEGIN
     ELSE
         {nack_later};
     END IF;
-    RETURN ROW_COUNT() > 0;
+    IF ROW_COUNT() = 0 THEN
+        RETURN FALSE;
+    END IF;
+    IF LAST_INSERT_ID() <> 0 THEN
+        CALL dbqueue_lane_moved(_id, LAST_INSERT_ID(), FALSE, {is_own_transaction});
+    END IF;
+    RETURN TRUE;
 END

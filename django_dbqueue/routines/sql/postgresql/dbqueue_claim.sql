@@ -10,13 +10,13 @@ DECLARE
     _ids bigint[] := '{}';
     _priority integer;
     _moved integer;
-    _rescued integer;
+    _is_own boolean := {is_own_transaction};
     _row record;
 BEGIN
     -- n to run: takes due messages and returns their ids, in order. Plans are made anew for each call: one that was made
     -- while the table was small would stay with the session as it grows. Rows are read by an index, in its order, however
     -- few the server believes there are.
-    IF EXISTS (SELECT 1 FROM {schema}.{queues} WHERE name = _queue_name AND is_paused) THEN
+    IF EXISTS (SELECT 1 FROM {schema}.{queues} WHERE name = _queue_name AND {is_paused}) THEN
         RETURN _ids;
     END IF;
     _lease := coalesce(_lease, {lease});
@@ -35,6 +35,9 @@ BEGIN
                 IF _row.max_reads > 0 AND _row.read_count > _row.max_reads THEN
                     {record_bury};
                     {bury};
+                    IF _row.lane IS NOT NULL THEN
+                        PERFORM {schema}.dbqueue_lane_moved(_row.id, _row.lane, FALSE, _is_own);
+                    END IF;
                     _moved := _moved + 1;
                 ELSE
                     _ids := _ids || _row.id;
@@ -48,9 +51,14 @@ BEGIN
         LOOP
             _priority := ({next_priority_running});
             EXIT WHEN _priority IS NULL;
-            {rescue_range};
-            GET DIAGNOSTICS _rescued = ROW_COUNT;
-            _moved := _moved + _rescued;
+            FOR _row IN
+                {rescue_range}
+            LOOP
+                _moved := _moved + 1;
+                IF _row.lane IS NOT NULL THEN
+                    PERFORM {schema}.dbqueue_lane_moved(_row.id, _row.lane, FALSE, _is_own);
+                END IF;
+            END LOOP;
         END LOOP;
         EXIT WHEN _moved = 0;
     END LOOP;

@@ -1,0 +1,42 @@
+"""Checks of settings that name what may not be installed, or may not be there at all."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from django.core import checks
+
+from django_dbqueue import conf
+from django_dbqueue.tasks.sources import unimportable
+
+
+def check_extras(**_: object) -> list[checks.CheckMessage]:
+    """Check that what the settings ask for is installed."""
+    if conf.tracing() is not True or _is_installed("opentelemetry.trace"):
+        return []
+    return [
+        checks.Error(
+            f"{conf.NAME}['TRACE'] is True, but the package opentelemetry-api is not installed, so nothing is traced.",
+            hint="pip install 'django-dbqueue[otel]', or leave TRACE out.",
+            id="dbqueue.E009",
+        )
+    ]
+
+
+def check_task_backends(**_: object) -> list[checks.CheckMessage]:
+    """Check that the backends of ``TASKS`` can be imported: a worker wouldn't know of the tasks of one that can't."""
+    return [
+        checks.Error(
+            f"TASKS[{alias!r}]['BACKEND'] can't be imported: {error}",
+            hint="The backend of this queue is 'django_dbqueue.tasks.DBQueueBackend'.",
+            id="dbqueue.E023",
+        )
+        for alias, error in unimportable().items()
+    ]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:
+        return False

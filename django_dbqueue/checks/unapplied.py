@@ -1,0 +1,31 @@
+"""Which migrations of the queue a database lacks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Final
+
+from django.db import Error
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+APP: Final = "django_dbqueue"
+
+
+def unapplied_migrations(connection: BaseDatabaseWrapper) -> list[str]:
+    """Return the names of the queue's migrations that are not applied, in order, by one statement.
+
+    Empty where nobody can tell: the project has no migrations for it, or this account may not read what was applied.
+    """
+    # no graph: it would import the migrations of the whole project into every worker
+    place, _is_explicit = MigrationLoader.migrations_module(APP)
+    if place is None:
+        return []
+    try:
+        applied = set(MigrationRecorder(connection).migration_qs.filter(app=APP).values_list("name", flat=True))
+    except Error:
+        return []
+    names = (each.name for each in iter_modules(import_module(place).__path__) if each.name[0] not in "_~")
+    return sorted(name for name in names if name not in applied) if applied else []

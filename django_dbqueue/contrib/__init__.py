@@ -1,0 +1,1 @@
+"""What connects the queue with other people's tools; imported only where it is used."""

@@ -1,0 +1,166 @@
+"""The history in partitions, each a range of ids and so a stretch of time: what stands, what is added, what is dropped.
+
+Each partition is named after the id that it ends before; the last one takes whatever comes after all others.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.vocabulary import Subject
+
+REST: Final = "rest"
+"""The partition for ids that no other one has: an insert never fails for want of a partition."""
+LOCK_SECONDS: Final = 1
+"""For how long a change of partitions waits for the table; everybody who comes after it waits with it."""
+
+
+class PartitionsSQL(Subject):
+    """Statements about the partitions of the history. SQLite has none."""
+
+    is_transactional: ClassVar[bool]
+    """Whether a transaction can undo DDL; else each statement commits."""
+
+    @abstractmethod
+    def standing(self) -> Statement:
+        """Read names and upper bounds in order; NULL, NULL if the table has no partitions, no row if there is none."""
+
+    @abstractmethod
+    def take_lock(self) -> Statement:
+        """Take the lock of those who change partitions; returns 1 (or true) if it was free."""
+
+    @abstractmethod
+    def patience(self) -> Statement:
+        """Let the statements that follow wait for the table no longer than ``LOCK_SECONDS``."""
+
+    @abstractmethod
+    def add(self, lower: int, uppers: Sequence[int], *, is_occupied: bool) -> list[Statement]:
+        """Add partitions after the last bounded one; the first takes the rows that the rest has, if it is occupied."""
+
+    @abstractmethod
+    def drop(self, names: Sequence[str]) -> Statement:
+        """Drop partitions with their rows."""
+
+    def count_from(self, lower: int, most: int) -> Statement:
+        """Count the rows from an id on, but not beyond ``most``."""
+        return Statement(
+            f"SELECT COUNT(*) FROM (SELECT id FROM {self.sql.archived} WHERE id >= %s ORDER BY id LIMIT %s) AS those",
+            (lower, most),
+        )
+
+    def first_at(self, lower: int) -> Statement:
+        """Read id and time of the first row from an id on; no row if there is none."""
+        return Statement(
+            f"SELECT id, archived_at FROM {self.sql.archived} WHERE id >= %s ORDER BY id LIMIT 1", (lower,)
+        )
+
+
+class MySQLPartitionsSQL(PartitionsSQL):
+    """The rest is split anew for each addition; that copies what it has, which is nothing as long as somebody adds."""
+
+    is_transactional = False
+    _lock = "CONCAT('dbqueue-archive:', LEFT(SHA2(DATABASE(), 256), 40))"
+
+    def standing(self) -> Statement:
+        return Statement(
+            "SELECT PARTITION_NAME, NULLIF(PARTITION_DESCRIPTION, 'MAXVALUE') FROM information_schema.PARTITIONS "
+            f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{self.sql.archived}' "
+            "ORDER BY PARTITION_ORDINAL_POSITION",
+            (),
+        )
+
+    def take_lock(self) -> Statement:
+        return Statement(f"SELECT GET_LOCK({self._lock}, 0)", ())
+
+    def free_lock(self) -> Statement:
+        """Let the next one in."""
+        return Statement(f"SELECT RELEASE_LOCK({self._lock})", ())
+
+    def patience(self) -> Statement:
+        return self.set_patience(LOCK_SECONDS)
+
+    def set_patience(self, seconds: int) -> Statement:
+        """Let the session wait that long for tables."""
+        return Statement(f"SET SESSION lock_wait_timeout = {seconds:d}", ())
+
+    def own_patience(self) -> Statement:
+        """Read for how long the session waits."""
+        return Statement("SELECT @@SESSION.lock_wait_timeout", ())
+
+    def add(self, lower: int, uppers: Sequence[int], *, is_occupied: bool) -> list[Statement]:  # noqa: ARG002
+        return [
+            Statement(f"ALTER TABLE {self.sql.archived} REORGANIZE PARTITION {REST} INTO ({self.ranges(uppers)})", ())
+        ]
+
+    def drop(self, names: Sequence[str]) -> Statement:
+        return Statement(f"ALTER TABLE {self.sql.archived} DROP PARTITION {self.sql.columns(names)}", ())
+
+    @staticmethod
+    def ranges(uppers: Sequence[int]) -> str:
+        """Return the partitions that end before these ids, and the rest."""
+        bounded = [f"PARTITION until_{upper:d} VALUES LESS THAN ({upper:d})" for upper in uppers]
+        return ", ".join([*bounded, f"PARTITION {REST} VALUES LESS THAN MAXVALUE"])
+
+
+class PostgreSQLPartitionsSQL(PartitionsSQL):
+    """A rest with rows becomes the next partition as it is, without a copy."""
+
+    is_transactional = True
+    lock: Final = 0x6462_7175_6575_6502
+    """The bytes of "dbqueue", and this lock's number."""
+
+    def standing(self) -> Statement:
+        upper = "substring(pg_get_expr(part.relpartbound, part.oid) from 'TO [(]''?([0-9]+)''?[)]')::bigint"
+        return Statement(
+            f"SELECT part.relname, {upper} AS upper FROM (SELECT to_regclass('{self.sql.archived}') AS oid) AS whole "
+            "LEFT JOIN pg_inherits ON inhparent = whole.oid LEFT JOIN pg_class AS part ON part.oid = inhrelid "
+            "WHERE whole.oid IS NOT NULL ORDER BY upper NULLS LAST",
+            (),
+        )
+
+    def take_lock(self) -> Statement:
+        return Statement("SELECT pg_try_advisory_xact_lock(%s)", (self.lock,))
+
+    def patience(self) -> Statement:
+        return Statement(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", ())
+
+    def lock_table(self) -> Statement:
+        """Wait for the table once, before anything is read that must not change."""
+        return Statement(f"LOCK TABLE {self.sql.archived} IN ACCESS EXCLUSIVE MODE", ())
+
+    def add(self, lower: int, uppers: Sequence[int], *, is_occupied: bool) -> list[Statement]:
+        statements = []
+        if is_occupied:
+            statements = [*self._close_rest(lower, uppers[0]), self.create(None)]
+            lower, uppers = uppers[0], uppers[1:]
+        lowers = [lower, *uppers]
+        return statements + [self.create(each) for each in zip(lowers, uppers, strict=False)]
+
+    def _close_rest(self, lower: int, upper: int) -> list[Statement]:
+        table, rest, closed = self.sql.archived, self.table(REST), self.table(until(upper))
+        return [
+            Statement(f"ALTER TABLE {table} DETACH PARTITION {rest}", ()),
+            Statement(f"ALTER TABLE {rest} RENAME TO {closed}", ()),
+            Statement(f"ALTER TABLE {table} ATTACH PARTITION {closed} FOR VALUES FROM ({lower:d}) TO ({upper:d})", ()),
+        ]
+
+    def create(self, bounds: tuple[int, int] | None) -> Statement:
+        """Create a partition from an id to before another one; None: for the rest."""
+        name = self.table(REST if bounds is None else until(bounds[1]))
+        which = "DEFAULT" if bounds is None else f"FOR VALUES FROM ({bounds[0]:d}) TO ({bounds[1]:d})"
+        return Statement(f"CREATE TABLE {name} PARTITION OF {self.sql.archived} {which}", ())
+
+    def drop(self, names: Sequence[str]) -> Statement:
+        return Statement(f"DROP TABLE {self.sql.columns(names)}", ())
+
+    def table(self, name: str) -> str:
+        """Return the name of a partition's table."""
+        return f"{self.sql.archived}_{name}"
+
+
+def until(upper: int) -> str:
+    """Return the name of the partition that ends before an id."""
+    return f"until_{upper:d}"

@@ -1,0 +1,141 @@
+"""Tasks: whether those of waiting messages are here, and whether old results are deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
+
+from django_dbqueue import codecs
+from django_dbqueue.consumers import functions
+from django_dbqueue.counts import Capped, grouped
+from django_dbqueue.doctor.check import examines
+from django_dbqueue.doctor.finding import Finding, fine, warning
+from django_dbqueue.doctor.patient import Patient, first_line
+from django_dbqueue.envelope import QUEUE_NAME
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
+from django_dbqueue.models import Message, Result
+from django_dbqueue.models.fields import clock
+from django_dbqueue.statuses import NEW
+from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, task_named
+
+EXAMINED: Final = 2_000
+"""Messages whose headers are read, shared by the queues."""
+MOST_QUEUES: Final = 200
+MOST_NAMED: Final = 20
+"""Tasks that are reported one by one."""
+LATE: Final = timedelta(hours=1)
+"""How long after its time a result is deleted at the latest, where workers run."""
+COUNTED: Final = 10_000
+"""Where the count of results stops."""
+
+Named = tuple[str, str]
+"""A task as a message names it: its dotted path, and the alias of its backend."""
+
+
+@examines("tasks", needs_tables=True)
+def tasks(patient: Patient) -> Iterable[Finding]:
+    """Check whether the tasks that waiting messages name can be imported here."""
+    seen, named = _examined(patient)
+    unknown = {each: why for each in sorted(named) if (why := _why_not(each)) is not None}
+    for each, why in list(unknown.items())[:MOST_NAMED]:
+        queues = named[each]
+        yield warning(
+            _(
+                "Waiting messages name the task %(task)s, which can't be imported here: %(error)s (%(count)s of the "
+                "%(seen)s messages examined; queues: %(queues)s)."
+            )
+            % {
+                "task": each[0],
+                "error": why,
+                "count": grouped(queues.total()),
+                "seen": grouped(seen),
+                "queues": ", ".join(sorted(queues)),
+            },
+            _(
+                "Install the code that has this task, here and for the workers. If it was renamed or removed, keep it "
+                "under its old name until these messages are done. Workers release such a message for an hour after "
+                "it was due; then it fails."
+            ),
+        )
+    if len(unknown) > MOST_NAMED:
+        yield warning(
+            _("More tasks can't be imported here than the %s listed.") % MOST_NAMED,
+            _("Start with these: often one module is missing."),
+        )
+    if not named:
+        yield fine(_("No waiting message names a task (messages examined: %s).") % grouped(seen))
+    elif not unknown:
+        yield fine(
+            _("The tasks of waiting messages can be imported here (tasks: %(tasks)s, messages examined: %(seen)s).")
+            % {"tasks": grouped(len(named)), "seen": grouped(seen)}
+        )
+
+
+@examines("results", needs_tables=True)
+def results(patient: Patient) -> Iterable[Finding]:
+    """Check whether results are deleted when they have been kept long enough."""
+    now = clock(patient.alias)
+    past = Result.objects.using(patient.alias).filter(expires_at__lte=now - LATE).order_by("expires_at")
+    oldest = past.values_list("expires_at", flat=True).first()
+    if oldest is None:
+        yield fine(_("No result of a task is kept longer than it should be."))
+        return
+    count = Capped(past[: COUNTED + 1].count(), COUNTED)
+    yield warning(
+        _(
+            "Results of tasks that should have been deleted: %(count)s, the oldest %(hours)d h ago. Workers delete "
+            "them, so none was running, or none could."
+        )
+        % {"count": count, "hours": (now - oldest) // timedelta(hours=1)},
+        _(
+            "Start a worker: each deletes old results once a minute, whatever queues it serves. If one is running, "
+            "look for errors in its log."
+        ),
+    )
+
+
+def _examined(patient: Patient) -> tuple[int, dict[Named, Counter[str]]]:
+    """Return how many waiting messages were read, and the tasks that they name, each with its queues.
+
+    The next ones of each queue: the ready, and then the delayed.
+    """
+    seen = 0
+    named: dict[Named, Counter[str]] = {}
+    queues = {each.queue for each in ranges_in_use(session_of(patient.alias)) if each.status == NEW}
+    queues = {queue for queue in queues - set(functions()) if QUEUE_NAME.match(queue)}
+    for queue in sorted(queues)[:MOST_QUEUES]:
+        for message in _next_of(patient, queue, EXAMINED // min(len(queues), MOST_QUEUES)):
+            seen += 1
+            if (path := task_named(message.headers_text)) is not None:
+                alias = codecs.decode_headers(message.headers_text).get(BACKEND, DEFAULT)
+                named.setdefault((path, str(alias)), Counter())[queue] += 1
+    return seen, named
+
+
+def _next_of(patient: Patient, queue: str, limit: int) -> Iterator[Message]:
+    rows = Message.objects.using(patient.alias).only("headers_text")
+    ready = rows.peek(queue, limit=limit)
+    yield from ready
+    if len(ready) < limit:
+        yield from rows.peek(queue, state="delayed", limit=limit - len(ready))
+
+
+def _why_not(named: Named) -> str | None:
+    """Return why a worker with this project's code could not run a task; None if it could."""
+    try:
+        from django_dbqueue.tasks.lookup import NotATask, find_task
+    except ImproperlyConfigured as error:  # there is no django.tasks here
+        return first_line(error)
+    try:
+        find_task(*named)
+    except (ImportError, ImproperlyConfigured, NotATask) as error:
+        return first_line(error)
+    except Exception as error:  # a module of the project may raise anything when it is imported
+        return f"{type(error).__name__}: {first_line(error)}"
+    return None

@@ -1,0 +1,60 @@
+"""What a source of messages says: which table it reads, which rows wait, and what message each of them becomes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Final, NamedTuple
+
+from django.db import models
+from django.db.models import Q
+
+from django_dbqueue.envelope import Envelope
+
+IMPORTED_FROM: Final = "dbqueue.imported_from"
+"""Header of a message that was taken over: the source's name, a space, and the row's primary key."""
+
+
+class NotImportable(Exception):
+    """A row that can't become a message, and so stays where it is. The text says why, without its arguments."""
+
+
+class Addressed(NamedTuple):
+    """A message, and its queue."""
+
+    queue: str
+    envelope: Envelope
+
+
+class Standing(NamedTuple):
+    """How many rows of a source wait, run, and have ended."""
+
+    waiting: int
+    running: int
+    ended: int
+
+
+class Source(ABC):
+    """Another queue, in a table of the database in which this one lives."""
+
+    name: ClassVar[str]
+    """What ``queue_import`` calls it."""
+    model: ClassVar[type[models.Model]]
+    """Its table, with the columns that are read."""
+    order: ClassVar[tuple[str, ...]]
+    """The order in which rows were enqueued, as far as the table tells."""
+
+    @abstractmethod
+    def waiting(self, using: str) -> Q:
+        """Return what selects the rows that nobody has begun, now."""
+
+    @abstractmethod
+    def standing(self, using: str) -> Standing:
+        """Count the rows by what becomes of them."""
+
+    @abstractmethod
+    def read(self, row: Any) -> Addressed:
+        """Return the message that a row becomes. Raises NotImportable, or InvalidMessage."""
+
+    def origin(self, row: models.Model) -> str:
+        """Return what the header of the message says of the row."""
+        return f"{self.name} {row.pk}"

@@ -1,0 +1,63 @@
+"""Keys, and the tokens of ``once``, which have the same bounds: how they are checked, and found by their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NamedTuple
+
+from django_dbqueue import codecs
+from django_dbqueue.exceptions import InvalidMessage
+
+MAX_KEY_LENGTH: Final = 200
+ONCE_FOR: Final = 86_400.0
+"""Seconds for which a token is remembered, unless the sender says something else: a day."""
+LEAST_ONCE_FOR: Final = 0.001
+MAX_ONCE_FOR: Final = 366 * 86_400.0
+
+
+class Once(NamedTuple):
+    """A sender's token, as it is stored, and the seconds for which it is remembered."""
+
+    hash: str
+    seconds: float
+
+
+def check_key(key: object) -> str | None:
+    """Return the key, or raise InvalidMessage."""
+    return None if key is None else check_text(key, what="key")
+
+
+def check_text(text: object, *, what: str) -> str:
+    """Return a key, or a token, which has the same bounds; or raise InvalidMessage."""
+    if not isinstance(text, str):
+        raise InvalidMessage(f"The {what} must be a string or None, not {type(text).__name__}: {text!r}.")
+    if not text or len(text) > MAX_KEY_LENGTH:
+        raise InvalidMessage(
+            f"The {what} has {len(text)} characters, but 1 to {MAX_KEY_LENGTH} are allowed: shorten it, or hash it."
+        )
+    if "\0" in text:
+        raise InvalidMessage(f"The {what} has a NUL character, which PostgreSQL can't store: leave it out.")
+    codecs.utf8(text, what=what)
+    return codecs.plain(text)
+
+
+def check_once(queue: str, token: object, seconds: float | None) -> Once:
+    """Return a sender's token and for how long it holds, or raise InvalidMessage."""
+    if token is None:
+        raise InvalidMessage("once_for says how long a token is remembered, but there is none: give once too.")
+    length = ONCE_FOR if seconds is None else seconds
+    if not LEAST_ONCE_FOR <= length <= MAX_ONCE_FOR:
+        raise InvalidMessage(
+            f"once_for must be above 0 ({LEAST_ONCE_FOR:g} s at least) and up to {MAX_ONCE_FOR:,.0f} seconds, a year, "
+            f"not {length:,g}."
+        )
+    return Once(key_hash(queue, check_text(token, what="token once")), length)
+
+
+def key_hash(queue: str, key: str) -> str:
+    """Return the hex SHA-256 of (queue, NUL, key).
+
+    Keys are compared through it, byte by byte, whatever the server's collation does with case, accents or trailing
+    blanks. In MySQL it is ``SHA2(CONCAT(queue, CHAR(0), key), 256)``.
+    """
+    return hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()

@@ -1,0 +1,75 @@
+"""How a transaction of Django's begins: in other words than its own, and with the first statement if the driver can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_dbqueue.databases.statements import Params
+
+Execute = Callable[..., object]
+Context = dict[str, Any]
+"""What Django gives an execute wrapper, besides the statement."""
+
+
+def takes_many(connection: Any) -> bool:
+    """Return whether the driver sends several statements in one round trip, and returns the result of each.
+
+    mysqlclient does unless it is forbidden, and psycopg where it sends whole texts.
+    """
+    if connection.vendor == "mysql":
+        said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
+        return bool(said) and connection.Database.__name__ == "MySQLdb"
+    return connection.vendor == "postgresql" and not connection.features.uses_server_side_binding
+
+
+@contextmanager
+def immediate(connection: Any) -> Iterator[None]:
+    """Make atomic() take SQLite's write lock at once."""
+    chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
+    try:
+        yield
+    finally:
+        connection.transaction_mode = chosen
+
+
+@contextmanager
+def begun_by_the_first(connection: BaseDatabaseWrapper, begin: str) -> Iterator[None]:
+    """Make the first statement in atomic() send BEGIN before it."""
+
+    def with_begin(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
+        if with_begin not in connection.execute_wrappers:  # a project's own wrapper has sent something before
+            return execute(sql, params, many, context)
+        connection.execute_wrappers.remove(with_begin)
+        result = execute(f"{begin}; {sql}", params, many, context)
+        context["cursor"].nextset()
+        return result
+
+    with begun_by(connection, lambda: connection.execute_wrappers.append(with_begin)):
+        try:
+            yield
+        finally:
+            if with_begin in connection.execute_wrappers:  # there was nothing to send
+                connection.execute_wrappers.remove(with_begin)
+
+
+@contextmanager
+def begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
+    """Make atomic() begin differently from Django, which switches autocommit off and on: a round trip on MySQL.
+
+    Only this once: hooks on the commit, which run before the block is left, may begin transactions too.
+    """
+    own = vars(connection)
+
+    def begin_once() -> None:
+        del own["_start_transaction_under_autocommit"]
+        begin()
+
+    own["_start_transaction_under_autocommit"] = begin_once
+    try:
+        yield
+    finally:
+        own.pop("_start_transaction_under_autocommit", None)

@@ -1,0 +1,24 @@
+"""``manage.py queue_due_now``: make delayed messages due at once."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.counts import grouped
+from django_dbqueue.management.sweep_command import SweepCommand
+
+
+class Command(SweepCommand):
+    """Make messages due now that were delayed, or wait for a retry; their counts stay, and groups keep their order."""
+
+    help = "Make delayed messages due now, by id or all of a queue; also those that wait for a retry."
+    verb = "due-now"
+
+    def question(self, count: str, where: str) -> str:
+        return _("Make %(count)s messages%(where)s due now?") % {"count": count, "where": where}
+
+    def done(self, count: int) -> str:
+        return ngettext("%(count)s message is due now.", "%(count)s messages are due now.", count) % {
+            "count": grouped(count)
+        }

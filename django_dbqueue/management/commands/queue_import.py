@@ -1,0 +1,279 @@
+"""``manage.py queue_import``: take over what waits in another queue of the same database."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError
+from django.db import Error
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.counts import grouped
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.importers import SOURCES, source_named
+from django_dbqueue.importers.source import Addressed, Source, Standing
+from django_dbqueue.importers.tables import check_tables, check_transactions
+from django_dbqueue.importers.take_over import ImportStep, preview, take_over
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.management.beat_schedules import print_schedules
+from django_dbqueue.management.common_options import Options, one_line, whole
+from django_dbqueue.management.console import (
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    EXIT_USAGE,
+    EXIT_WRONG,
+    ConsoleCommand,
+    iso,
+    plain,
+    stop_signals,
+)
+from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.tasks.task_headers import TASK
+
+BEAT: Final = "django-celery-beat"
+SHOWN: Final = 5
+"""Rows that a dry run shows."""
+TOLD: Final = 20
+"""Reasons that are told one by one; --json has all of them."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """The result of all steps so far."""
+
+    taken: Counter[str] = field(default_factory=Counter)
+    """How many rows became messages, by queue."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    """How many rows stay, by reason."""
+    first: dict[str, str] = field(default_factory=dict)
+    """One of the rows that stay, by reason."""
+    locked: int = 0
+    """How many were begun by their worker in the meantime, or locked by somebody."""
+    examples: list[tuple[str, Addressed]] = field(default_factory=list)
+
+    def add(self, step: ImportStep) -> None:
+        """Count a step."""
+        self.taken.update(step.taken)
+        self.reasons.update(step.refused.values())
+        for key, why in step.refused.items():
+            self.first.setdefault(why, str(key))
+        self.locked += len(step.locked)
+        self.examples += step.examples[: SHOWN - len(self.examples)]
+
+    @property
+    def left(self) -> int:
+        """How many rows were tried, and stay where they are."""
+        return self.reasons.total() + self.locked
+
+
+class Command(ConsoleCommand):
+    """Take over what waits in another queue: each row becomes a message, and is deleted, in one commit.
+
+    Exit codes: 0 all that waited was taken over, or with --dry-run could be; 1 some rows stay where they are, the
+    answer was no, or the database can't be read; 2 wrong options, or nobody could be asked; 3 nothing waits there; 130
+    stopped by SIGINT or SIGTERM between two steps. Run it again to continue: what was taken over is not there any more.
+    """
+
+    help = "Take over what waits in another queue of the same database: each row once, in steps."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("source", choices=(*SOURCES, BEAT), help="the other queue, by the name of its package")
+        parser.add_argument("--limit", type=whole(1, 10**9), help="at most this many, the first that were enqueued")
+        parser.add_argument("--dry-run", action="store_true", help="count and show what would be done; change nothing")
+        parser.add_argument("--yes", action="store_true", help="don't ask")
+        parser.add_argument(
+            "--queue", metavar="Q", help=f"of {BEAT}: the queue to which its schedules are to send (default: schedules)"
+        )
+
+    def act(self, alias: str, said: Options) -> None:
+        if said["source"] == BEAT:
+            self._print_schedules(alias, said)
+            return
+        if said["queue"] is not None:
+            raise InvalidMessage(_("--queue goes with %(source)s only.") % {"source": BEAT})
+        source = _source(said["source"])
+        check_tables(source.name, [source.model], alias)
+        check_transactions(source.model._meta.db_table, alias)
+        standing = source.standing(alias)
+        if not standing.waiting:
+            raise CommandError(_nothing(source, standing), returncode=EXIT_NOTHING)
+        if said["dry_run"]:
+            steps = preview(session_of(alias), source, limit=said["limit"])
+        else:
+            count = min(standing.waiting, said["limit"] or standing.waiting)
+            self.confirm(_question(source, count), yes=said["yes"])
+            steps = take_over(session_of(alias), source, limit=said["limit"])
+        self._import(steps, source, standing, said)
+
+    def _print_schedules(self, alias: str, said: Options) -> None:
+        from django_dbqueue.importers.celery_beat import schedules
+
+        if said["limit"] is not None:
+            raise InvalidMessage(_("--limit can't be used with %(source)s.") % {"source": BEAT})
+        found = schedules(alias, queue=check_queue(said["queue"] or "schedules"))
+        if not found.entries and not found.reasons:
+            raise CommandError(_("There are no schedules in %(source)s.") % {"source": BEAT}, returncode=EXIT_NOTHING)
+        print_schedules(found, self.stdout, self.stderr, as_json=said["json"])
+        if found.reasons:
+            sys.exit(EXIT_WRONG)
+
+    def _import(self, steps: Iterator[ImportStep], source: Source, standing: Standing, said: Options) -> None:
+        imported = Imported()
+        error: Error | None = None
+        with stop_signals() as stop, shown_progress() as progress:
+            try:
+                for step in steps:
+                    imported.add(step)
+                    progress.say(source.name, imported.taken.total(), said["limit"] or standing.waiting)
+                    if stop.received:
+                        break
+            except Error as raised:
+                if not imported.taken:
+                    raise
+                error = raised
+        self._report(imported, source, standing, said, interrupted=bool(stop.received), error=error)
+        self.stdout.flush()
+        if error is not None:
+            raise CommandError(
+                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
+            ) from error
+        if stop.received:
+            sys.exit(EXIT_INTERRUPTED)
+        if imported.left:
+            sys.exit(EXIT_WRONG)
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    def _report(
+        self,
+        imported: Imported,
+        source: Source,
+        standing: Standing,
+        said: Options,
+        *,
+        interrupted: bool,
+        error: Error | None,
+    ) -> None:
+        if said["json"]:
+            document = _document(imported, source, standing) | {
+                "dry_run": said["dry_run"],
+                "interrupted": interrupted,
+                "error": None if error is None else one_line(error),
+            }
+            self.say(document, as_json=True, text="")
+            return
+        self.stdout.write(_standing(source, standing))
+        for key, message in imported.examples:
+            self.stdout.write("  " + plain(_example(key, message)))
+        self.stdout.write(_taken(imported.taken, is_dry_run=said["dry_run"]))
+        for queue, count in sorted(imported.taken.items()):
+            self.stdout.write(_("  %(count)s in queue %(queue)s") % {"count": grouped(count), "queue": queue})
+        self._tell_what_stays(imported)
+        if interrupted:
+            self.stderr.write(_("Stopped between two steps; run it again to continue."))
+
+    def _tell_what_stays(self, imported: Imported) -> None:
+        for why, count in imported.reasons.most_common(TOLD):
+            words = {"count": grouped(count), "why": plain(why), "row": imported.first[why]}
+            self.stderr.write(
+                ngettext(
+                    "%(count)s row stays where it is: %(why)s (%(row)s)",
+                    "%(count)s rows stay where they are: %(why)s (such as %(row)s)",
+                    count,
+                )
+                % words
+            )
+        if len(imported.reasons) > TOLD:
+            more = grouped(len(imported.reasons) - TOLD)
+            self.stderr.write(_("There are %(count)s more reasons; --json has all of them.") % {"count": more})
+        if imported.locked:
+            self.stderr.write(
+                _("%(count)s left alone: their worker has begun them in the meantime, or somebody has locked them.")
+                % {"count": grouped(imported.locked)}
+            )
+
+
+def _source(name: str) -> Source:
+    try:
+        return source_named(name)
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error), returncode=EXIT_USAGE) from error
+
+
+def _document(imported: Imported, source: Source, standing: Standing) -> dict[str, object]:
+    return {
+        "source": source.name,
+        "waiting": standing.waiting,
+        "running": standing.running,
+        "ended": standing.ended,
+        "taken": imported.taken.total(),
+        "queues": dict(imported.taken),
+        "left_alone": imported.left,
+        "locked": imported.locked,
+        "reasons": [
+            {"why": why, "count": count, "row": imported.first[why]} for why, count in imported.reasons.most_common()
+        ],
+        "examples": [_shown(key, message) for key, message in imported.examples],
+    }
+
+
+def _shown(key: str, message: Addressed) -> dict[str, Any]:
+    envelope = message.envelope
+    return {
+        "row": key,
+        "queue": message.queue,
+        "task": (envelope.headers or {}).get(TASK),
+        "priority": envelope.priority,
+        "due_at": iso(envelope.at),
+    }
+
+
+def _question(source: Source, count: int) -> str:
+    return ngettext(
+        "Take over %(count)s row of %(source)s, and delete it there?",
+        "Take over %(count)s rows of %(source)s, and delete them there?",
+        count,
+    ) % {"count": grouped(count), "source": source.name}
+
+
+def _nothing(source: Source, standing: Standing) -> str:
+    return _("Nothing waits in %(source)s (running: %(running)s, ended: %(ended)s).") % {
+        "source": source.name,
+        "running": grouped(standing.running),
+        "ended": grouped(standing.ended),
+    }
+
+
+def _standing(source: Source, standing: Standing) -> str:
+    return _(
+        "%(source)s: %(waiting)s waiting, %(running)s running, %(ended)s ended; only what waits is taken over."
+    ) % {
+        "source": source.name,
+        "waiting": grouped(standing.waiting),
+        "running": grouped(standing.running),
+        "ended": grouped(standing.ended),
+    }
+
+
+def _example(key: str, message: Addressed) -> str:
+    shown = _shown(key, message)
+    task = shown["task"]
+    text = _("%(row)s becomes a message in queue %(queue)s") % shown
+    if task is not None:
+        text = _("%(row)s becomes task %(task)s in queue %(queue)s") % shown
+    return text if shown["due_at"] is None else f"{text}, {_('due at %(due)s') % {'due': shown['due_at']}}"
+
+
+def _taken(taken: Counter[str], *, is_dry_run: bool) -> str:
+    count = {"count": grouped(taken.total())}
+    if is_dry_run:
+        return _("%(count)s would be taken over; nothing was changed.") % count
+    return ngettext("%(count)s row taken over.", "%(count)s rows taken over.", taken.total()) % count

@@ -1,0 +1,51 @@
+"""``manage.py queue_move``: move messages to another queue."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue import conf
+from django_dbqueue.counts import grouped
+from django_dbqueue.insight.overview import known_queues
+from django_dbqueue.lifecycle import sweep
+from django_dbqueue.lifecycle.change_queue import check_target
+from django_dbqueue.management.common_options import Options
+from django_dbqueue.management.console import EXIT_USAGE, refuse_unknown
+from django_dbqueue.management.sweep_command import SweepCommand
+
+
+class Command(SweepCommand):
+    """Move messages to another queue, each with its key, its group and its due time; dead ones become as if new."""
+
+    help = "Move messages to another queue, by id or all of a queue. Dead ones become ready there, as if new."
+    verb = "move"
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--to", required=True, metavar="Q", help="the queue into which they go")
+        parser.add_argument("--create", action="store_true", help="also move into a queue that doesn't exist yet")
+
+    def act(self, alias: str, said: Options) -> None:
+        self._to = check_target(said["to"])
+        if self._to == said["queue"]:
+            raise CommandError(_("--queue and --to name the same queue."), returncode=EXIT_USAGE)
+        if not said["create"]:
+            refuse_unknown([self._to], {*conf.get("QUEUES"), *known_queues(alias)})
+        super().act(alias, said)
+
+    def order(self, by: str, said: Options) -> sweep.Order:  # noqa: ARG002 - it takes no reason
+        return sweep.Order(self.verb, by, reason=f"to {self._to}", queue=self._to)
+
+    def question(self, count: str, where: str) -> str:
+        words = {"count": count, "where": where, "queue": self._to}
+        return _("Move %(count)s messages%(where)s to queue %(queue)s?") % words
+
+    def done(self, count: int) -> str:
+        text = ngettext(
+            "%(count)s message moved to queue %(queue)s.", "%(count)s messages moved to queue %(queue)s.", count
+        )
+        return text % {"count": grouped(count), "queue": self._to}

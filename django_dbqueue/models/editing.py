@@ -1,0 +1,69 @@
+"""Sending a message anew with another payload: in one transaction, the new one is stored and the old one is dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from django.utils.translation import gettext as _
+
+from django_dbqueue import stored_texts
+from django_dbqueue.codecs import Json, decode_headers
+from django_dbqueue.envelope import WHOLE_QUEUE
+from django_dbqueue.exceptions import InvalidFlow, MessageChanged
+from django_dbqueue.lifecycle import moves, operator_moves
+from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.statuses import DONE, RUNNING
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.message import Message
+
+SENT_AGAIN_FROM: Final = "dbqueue.sent_again_from"
+"""Header of a message that was sent again: the id of the one it repeats."""
+
+
+def group_of(message: Message) -> str | None:
+    """Return the group that a copy of a message has to name."""
+    return None if message.group_name == WHOLE_QUEUE else message.group_name
+
+
+def send_edited(messages: Any, session: DjangoSession, message: Message, payload: Json, *, by: str | None) -> Message:
+    """Send it; see ``MessageQuerySet.send_edited``."""
+    with session.transaction():
+        old = _locked(messages, session, message)
+        if old.flow is not None and old.status != DONE:
+            raise InvalidFlow(
+                f"message {old.pk} is part of flow #{old.flow}: those that wait for it would not wait for the new one. "
+                "Requeue it, or drop it and send the flow again."
+            )
+        if old.status != DONE:
+            reason = stored_texts.EDITED % {"user": by or "?"}
+            if operator_moves.drop(session, [old], reason=reason, actor=by) != 1:
+                raise MessageChanged(_("Message #%(id)s has changed in the meantime.") % {"id": old.pk})
+        is_early = old.status != DONE and not old.is_dead
+        new: Message = messages.enqueue(
+            payload,
+            queue=old.queue,
+            key=old.key,
+            at=old.due_at if is_early else None,
+            priority=old.priority,
+            max_reads=old.max_reads,
+            lease=old.lease_seconds or None,
+            headers={**decode_headers(old.headers_text), SENT_AGAIN_FROM: old.pk},
+            group=group_of(old),
+            on_conflict="error",
+            using=session.using,
+        )
+        moves.resent(session, old, new.pk, actor=by)
+    return new
+
+
+def _locked(messages: Any, session: DjangoSession, seen: Message) -> Message:
+    """Return the row, locked, if it is as it was seen and nobody has it."""
+    rows = messages.model.objects.using(session.using).select_for_update()
+    same = {"queue": seen.queue, "claim_token": seen.claim.token, "due_at": seen.due_at, "status": seen.status}
+    old: Message | None = rows.filter(pk=seen.pk, **same).first()
+    if old is None or old.is_dead != seen.is_dead:
+        raise MessageChanged(_("Message #%(id)s has changed in the meantime.") % {"id": seen.pk})
+    if old.status == RUNNING:
+        raise MessageChanged(_("Message #%(id)s is taken: release it first.") % {"id": seen.pk})
+    return old

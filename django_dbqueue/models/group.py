@@ -1,0 +1,141 @@
+"""Groups: what an operator set for one, who waits in its line, and who has its tickets (``lanes``)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_dbqueue.databases.events_sql import storable
+from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole, lane_of
+from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.lanes.rates import WrongRate, interval_of
+from django_dbqueue.lanes.tickets import WIDEST
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.lane_moves import kick_after_commit, park_what_is_ready
+from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
+
+
+class Line(models.Model):
+    """A message that waits in its group's lane for a ticket; the lowest id is the first."""
+
+    pk = models.CompositePrimaryKey("lane", "message_id")
+    lane = models.BigIntegerField()
+    message_id = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"#{self.message_id} in {self.lane}"
+
+
+class Ticket(models.Model):
+    """A ticket of a lane, and the message that may run by it."""
+
+    pk = models.CompositePrimaryKey("lane", "ticket")
+    lane = models.BigIntegerField()
+    ticket = models.PositiveSmallIntegerField()
+    message_id = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.ticket} of {self.lane}: #{self.message_id}"
+
+
+class GroupManager(OwnDatabaseManager["Group"]):
+    """Groups, named by their queue and their name; ``"*"`` is the group of a queue that is one as a whole."""
+
+    def limit(self, queue: str, group: str, width: int | None, *, using: str | None = None) -> None:
+        """Let up to ``width`` messages of this group run at once; None: as many as its queue's ``group_limit`` says.
+
+        A higher limit takes effect at once. While more run than a lower one allows, their number only falls; but some
+        that end may be followed by others until the rest has ended. It joins the caller's transaction.
+        """
+        wanted = None if width is None else check_whole("width", width, low=1, high=WIDEST)
+        self._set(queue, group, using, width=wanted)
+
+    def rate(self, queue: str, group: str, rate: str | None, *, using: str | None = None) -> None:
+        """Let that many messages of this group start, such as "10/s", "100/m" or "5000/h"; None: as its queue says.
+
+        It joins the caller's transaction. What workers have not claimed yet starts by it.
+        """
+        try:
+            _ = None if rate is None else interval_of(rate)
+        except WrongRate as error:
+            raise InvalidMessage(f"rate must be {error}, or None, not {rate!r}.") from None
+        lane, alias = self._set(queue, group, using, rate=rate, scheduled=None)
+        session = session_of(alias)
+        session.run(session.dialect.rates.hurry(lane))
+
+    def pause(self, queue: str, group: str, *, reason: str = "", by: str = "", using: str | None = None) -> None:
+        """Let no further message of this group begin. What is running goes on."""
+        lane, alias = self._set(
+            queue, group, using, is_paused=True, paused_at=DbNow(),
+            paused_by=storable(by, 150) or "", pause_reason=storable(reason, 500) or "",
+        )  # fmt: skip
+        park_what_is_ready(session_of(alias), lane)
+
+    def resume(self, queue: str, group: str, *, using: str | None = None) -> None:
+        """Let the messages of a paused group begin again."""
+        self._set(queue, group, using, is_paused=False, paused_at=None, paused_by="", pause_reason="")
+
+    def order(self, queue: str, group: str, *, limit: int = 100, using: str | None = None) -> list[int]:
+        """Return the ids of the first messages that wait for this group's turn, in the order in which they will run."""
+        lane = _lane(queue, group)
+        check_whole("limit", limit, low=1, high=10_000)
+        rows = Line.objects.using(self._alias(using)).filter(lane=lane).order_by("lane", "message_id")
+        return list(rows.values_list("message_id", flat=True)[:limit])
+
+    def _set(self, queue: str, group: str, using: str | None, **values: object) -> tuple[int, str]:
+        lane, alias = _lane(queue, group), self._alias(using)
+        named = {**values, "queue": queue, "name": group}
+        self.using(alias).update_or_create(lane=lane, defaults=values, create_defaults=named)
+        kick_after_commit(session_of(alias), {lane: queue})
+        return lane, alias
+
+    def _alias(self, using: str | None) -> str:
+        return using or self._db or db_alias(self.model)
+
+
+def _lane(queue: str, group: str) -> int:
+    return lane_of(check_queue(queue), group if group == WHOLE_QUEUE else check_group(group))
+
+
+class Group(models.Model):
+    """A group that has something of its own: a limit, a pause, the times of a rate. The others have no row.
+
+    ``scheduled`` and ``started``: the last start by the schedule, and the last one that was reserved, in microseconds
+    since 1970 by the database's clock.
+    """
+
+    lane = models.BigIntegerField(primary_key=True)
+    queue = AsciiField(_("queue"), max_length=64)
+    name = KeyField(_("group"), max_length=200)
+    width = models.PositiveIntegerField(_("limit"), null=True, blank=True)
+    rate = AsciiField(_("rate"), max_length=16, null=True, blank=True)
+    scheduled = models.BigIntegerField(null=True, editable=False)
+    started = models.BigIntegerField(null=True, editable=False)
+    is_paused = models.BooleanField(_("paused"), default=False, db_default=False)
+    paused_at = UTCDateTimeField(_("paused at"), null=True, blank=True)
+    paused_by = models.CharField(_("paused by"), max_length=150, blank=True, default="", db_default="")
+    pause_reason = models.CharField(_("reason"), max_length=500, blank=True, default="", db_default="")
+
+    objects: ClassVar[GroupManager] = GroupManager()
+
+    class Meta:
+        verbose_name = _("group")
+        verbose_name_plural = _("groups")
+        default_permissions = ("view",)
+        indexes = (
+            models.Index(fields=("is_paused", "lane"), name="dbqueue_group_paused"),
+            models.Index(fields=("queue", "rate"), name="dbqueue_group_rate"),
+        )
+        permissions = (("change_group_limit", _("Can change the limits of groups")),)
+
+    def __str__(self) -> str:
+        return f"{self.queue} {self.name}"

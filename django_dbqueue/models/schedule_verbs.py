@@ -1,0 +1,223 @@
+"""What operators do to schedules, on the manager: add, change and remove those of their own; disable, run now.
+
+Each of them joins the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from django.db import IntegrityError, models
+
+from django_dbqueue import conf
+from django_dbqueue.codecs import Json, encode_json
+from django_dbqueue.databases.events_sql import storable
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.schedules import declarations
+from django_dbqueue.schedules.declarations import Missed, Plan
+
+if TYPE_CHECKING:
+    from django_dbqueue.models.message import Message
+    from django_dbqueue.models.schedule import Schedule
+
+MOST_ADDED: Final = 1_000
+"""Schedules that operators can add: every worker reads all of them."""
+_NOTHING: Final[dict[str, Json]] = {}
+
+
+class ScheduleVerbs:
+    """The verbs of ``Schedule.objects``. Each takes ``using``, the alias of a database."""
+
+    model: type[Schedule]
+    _db: str | None
+
+    def add(
+        self,
+        name: str,
+        *,
+        queue: str,
+        cron: str,
+        timezone: str | None = None,
+        missed: Missed = "latest",
+        payload: Json = _NOTHING,
+        key: str | None = None,
+        using: str | None = None,
+    ) -> Schedule:
+        """Add a schedule that begins now, with the options of ``DBQUEUE["SCHEDULES"]``; the payload must be JSON.
+
+        Workers pick it up within a second or two. InvalidSchedule says what can't be, and why; SchedulesNotInstalled
+        that cronsim is missing.
+        """
+        alias = self._alias(using)
+        plan = _read(name, queue=queue, cron=cron, timezone=timezone, missed=missed, payload=payload, key=key)
+        if plan.name in conf.get("SCHEDULES"):
+            raise InvalidSchedule(f"{conf.NAME}['SCHEDULES'] has a schedule {plan.name!r}: choose another name.")
+        rows = self.model._default_manager.using(alias)
+        row = self.model(name=plan.name, declared_at=clock(alias), is_added=True, **_columns(plan))
+
+        def insert() -> None:
+            with session_of(alias).transaction():
+                if rows.filter(is_added=True).count() >= MOST_ADDED:
+                    raise InvalidSchedule(
+                        f"There are {MOST_ADDED:,} added schedules already, which is the limit: remove some, or let "
+                        "one schedule's consumer send many messages."
+                    )
+                row.save(using=alias, force_insert=True)
+
+        try:
+            session_of(alias).outermost(insert)
+        except IntegrityError as error:
+            if not rows.filter(pk=plan.name).exists():
+                raise
+            raise InvalidSchedule(f"There is already a schedule {plan.name!r}: choose another name.") from error
+        return rows.get(pk=plan.name)
+
+    def change(
+        self,
+        name: str,
+        *,
+        queue: str,
+        cron: str,
+        timezone: str | None = None,
+        missed: Missed = "latest",
+        payload: Json = _NOTHING,
+        key: str | None = None,
+        revision: int | None = None,
+        using: str | None = None,
+    ) -> Schedule:
+        """Give an added schedule other options, all of them. At other times of day, it starts over from now.
+
+        Once this is committed, nothing is enqueued by the old ones. ``revision``: only if it still has this one;
+        InvalidSchedule if not.
+        """
+        plan = _read(name, queue=queue, cron=cron, timezone=timezone, missed=missed, payload=payload, key=key)
+
+        def change(row: Schedule) -> dict[str, Any]:
+            if not row.is_added:
+                raise InvalidSchedule(f"The schedule {name!r} is declared in the code: change it there.")
+            if revision is not None and row.revision != revision:
+                raise InvalidSchedule(f"The schedule {name!r} has changed in the meantime: look at it again.")
+            is_same = (row.cron, row.timezone) == (plan.cron.expression, plan.cron.timezone)
+            return _columns(plan) if is_same else {**_columns(plan), "last_due": DbNow()}
+
+        return self._act(name, using, change)
+
+    def disable(self, name: str, *, reason: str = "", by: str = "", using: str | None = None) -> Schedule:
+        """Let a schedule, added or declared, enqueue nothing until it is enabled; the times in between are skipped.
+
+        Once this is committed, nothing is enqueued by it.
+        """
+
+        def change(row: Schedule) -> dict[str, Any]:
+            if row.is_disabled:
+                return {}
+            why = {"disabled_by": storable(by, 150) or "", "disabled_reason": storable(reason, 500) or ""}
+            return {"disabled_at": DbNow(), **why}
+
+        return self._act(name, using, change)
+
+    def enable(self, name: str, *, using: str | None = None) -> Schedule:
+        """Let a disabled schedule continue from now."""
+        now = clock(self._alias(using))
+
+        def change(row: Schedule) -> dict[str, Any]:
+            if not row.is_disabled:
+                return {}
+            since = {"last_due": now} if row.last_due < now else {}  # never back, for a time would come twice
+            return {"disabled_at": None, "disabled_by": "", "disabled_reason": "", **since}
+
+        return self._act(name, using, change)
+
+    def remove(self, name: str, *, using: str | None = None) -> None:
+        """Delete an added schedule. Once this is committed, nothing is enqueued by it."""
+        rows = self.model._default_manager.using(self._alias(using))
+        if not rows.filter(pk=name, is_added=True).delete()[0]:
+            raise self._missing(name, using, "added schedule")
+
+    def run_now(self, name: str, *, by: str = "", plan: Plan | None = None, using: str | None = None) -> Message:
+        """Enqueue what a schedule would, now, disabled or not; its due times stay as they are.
+
+        ``plan``: what to enqueue, if a consumer declares the schedule. If a live message has the schedule's key,
+        nothing is enqueued; that message is returned, and its ``outcome`` says so. The header ``dbqueue.run_by`` names
+        the operator.
+        """
+        from django_dbqueue.models.message import Message
+
+        alias = self._alias(using)
+        rows = self.model._default_manager.using(alias)
+        found = plan or self._plan_of(name, alias)
+        said = found.envelope(clock(alias), run_by=storable(by, 150) or "")
+
+        def send() -> Message:
+            with session_of(alias).transaction():
+                # In the order in which workers lock; one that hangs midway must not hang whoever is on call
+                is_free = bool(rows.select_for_update(skip_locked=True).filter(pk=name).values_list("pk"))
+                message = Message.objects.enqueue(
+                    said.payload, queue=found.queue, key=said.key, headers=said.headers, using=alias
+                )
+                if is_free:
+                    rows.filter(pk=name).update(last_message_id=message.pk)
+            return message
+
+        return session_of(alias).outermost(send)
+
+    def _plan_of(self, name: str, alias: str) -> Plan:
+        row = self.model._default_manager.using(alias).filter(pk=name).first()
+        if row is not None and row.is_added:
+            return row.plan()
+        for plan in declarations.of_settings():
+            if plan.name == name:
+                return plan
+        if row is None:
+            raise self._missing(name, alias, "schedule")
+        raise InvalidSchedule(
+            f"What the schedule {name!r} enqueues is not known here: a consumer declares it, or other settings do."
+        )
+
+    def _act(self, name: str, using: str | None, change: Callable[[Schedule], dict[str, Any]]) -> Schedule:
+        """Change a row under its lock; a worker that has read it before then sends nothing by it."""
+        alias = self._alias(using)
+        rows = self.model._default_manager.using(alias)
+
+        def act() -> None:
+            with session_of(alias).transaction():
+                row = rows.select_for_update().filter(pk=name).first()
+                if row is None:
+                    raise self._missing(name, alias, "schedule")
+                if changes := change(row):
+                    rows.filter(pk=name).update(revision=models.F("revision") + 1, **changes)
+
+        session_of(alias).outermost(act)
+        return rows.get(pk=name)
+
+    def _missing(self, name: str, using: str | None, what: str) -> InvalidSchedule:
+        names = self.model._default_manager.using(self._alias(using)).values_list("pk", flat=True)
+        near = get_close_matches(str(name)[:100], names, n=1)
+        return InvalidSchedule(f"There is no {what} {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
+
+    def _alias(self, using: str | None) -> str:
+        return using or self._db or db_alias(self.model)
+
+
+def _read(name: str, **options: object) -> Plan:
+    try:
+        encode_json(options["payload"], what="payload", max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+    except InvalidMessage as error:
+        raise InvalidSchedule(str(error)) from error
+    return declarations.read(name, options)
+
+
+def _columns(plan: Plan) -> dict[str, Any]:
+    return {
+        "queue": plan.queue,
+        "cron": plan.cron.expression,
+        "timezone": plan.cron.timezone,
+        "missed": plan.missed,
+        "body": encode_json(plan.payload, what="payload", max_bytes=conf.get("MAX_PAYLOAD_BYTES")),
+        "key": plan.key,
+    }

@@ -1,0 +1,33 @@
+CREATE PROCEDURE dbqueue_lane_moved(IN _id BIGINT, IN _lane BIGINT, IN _may_wait BOOLEAN, IN _is_own BOOLEAN)
+MODIFIES SQL DATA SQL SECURITY DEFINER
+COMMENT '{comment}'
+BEGIN
+    -- what a move of its message means for a lane, in the same transaction: done or dead it makes way, and its row goes
+    -- where its queue keeps no history; else it keeps its ticket, or waits for one
+    DECLARE _queue_name VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE _status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE _is_dead, _is_paused, _went_on BOOLEAN;
+    DECLARE _ticket BIGINT;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT queue, status, status = 'n' AND available_at IS NULL INTO _queue_name, _status, _is_dead
+    FROM {message} WHERE id = _id;
+    IF _status = 'n' AND NOT _is_dead THEN
+        SELECT MAX(ticket) INTO _ticket FROM {ticket} WHERE lane = _lane AND message_id = _id;
+        SELECT EXISTS (SELECT 1 FROM {group} WHERE lane = _lane AND is_paused) INTO _is_paused;
+        IF _ticket IS NULL OR _is_paused THEN
+            {free};
+            {park};
+            {enter};
+        END IF;
+    ELSE
+        IF _is_dead OR _may_wait OR {takes_several} THEN
+            {leave};
+        END IF;
+        IF NOT (_is_dead AND {holds_dead}) THEN
+            SET _went_on = dbqueue_hand_over(_queue_name, _lane, _id, _is_own); -- DO would hide its errors
+        END IF;
+        IF _status = '{done}' AND {removes} THEN
+            DELETE FROM {message} WHERE id = _id;
+        END IF;
+    END IF;
+END

@@ -1,0 +1,24 @@
+"""What a ``QueueListener`` has recorded about streams and readers of the history, for people."""
+
+from __future__ import annotations
+
+from django_dbqueue.spark.connection import Connection, to_utc
+
+
+def told_by_name(connection: Connection) -> dict[str, str]:
+    """Return a few words about each stream or reader that a listener has seen, by the name of its row."""
+    rows = connection.fetch(connection.dialect.stream_progress.all())
+    return {name: _words(*figures) for name, *figures in rows}
+
+
+def _words(
+    messages: int, rate: float, backlog: int, capped: int, failures: int, progressed: object, failed: object, error: str
+) -> str:
+    more = "+" if capped else ""
+    text = (
+        f"{messages:,} messages read, the last batch at {to_utc(progressed):%Y-%m-%d %H:%M:%S} (UTC) with {rate:,.0f} "
+        f"messages/s, {backlog:,}{more} left"
+    )
+    if failed is None:
+        return text
+    return f"{text}; failed {failures:,} times, last at {to_utc(failed):%Y-%m-%d %H:%M:%S}: {error}"

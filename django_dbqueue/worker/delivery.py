@@ -1,0 +1,154 @@
+"""A claimed message on its way through a child."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Set
+from typing import Any
+
+from django_dbqueue import signals
+from django_dbqueue.conf import QueueOptions
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.databases import Claim
+from django_dbqueue.databases.statements import Kept
+from django_dbqueue.lifecycle.claim_rows import Claimed
+
+
+class Followers:
+    """Those of a group that were claimed together, each of which begins when all before it have ended well."""
+
+    __slots__ = ("ahead", "waiting")
+
+    def __init__(self, waiting: Iterable[Delivery]) -> None:
+        self.waiting = deque(waiting)
+        self.ahead = 1
+        """How many of them may begin, or have begun, and have not ended."""
+
+
+class Delivery:
+    """A claimed message on its way through this child. Times are of the monotonic clock.
+
+    Code that only counts, registers or releases doesn't touch ``message``, which is then not built yet.
+    """
+
+    __slots__ = (
+        "_claimed",
+        "abandoned",
+        "ack_sent",
+        "beside",
+        "claim",
+        "claimed_at",
+        "consumer",
+        "extended_at",
+        "finished",
+        "flow",
+        "followers",
+        "is_last",
+        "is_rated",
+        "is_suspect",
+        "lane",
+        "lease",
+        "options",
+        "reads",
+        "result",
+        "slot",
+        "started_at",
+        "superseded",
+        "timed_out",
+        "trace",
+        "using",
+    )
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        consumer: Consumer,
+        options: QueueOptions,
+        using: str = "",
+        rated: Set[int] = frozenset(),
+    ) -> None:
+        self._claimed = claimed
+        self.consumer = consumer
+        self.options = options
+        self.claim: Claim = claimed.claim
+        self.claimed_at = time.monotonic()
+        self.slot: int | None = None
+        self.started_at: float | None = None
+        self.finished = False
+        self.timed_out = False
+        self.abandoned = False
+        """Its coroutine was cancelled and still runs; its lease is extended no more."""
+        self.superseded = False
+        """This child has claimed the message again, so this claim of it is lost."""
+        self.ack_sent = False
+        """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
+        self.beside = 1
+        """How many its handler got in the same call, itself included."""
+        self.extended_at = 0.0
+        self.trace: Any = None
+        """Where an instrument keeps what it knows of the handler's run, for the settlement."""
+        self.result: Kept | None = None
+        """What is kept of a task's return value when the message is acked."""
+        self.lease = float(claimed.lease_seconds)
+        """The length of the message's lease in seconds."""
+        self.lane = claimed.lane
+        """The lane of its group, if it has one."""
+        self.flow = claimed.flow
+        """Its flow, if it is of one."""
+        self.is_rated = claimed.lane is not None and (options.group_rate is not None or claimed.lane in rated)
+        """Whether each start in its group is reserved (``gate``)."""
+        self.using = using
+        """The alias of its database."""
+        self.reads: int = claimed.read_count
+        """How many deliveries were charged, this one included."""
+        self.followers: Followers | None = None
+        """Those of its group that run after it, if any were taken along."""
+        self.is_suspect = claimed.crashes > 0
+        """Whether a process has died with it, so that it must run alone."""
+        self.is_last = 0 < claimed.max_reads <= self.reads
+        """Whether this delivery uses up the last read."""
+
+    @property
+    def message(self) -> Any:
+        """Return the message, built on first access: usually in the thread that handles it."""
+        made = self._claimed.made
+        return self._claimed.message if made is None else made
+
+    def let_go(self) -> None:
+        """Free what only the handler needed."""
+        self._claimed.let_go()
+
+    @property
+    def is_in_a_row(self) -> bool:
+        """Return whether several of its group may be held at once, each to begin after the one before it."""
+        return self.lane is not None and self.options.group_batch > 1
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether the claim was found to be no longer ours."""
+        made = self._claimed.made
+        return self.superseded or (made is not None and bool(made.lease_lost))
+
+    def lose(self, verb: str) -> None:
+        """Tell the handler and any listeners, once, that the claim is lost; ``verb`` is what discovered it."""
+        message = self.message
+        if not message.lease_lost:
+            message.lease_lost = True
+            signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
+
+    @property
+    def over_at(self) -> float | None:
+        """Return when a started delivery times out; None if it has no timeout."""
+        timeout, began = self.options.timeout, self.started_at
+        return None if timeout is None or began is None else began + timeout
+
+    @property
+    def hangs(self) -> bool:
+        """Return whether it timed out in a thread, which can't be ended, or its coroutine doesn't end."""
+        return self.abandoned or (self.timed_out and not self.consumer.is_async)
+
+    @property
+    def extend_at(self) -> float:
+        """Return when the lease is to be extended: after a third of it."""
+        return max(self.claimed_at, self.extended_at) + self.lease / 3

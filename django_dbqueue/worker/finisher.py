@@ -1,0 +1,94 @@
+"""What follows a settlement: the delivery is dropped and counted, and instruments and signals are told."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from django_dbqueue import conf, hooks, signals
+from django_dbqueue.lifecycle.django_session import MessageType, session_of
+from django_dbqueue.lifecycle.steps import forget_steps
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
+from django_dbqueue.worker.execution import Verdict
+from django_dbqueue.worker.holding import Holding
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+AWAITED: Final = 60.0
+"""Seconds: a message that is suspended for longer is not waited for by --drain."""
+
+
+class Finisher:
+    """Finishes deliveries by what has become of their settlement."""
+
+    def __init__(self, model: MessageType, using: str, holding: Holding, board: Board) -> None:
+        self.model = model
+        self.using = using
+        self._holding = holding
+        self._board = board
+
+    def acked(self, acked: list[tuple[Delivery, float]], took: float) -> None:
+        """Finish deliveries that one statement acked, which took that many seconds."""
+        self._holding.drop(*(delivery for delivery, _ in acked))
+        self._board.count("done", len(acked))
+        if hooks.active is not None and acked:
+            hooks.acked([delivery for delivery, _ in acked], self.using, took)
+        if acked and acked[0][0].options.on_ack == conf.DELETE:
+            stepped = [delivery.claim.id for delivery, _ in acked if delivery.message.has_steps]
+            forget_steps(session_of(self.using), stepped)
+        if signals.message_done.has_listeners(self.model):
+            for delivery, seconds in acked:
+                self.tell_done(delivery, seconds)
+
+    def tell_done(self, delivery: Delivery, seconds: float) -> None:
+        """Send the signal of a done message."""
+        message = delivery.message
+        signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+
+    def suspended(self, delivery: Delivery, verdict: Verdict) -> None:
+        """Finish a delivery whose handler suspended its message, which --drain waits for if that is short."""
+        self._board.count("suspended")
+        if delivery.message.suspended < AWAITED:
+            self._board.expect_retry(time.monotonic() + delivery.message.suspended)
+        if verdict.verb != "nothing":
+            logger.error("message %s is suspended, but its handler caught Suspended and went on", delivery.claim.id)
+
+    def done_before(self, delivery: Delivery, verdict: Verdict) -> None:
+        """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
+        self._holding.drop(delivery)
+        self._board.count("done")
+        said = verdict.error.splitlines()[0] if verdict.error else ""
+        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, said)
+
+    def undecided(self, delivery: Delivery) -> None:
+        """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
+        message = delivery.message
+        self._holding.drop(delivery)
+        if not message.lease_lost:
+            self._board.count("done")
+            signals.ack_undecided.send(self.model, queue=message.queue, message_id=message.pk)
+
+    def other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
+        """Finish a delivery whose verdict was no ack, and was settled if its claim was still ``held``."""
+        message = delivery.message
+        self._holding.drop(delivery)
+        if not held:
+            delivery.lose(verdict.verb)
+            return
+        message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
+        said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
+        if verdict.verb == "release":
+            self._board.count("given_back")
+        elif verdict.verb == "drop":
+            self._board.count("done")
+        elif verdict.verb == "cut off":
+            self._board.count("cut_off")
+        elif verdict.verb == "reject" or delivery.is_last:
+            self._board.count("died")
+            signals.message_died.send(self.model, **said)
+        else:
+            self._board.count("failed")
+            self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
+            signals.message_failed.send(self.model, **said, delay=verdict.delay)

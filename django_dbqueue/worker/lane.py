@@ -1,0 +1,57 @@
+"""How many messages one kind of consumers wants: those that get one, those that get a list, and async ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django_dbqueue.consumers import Kind
+from django_dbqueue.worker.holding import Load
+from django_dbqueue.worker.worker_options import WorkerOptions
+
+AHEAD: Final = 0.5
+"""Seconds of work that a child fetches ahead, judging by what its handlers took lately."""
+
+
+class Lane:
+    """A kind of consumers: how many of its messages run at once, how many are held at most, and how long they take.
+
+    Each kind has bounds of its own, so that one that is full doesn't stop the other.
+    """
+
+    def __init__(self, kind: Kind, options: WorkerOptions) -> None:
+        self.kind = kind
+        self.is_async = kind == "async"
+        self.poll_at = 0.0
+        """When (monotonic clock) to check for more, after a claim that came back short."""
+        self._width = options.concurrency if self.is_async else options.threads
+        self._least = self._width * (options.largest_batch if kind == "batch" else 1)
+        """How many must wait for all threads to have enough."""
+        self._batch = options.batch
+        self.most = {"single": options.batch, "batch": options.most_listed, "async": options.most_async}[kind]
+        self._usual_seconds = AHEAD
+
+    def learn(self, seconds: float) -> None:
+        """Take into account how long a handler took."""
+        self._usual_seconds += (seconds - self._usual_seconds) / 8
+
+    def is_full(self, load: Load, fitting: int) -> bool:
+        """Return whether enough wait to begin, or no more may be held."""
+        if self.is_async:
+            return load.running + load.waiting > self._width or self.want(load, 0, fitting) <= 0
+        return load.waiting >= self._least or load.held >= self.most
+
+    def idle(self, load: Load) -> int:
+        """Return how many more could begin at once."""
+        return max(0, (self._width if self.is_async else self._least) - load.held)
+
+    def want(self, load: Load, freed: int, fitting: int) -> int:
+        """Return how many to claim; ``freed`` are held until that claim's commit, ``fitting`` is the memory's bound."""
+        ahead = round(self._width * AHEAD / max(self._usual_seconds, 0.000_1))
+        if self.is_async:  # so many run at once that one ahead for each of them would be far too many
+            target = max(0, self._width - load.running) + min(self._batch, max(1, ahead))
+        else:
+            target = max(self._least, ahead)
+        target = min(fitting, self.most, target)
+        want = min(target - load.waiting, self.most - load.held + freed, fitting)
+        soon_enough = load.waiting and want < target // 2
+        return 0 if soon_enough else want

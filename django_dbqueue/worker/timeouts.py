@@ -1,0 +1,52 @@
+"""Timeouts of handlers that run in threads: a thread can't be ended, so its child is replaced."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.delivery import Delivery
+from django_dbqueue.worker.execution import timed_out
+from django_dbqueue.worker.holding import Holding
+
+LONG: Final = 1.0
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Timeouts:
+    """A watch on the deliveries in threads. ``replace`` stops the child's claims; its supervisor settles the rest."""
+
+    def __init__(
+        self, consumers: Iterable[Consumer], holding: Holding, board: Board, replace: Callable[[], None]
+    ) -> None:
+        self._are_set = any(each.resolved().timeout is not None and not each.is_async for each in consumers)
+        self._holding = holding
+        self._board = board
+        self._replace = replace
+
+    def run(self, now: float) -> None:
+        """Find what has run too long."""
+        for delivery in self._watched():
+            if delivery.over_at is None or now < delivery.over_at or delivery.slot is None:
+                continue
+            delivery.timed_out = True
+            if delivery.finished:  # just now, and the next of its group may have begun
+                delivery.timed_out = False
+                continue
+            self._board.mark(delivery.slot, SlotState.TIMED_OUT)
+            logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery.consumer, delivery.options))
+            self._replace()
+
+    def until_next(self, now: float) -> float:
+        """Return for how many seconds nothing will be due."""
+        due = (each.over_at - now for each in self._watched() if each.over_at is not None)
+        return max(0.0, min(due, default=LONG))
+
+    def _watched(self) -> list[Delivery]:
+        if not self._are_set:
+            return []
+        return [each for each in self._holding.running() if not each.timed_out and not each.consumer.is_async]
