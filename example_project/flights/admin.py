@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 
-from .models import AirportDelay, CarrierDelay, DelayNotice, Ingest
+from .models import Aircraft, AirportDelay, AirportNotice, AirportReport, CarrierDelay, DelayNotice, Ingest
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -30,11 +30,27 @@ class CarrierDelayAdmin(ReadOnlyAdmin):
     list_display = ("carrier", "departures", "late", "late_minutes", "early_minutes")
 
 
+@admin.register(Aircraft)
+class AircraftAdmin(ReadOnlyAdmin):
+    list_display = ("tail_number", "departures", "trail")
+    search_fields = ("tail_number",)
+
+
 @admin.register(DelayNotice)
 class DelayNoticeAdmin(ReadOnlyAdmin):
     list_display = ("departure", "origin", "minutes_late", "attempts", "sent_at")
     list_filter = ("origin", "attempts")
     search_fields = ("departure",)
+
+
+@admin.register(AirportReport)
+class AirportReportAdmin(ReadOnlyAdmin):
+    list_display = ("airport", "flow", "departures", "cancelled", "attempts")
+
+
+@admin.register(AirportNotice)
+class AirportNoticeAdmin(ReadOnlyAdmin):
+    list_display = ("airport", "flow", "called_at")
 
 
 @admin.register(Ingest)

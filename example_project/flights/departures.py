@@ -19,6 +19,9 @@ from typing import Any, TextIO
 
 DEPARTURES_QUEUE = "departures"
 ALERTS_QUEUE = "delay-alerts"
+COUNTS_QUEUE = "airport-counts"
+REPORTS_QUEUE = "airport-reports"
+QUEUES = (DEPARTURES_QUEUE, ALERTS_QUEUE, COUNTS_QUEUE, REPORTS_QUEUE)
 
 ALERT_AFTER_MINUTES = 120
 

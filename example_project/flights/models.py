@@ -43,6 +43,21 @@ class CarrierDelay(DelayTotals):
         return self.carrier
 
 
+class Aircraft(models.Model):
+    """What the departures of one aircraft have come to. Another order of them would give another trail."""
+
+    tail_number = models.CharField(max_length=10, unique=True)
+    departures = models.PositiveIntegerField(default=0)
+    trail = models.CharField(max_length=64, default="", help_text="A hash of the trail before it and the departure.")
+
+    class Meta:
+        ordering: ClassVar = ["tail_number"]
+        verbose_name_plural = "aircraft"
+
+    def __str__(self) -> str:
+        return self.tail_number
+
+
 class DelayNotice(models.Model):
     """A notice of a long delay that the (pretended) notice service accepted."""
 
@@ -57,6 +72,36 @@ class DelayNotice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.departure}: {self.minutes_late} minutes late"
+
+
+class AirportReport(models.Model):
+    """Where the flow of an airport's file leads. Opened with the flow, and filled in by its last message."""
+
+    airport = models.CharField(max_length=3)
+    flow = models.BigIntegerField(unique=True, help_text="Number of the flow.")
+    departures = models.PositiveIntegerField(null=True, help_text="Those that took place.")
+    cancelled = models.PositiveIntegerField(null=True)
+    attempts = models.PositiveSmallIntegerField(null=True, help_text="Deliveries that the report took.")
+
+    class Meta:
+        ordering: ClassVar = ["airport", "flow"]
+
+    def __str__(self) -> str:
+        return f"{self.airport}, flow #{self.flow}"
+
+
+class AirportNotice(models.Model):
+    """A call about an airport that reached the (pretended) notice service: its memory, and not that of the flow."""
+
+    airport = models.CharField(max_length=3)
+    flow = models.BigIntegerField()
+    called_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["airport", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.airport} at {self.called_at:%Y-%m-%d %H:%M}"
 
 
 class Ingest(models.Model):

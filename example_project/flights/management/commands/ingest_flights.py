@@ -14,8 +14,8 @@ from example_project.flights.ingest import ingest
 class Command(BaseCommand):
     help = (
         "Enqueues departures of the three New York airports in 2013, one message each: the 4,544 shipped with the "
-        "project, those of --file, or all 336,776 (--full). Departures that are already waiting in the queue are "
-        "ignored."
+        "project, those of --file, or all 336,776 (--full). Each airport's are a flow, with a count and a report after "
+        "them; they are ignored as long as one of them waits or runs."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
