@@ -7,7 +7,8 @@ from typing import Any
 
 from django_dbqueue import testing
 from django_dbqueue.lifecycle.claim_rows import Claimed
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, Queue
+from django_dbqueue.models.fields import DbNow
 
 QUEUE = "tests"
 
@@ -20,6 +21,11 @@ class MessageFactory(testing.MessageFactory):
 
 def waiting(**options: Any) -> Message:
     return MessageFactory(**options)
+
+
+def behind(**options: Any) -> Message:
+    """A message that waits for its turn in a group; another one of it runs."""
+    return MessageFactory(state="waiting", **options)
 
 
 def held(*, lease: float = 60, **options: Any) -> Message:
@@ -99,3 +105,8 @@ def let_pass(message: Message, seconds: float) -> None:
     moments = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
     earlier = {name: standing[name] - timedelta(seconds=seconds) for name in moments if standing[name]}
     Message.objects.filter(pk=message.pk).update(**earlier)
+
+
+def let_pause_end(queue: str = QUEUE) -> None:
+    """Let the end of a pause be now, by the database's clock; nothing else of the row changes."""
+    assert Queue.objects.filter(pk=queue, is_paused=True).exclude(paused_until=None).update(paused_until=DbNow()) == 1

@@ -53,7 +53,7 @@ BROWSER = Part(
 SPARK = Part(
     "of the pipeline on Spark",
     ("tests/spark/test_*.py", "tests/streams/test_runner.py"),
-    packages=("pyspark", "pyarrow", "duckdb", "pandas"),
+    packages=("pyspark", "pyarrow", "duckdb", "pandas", "deltalake", "polars"),
 )
 DJANGOS = Part("Django's own of tasks", ("tests/tasks/test_djangos_own.py",), (), directories=(DJANGOS_TESTS,))
 PARTS = (BROWSER, SPARK, DJANGOS)

@@ -17,14 +17,18 @@ _LONG = (
     "tests/admin/test_scale.py",
     "tests/bulk/test_deaths.py",
     "tests/concurrency/test_*.py",
+    "tests/monitors/test_scrape_at_scale.py",
+    "tests/otel/test_across_processes.py",
     "tests/plans/test_*.py",
     "tests/process/test_*.py",
     "tests/schedules/test_timetable.py",
+    "tests/stepper/test_*.py",
     "tests/systems/test_*.py",
     "tests/test_benchmark_queue.py",
     "tests/test_docs.py",
     "tests/test_mutants.py",
     "tests/testing/test_strange_project.py",
+    "tests/torture/test_queue_torture.py",
 )
 
 

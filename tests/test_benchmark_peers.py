@@ -18,6 +18,7 @@ from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.queue.probe import Hit
 from benchmarks.queue.processes import ChildFailed
+from tests.servers.private import ServerError
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
@@ -105,9 +106,32 @@ def _answer_once(listener: socket.socket, words: bytes) -> None:
         session.sendall(words)
 
 
+def test_a_peer_that_needs_a_newer_python_gets_it_or_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(name: str, version: str) -> str:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho {version}\n" if version else "#!/bin/sh\nexit 127\n")
+        path.chmod(0o755)
+        return str(path)
+
+    this, newer = sys.version_info[:2], (sys.version_info[0], sys.version_info[1] + 1)
+    minor = newer[1]
+    monkeypatch.setattr(environments, "_NEWEST", minor + 1)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert environments._interpreter("parrot", this) == sys.executable
+    program(f"python3.{minor}", "")  # as one of pyenv is that is not switched on
+    with pytest.raises(ServerError, match=rf"parrot needs Python 3\.{minor}, .* DBQUEUE_BENCH_PYTHON"):
+        environments._interpreter("parrot", newer)
+    found = program(f"python3.{minor + 1}", f"3 {minor + 1} 0")
+    assert environments._interpreter("parrot", newer) == found
+    monkeypatch.setenv("DBQUEUE_BENCH_PYTHON", program("older", "3 4 0"))
+    assert environments._interpreter("parrot", newer) == found
+    monkeypatch.setenv("DBQUEUE_BENCH_PYTHON", named := program("named", f"3 {minor} 5"))
+    assert environments._interpreter("parrot", newer) == named
+
+
 def test_each_peer_has_an_adapter_and_pins_of_every_package() -> None:
     home = Path(environments.__file__).parent
-    no_peers = {"__init__", "adapter", "django_site"}
+    no_peers = {"__init__", "adapter", "django_site", "dbqueue", "dbqueue_plain"}
     adapters = {path.stem for path in (home / "adapters").iterdir() if path.suffix in {".py", ".mjs"}}
     python = {path.stem: path.read_text().split() for path in (home / "requirements").glob("*.txt")}
     node = {path.stem: json.loads(path.read_text()) for path in (home / "requirements").glob("*.json")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -82,3 +83,65 @@ def test_an_async_handler_cannot_be_transactional() -> None:
         consumer("q", transactional=True)(handle_asynchronously)
     assert consumers.registered() == {}
     consumer("q")(handle_asynchronously)
+
+
+def make_nothing() -> None:
+    """What a resource may be, as far as its decorator sees."""
+
+
+async def use(message: Any, thing: Any) -> None:
+    await handle_asynchronously(message)
+
+
+def test_a_resource_is_what_its_consumer_gets_besides_the_message() -> None:
+    consumer("q", resource=make_nothing)(use)
+    assert consumers.registered()["q"].resource is make_nothing
+
+
+@pytest.mark.parametrize(
+    ("resource", "handler", "why"),
+    [
+        (make_nothing, handle, "has a resource, so it must be async: write it as async def"),
+        (make_nothing, handle_asynchronously, "must take it as its second argument, after the message"),
+        (5, use, "has the resource 5: give a function that returns an async context manager"),
+        (handle_asynchronously, use, "give a function that returns an async context manager, or an async generator"),
+    ],
+)
+def test_a_resource_that_can_not_be_used_is_refused(resource: Any, handler: Any, why: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=why):
+        consumer("q", resource=resource)(handler)
+    assert consumers.registered() == {}
+
+
+def test_a_consumer_gets_a_list_only_if_it_says_so() -> None:
+    consumer("one")(handle)
+    consumer("many", batch=900, batch_wait=timedelta(seconds=2))(handle)
+    found = consumers.registered()
+    assert (found["one"].batch, found["many"].batch, found["many"].batch_wait) == (None, 900, 2.0)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 901, 5.0, True, "5"], ids=repr)
+def test_a_batch_is_a_whole_number_that_one_statement_settles(wrong: Any) -> None:
+    with pytest.raises(InvalidMessage, match="batch of the consumer of 'q' must be a whole number from 1 to 900"):
+        consumer("q", batch=wrong)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"batch": 5, "batch_wait": 61}, "must be at most 60 seconds, not 61"),
+        ({"batch": 5, "batch_wait": -1}, "batch_wait of the consumer of 'q' must be from 0"),
+        ({"batch": 5, "batch_wait": "1"}, "batch_wait of the consumer of 'q' must be a number of seconds"),
+        ({"batch_wait": 1}, "batch_wait of the consumer of 'q' needs batch too"),
+    ],
+)
+def test_a_list_waits_for_a_minute_at_most(said: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidMessage, match=why):
+        consumer("q", **said)
+    assert consumers.registered() == {}
+
+
+def test_an_async_handler_gets_no_list() -> None:
+    with pytest.raises(ImproperlyConfigured, match="async and can't have a batch"):
+        consumer("q", batch=5)(handle_asynchronously)
+    assert consumers.registered() == {}

@@ -26,7 +26,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
+IN_CHINESE = (ROOT / "docs" / "quickstart.zh-hans.md").read_text()
 TASKS = (ROOT / "docs" / "tasks.md").read_text()
+ONCE = (ROOT / "docs" / "once.md").read_text()
+# The landing page shows a part; what its project needs is the quickstart's.
+LANDING = QUICKSTART.partition("\n## A consumer\n")[0] + (ROOT / "docs" / "index.md").read_text()
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -42,7 +46,8 @@ def test_every_path_that_is_named_is_there(page: Path) -> None:
     named = set(
         re.findall(r"(?<![\w/-])((?:tests|django_dbqueue|example_project|docs|bin)/[\w./-]*)", page.read_text())
     )
-    missing = {path for path in named if not (ROOT / path.rstrip(".")).exists()}
+    places = (ROOT, ROOT / "django_dbqueue" / "static")  # the latter as {% static %} names it
+    missing = {path for path in named if not any((place / path.rstrip(".")).exists() for place in places)}
     assert not missing
 
 
@@ -81,7 +86,7 @@ def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
 
 def test_every_promise_names_its_tests_or_says_that_it_is_not_built() -> None:
     page = (ROOT / "docs" / "promises.md").read_text()
-    for number in range(1, 18):
+    for number in range(1, 20):
         _, _, rest = page.partition(f"\n## P{number}. ")
         section = rest.partition("\n## ")[0]
         assert re.search(r"tests/\S+\.py::", section) or "Not built yet" in section, f"P{number}"
@@ -111,7 +116,10 @@ def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["queue_status", "queue_send", "queue_requeue", "queue_drop", "queue_purge", "queue_pause", "queue_resume"],
+    [
+        *("queue_status", "queue_send", "queue_requeue", "queue_due_now", "queue_move", "queue_edit"),
+        *("queue_drop", "queue_purge", "queue_pause", "queue_resume"),
+    ],
 )
 def test_every_option_of_an_operators_command_is_told(name: str) -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
@@ -125,7 +133,7 @@ def test_every_option_of_an_operators_command_is_told(name: str) -> None:
 def test_every_option_of_a_pipeline_job_is_told() -> None:
     page = (ROOT / "docs" / "spark" / "jobs.md").read_text()
     of_all = {each.name for each in arguments_of(JobConfig)}
-    assert [name for name in of_all if f"`--{name} " not in page.partition("\n## export\n")[0]] == []
+    assert [name for name in of_all if f"`--{name.replace('_', '-')} " not in page.partition("\n## export\n")[0]] == []
     for name, job in JOBS.items():
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert section, name
@@ -178,7 +186,11 @@ def _in_the_backport(page: str) -> str:
 
 
 @pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="the pages are SQLite's")
-@pytest.mark.parametrize(("page", "commands"), [(QUICKSTART, 7), (TASKS, 7)], ids=["quickstart", "tasks"])
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [(QUICKSTART, 7), (IN_CHINESE, 7), (TASKS, 9), (ONCE, 7), (LANDING, 6)],
+    ids=["quickstart", "in-chinese", "tasks", "once", "landing"],
+)
 def test_the_page_does_what_it_says(page: str, commands: int, tmp_path: Path) -> None:
     """Follows the page from top to bottom: files are written, commands run, and what they print is compared."""
     if find_spec("django.tasks") is None:
@@ -186,7 +198,7 @@ def test_the_page_does_what_it_says(page: str, commands: int, tmp_path: Path) ->
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "DBQUEUE_"))}
     environment["PYTHONPATH"] = str(ROOT)
     steps = re.findall(
-        r"^(?:In|At the end of) `([^`]+)`:\n\n```python\n(.*?)^```|^```console\n(.*?)^```",
+        r"^(?:In|At the end of|在) `([^`]+)`(?: 中| 末尾)?[:：]\n\n```python\n(.*?)^```|^```console\n(.*?)^```",
         page,
         re.MULTILINE | re.DOTALL,
     )
@@ -200,6 +212,19 @@ def test_the_page_does_what_it_says(page: str, commands: int, tmp_path: Path) ->
             assert _run(command, tmp_path, environment, expected)
             ran += 1
     assert ran == commands
+
+
+def test_the_chinese_quickstart_has_the_code_of_the_english_one() -> None:
+    """But for comments and a time zone: what one page can do, so can the other."""
+
+    def code(page: str) -> list[str]:
+        blocks = re.findall(r"^```(?:python|console)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        return [re.sub(r" *#.*|[A-Z]\w+/[A-Z]\w+", "", block) for block in blocks]
+
+    english, chinese = code(QUICKSTART), code(IN_CHINESE)
+    assert len(chinese) >= 11
+    assert [block for block in chinese[:-1] if block not in english] == []
+    assert set(chinese[-1].splitlines()) <= {line for block in english for line in block.splitlines()}
 
 
 def _run(command: str, directory: Path, environment: dict[str, str], expected: str) -> bool:

@@ -34,6 +34,13 @@ def test_a_wheel_and_an_sdist_are_built_and_each_drains_a_queue(tmp_path: Path) 
         assert any(name.endswith("/tests/conftest.py") for name in archive.getnames())
 
 
+@pytest.mark.nightly
+def test_each_extra_works_alone() -> None:
+    done = subprocess.run([ROOT / "bin/release", "extras"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the extra spark works" in done.stderr
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Its own repository, of what the command looks at before it builds."""
@@ -52,6 +59,9 @@ def tagged(checkout: Path) -> str:
 
 
 def test_a_version_that_the_changelog_does_not_tell_of_is_not_tagged(checkout: Path) -> None:
+    changelog = checkout / "CHANGELOG.md"
+    changelog.write_text(changelog.read_text().replace("## [0.1.0] - ", "## [0.0.9] - "))
+    subprocess.run([*GIT, "commit", "--quiet", "--all", "--message", "Forget it"], cwd=checkout, check=True)
     assert "CHANGELOG.md has no heading '## [0.1.0] - YYYY-MM-DD'" in tagged(checkout)
 
 

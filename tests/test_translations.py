@@ -1,18 +1,23 @@
-"""Every text of the package is there in German, says the same, and is compiled. The tests name what isn't."""
+"""Every text of the package is there in each language, says the same, and is compiled. The tests name what isn't."""
 
 from __future__ import annotations
 
 from gettext import GNUTranslations
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import translations
 from tests.translations import PACKAGE, Text, entries, holes, said
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.once
-DIRECTORY = PACKAGE / "locale" / "de" / "LC_MESSAGES"
+PLURAL_FORMS = {"de": 2, "zh_Hans": 1}
+JOINS = (" ", ",", "，")
 UPDATE = (
-    "In django_dbqueue/ run: django-admin makemessages -l de --no-location --no-obsolete; translate; "
+    "In django_dbqueue/ run: django-admin makemessages -l de -l zh_Hans --no-location --no-obsolete; translate; "
     "run: django-admin compilemessages. (makemessages finds no text inside an f-string: take it out.)"
 )
 
@@ -22,61 +27,81 @@ def texts() -> dict[Text, str]:
     return said()
 
 
+@pytest.fixture(scope="module", params=PLURAL_FORMS)
+def language(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def german() -> dict[Text, translations.Entry]:
-    return {entry.text: entry for entry in entries(DIRECTORY / "django.po")}
+def directory(language: str) -> Path:
+    return PACKAGE / "locale" / language / "LC_MESSAGES"
 
 
-def test_every_text_is_translated(texts: dict[Text, str], german: dict[Text, translations.Entry]) -> None:
+@pytest.fixture(scope="module")
+def translated(directory: Path) -> dict[Text, translations.Entry]:
+    return {entry.text: entry for entry in entries(directory / "django.po")}
+
+
+def test_every_language_is_tested() -> None:
+    assert {path.name for path in (PACKAGE / "locale").iterdir()} == set(PLURAL_FORMS)
+
+
+def test_every_text_is_translated(texts: dict[Text, str], translated: dict[Text, translations.Entry]) -> None:
     assert len(texts) > 500
     missing = [
         f"{place}: {text.singular!r}"
         for text, place in texts.items()
-        if text not in german or german[text].is_fuzzy or not all(german[text].forms)
+        if text not in translated or translated[text].is_fuzzy or not all(translated[text].forms)
     ]
     assert not missing, "\n".join(["Not translated:", *missing, UPDATE])
 
 
-def test_nothing_is_translated_that_nobody_says(texts: dict[Text, str], german: dict[Text, translations.Entry]) -> None:
-    assert [text.singular for text in german if text not in texts] == [], UPDATE
+def test_nothing_is_translated_that_nobody_says(
+    texts: dict[Text, str], translated: dict[Text, translations.Entry]
+) -> None:
+    assert [text.singular for text in translated if text not in texts] == [], UPDATE
 
 
-def test_a_plural_has_both_forms_and_nothing_else_has(german: dict[Text, translations.Entry]) -> None:
-    wrong = [text for text, entry in german.items() if len(entry.forms) != (1 if text.plural is None else 2)]
+def test_a_plural_has_all_forms_and_nothing_else_has(language: str, translated: dict[Text, translations.Entry]) -> None:
+    number = PLURAL_FORMS[language]
+    wrong = [text for text, entry in translated.items() if len(entry.forms) != (1 if text.plural is None else number)]
     assert wrong == []
 
 
-def test_what_is_put_into_a_text_is_put_into_its_translation(german: dict[Text, translations.Entry]) -> None:
+def test_what_is_put_into_a_text_is_put_into_its_translation(translated: dict[Text, translations.Entry]) -> None:
     wrong = {
         text.singular: form
-        for text, entry in german.items()
+        for text, entry in translated.items()
         for form in entry.forms
         if holes(form) not in [holes(text.singular), holes(text.plural or text.singular)]
     }
     assert wrong == {}
 
 
-def test_spaces_and_line_breaks_at_the_ends_stay(german: dict[Text, translations.Entry]) -> None:
+def test_spaces_and_line_breaks_at_the_ends_stay(translated: dict[Text, translations.Entry]) -> None:
     """Where a text is put together with others; a comma may stand in a blank's place."""
     wrong = [
         form
-        for text, entry in german.items()
+        for text, entry in translated.items()
         for form in entry.forms
         if text.singular.endswith("\n") != form.endswith("\n")
-        or text.singular.startswith((" ", ",")) != form.startswith((" ", ","))
+        or text.singular.startswith(JOINS) != form.startswith(JOINS)
     ]
     assert wrong == []
 
 
-def test_what_is_compiled_is_what_is_written(german: dict[Text, translations.Entry]) -> None:
-    with (DIRECTORY / "django.mo").open("rb") as file:
+def test_what_is_compiled_is_what_is_written(
+    language: str, directory: Path, translated: dict[Text, translations.Entry]
+) -> None:
+    with (directory / "django.mo").open("rb") as file:
         compiled = GNUTranslations(file)
     stale = []
-    for text, entry in german.items():
+    for text, entry in translated.items():
         if text.plural is None:
             given = [compiled.gettext(text.singular) if text.context is None else compiled.pgettext(*text[:2])]
         else:
-            given = [compiled.ngettext(text.singular, text.plural, number) for number in (1, 2)]
+            numbers = range(1, 1 + PLURAL_FORMS[language])
+            given = [compiled.ngettext(text.singular, text.plural, number) for number in numbers]
         if given != entry.forms:
             stale.append(text)
     assert stale == [], UPDATE

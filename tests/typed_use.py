@@ -5,6 +5,7 @@ Without it, ``Message.objects`` could turn into Any unseen, and a user's mistake
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Literal, assert_type
 from unittest.mock import ANY
@@ -12,7 +13,7 @@ from unittest.mock import ANY
 from django_dbqueue import Envelope, Retry, consumer, testing
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.lifecycle.operator_moves import Changed
-from django_dbqueue.models import Message, Queue
+from django_dbqueue.models import Event, Message, Queue, Schedule
 from django_dbqueue.models.querysets import MessageQuerySet
 
 
@@ -47,9 +48,15 @@ def operators() -> None:
     assert_type(Message.objects.dead("emails"), MessageQuerySet)
     assert_type(Message.objects.using("other").stuck(), MessageQuerySet)
     assert_type(Message.objects.dead("emails").requeue(), Changed)
+    assert_type(Message.objects.delayed("emails").due_now(by="ann"), Changed)
+    assert_type(Message.objects.dead("emails").move_to("letters"), Changed)
     assert_type(Message.objects.peek("emails", state="done"), list[Message])
     assert_type(Message.objects.archive("emails", older_than=0), int)
     assert_type(Queue.objects.paused_names(), set[str])
+    assert_type(Schedule.objects.add("nightly", queue="emails", cron="0 3 * * *", payload=[1]), Schedule)
+    assert_type(Schedule.objects.disable("nightly", reason="noise", by="ann"), Schedule)
+    assert_type(Schedule.objects.run_now("nightly"), Message)
+    Schedule.objects.add("nightly", queue="emails", cron="0 3 * * *", missed="never")  # type: ignore[arg-type]
     Queue.objects.pause("emails", by=7)  # type: ignore[arg-type]
 
 
@@ -62,3 +69,30 @@ def testers(dbqueue: testing.DBQueue) -> None:
     assert_type(dbqueue.message(queue="emails"), Message)
     testing.run_consumers("emails", on_error="ignore")  # type: ignore[arg-type]
     dbqueue.refute_enqueued("emails", count=1)  # type: ignore[call-arg]
+
+
+async def shared_client() -> AsyncIterator[dict[str, str]]:
+    yield {}
+
+
+@consumer("webhooks", resource=shared_client, timeout=30)
+async def deliver(message: Message, client: dict[str, str]) -> None:
+    await message.aextend(120)
+    assert_type(await message.aack(), None)
+    await message.anack(delay=1, error="busy")
+    await message.areject("no such user")
+    await message.arelease()
+    await message.aack(1)  # type: ignore[call-arg]
+
+
+@consumer("orders")
+def in_steps(message: Message) -> None:
+    message.step("charge", int, "17")
+    with message.step("book") as step:
+        assert_type(step.is_new, bool)
+    message.sleep("cool off", timedelta(days=2))
+    message.wait_for("paid:17", timeout=60, name="the payment")
+    assert_type(message.steps_done, tuple[str, ...])
+    assert_type(Event.objects.emit("paid:17", {"amount": 5}), bool)
+    message.step()  # type: ignore[call-overload]
+    message.sleep("cool off")  # type: ignore[call-arg]

@@ -114,6 +114,17 @@ class Page:
     def text(self) -> str:
         return str(self.find("body").text)
 
+    @contextmanager
+    def window(self, width: int, height: int) -> Iterator[None]:
+        """Be so large for a while, whatever the screen is."""
+        size: dict[str, Any] = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            self.driver.execute_async_script(SETTLED)
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
     def shot(self, name: str) -> None:
         self.driver.save_screenshot(str(self.shots / f"{name}.png"))
 

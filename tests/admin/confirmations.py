@@ -6,7 +6,7 @@ import html
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.admin.conftest import make_dead, make_done, make_ready, make_stuck, url
+from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck, url
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from django_dbqueue.models import Message
 
 ONE_EACH = [("requeue", make_dead), ("release", make_stuck), ("reject", make_ready), ("send-again", make_done)]
-ONE_EACH += [("drop", make_dead)]
+ONE_EACH += [("drop", make_dead), ("due-now", make_delayed)]
 
 
 def form_of(response: Any) -> dict[str, Any]:

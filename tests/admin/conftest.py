@@ -29,6 +29,10 @@ def make_ready(queue: str = "q", **options: Any) -> Message:
     return Message.objects.get(pk=message.pk)
 
 
+def make_delayed(queue: str = "q", **options: Any) -> Message:
+    return make_ready(queue, delay=3600, **options)
+
+
 def make_stuck(queue: str = "q", **options: Any) -> Message:
     """A message whose lease was over at once."""
     Message.objects.enqueue({"n": 1}, queue=queue, **options)

@@ -35,6 +35,8 @@ class Skeleton(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr" and not attrs:
+            return  # where a name may break: as many as it has parts
         words = [tag]
         for name, value in sorted(attrs, key=lambda pair: pair[0]):
             word = f"{name}={value}" if name in STRUCTURAL else name

@@ -48,7 +48,7 @@ def test_a_person_finds_why_a_message_is_stuck_and_requeues_it_by_mouse(page: Pa
     answer = page.find(".dbqueue-why").text
     assert "It is stuck: its lease has expired" in answer
     assert "worker-3.example:4711" in answer
-    assert re.search(r"Its lease expired (9|1\d) min .* ago", answer)
+    assert re.search(r"Its lease expired (9|1\d) min.* ago", answer)
     assert "No worker serves the queue" in answer
     life = page.find(".dbqueue-life").text
     assert "by worker worker-3.example:4711, session " in life

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.test import Client
 
+from django_dbqueue import Envelope
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import choose_all, confirm, fill, group_of, ordered, said, untouched
 from tests.admin.conftest import url
@@ -56,6 +57,27 @@ def test_every_verb_that_fits_the_state_can_be_ordered(browser: Client, verb: st
     Message.objects.enqueue_many(range(2), queue="q")
     operation = ordered(browser, verb, f"?state={state}&queue=q")
     assert counts(go_on(operation)) == ("done", 2, 0)
+
+
+def test_all_that_are_delayed_are_made_due_now(browser: Client) -> None:
+    Message.objects.enqueue_many([Envelope(number, delay=3600) for number in range(3)], queue="q")
+    operation = ordered(browser, "due-now", "?state=delayed&queue=q")
+    assert counts(go_on(operation)) == ("done", 3, 0)
+    assert Message.objects.ready("q").count() == 3
+
+
+def test_all_of_a_queue_are_moved_to_the_one_that_is_named(browser: Client) -> None:
+    fill(60)
+    waiting(queue="there")
+    page = choose_all(browser, "move")
+    assert confirm(browser, page, "move", queue="thier").context["form"].errors
+    assert untouched()
+    operation_page = confirm(browser, page, "move", queue="there")
+    operation = BulkOperation.objects.get()
+    assert counts(go_on(operation)) == ("done", 60, 0)
+    assert operation.steps > 1, "they go fifty at a time"
+    assert (Message.objects.dead("q").count(), Message.objects.ready("there").count()) == (0, 61)
+    assert "Move: Dead letters of queue q → there" in browser.get(operation_page.url).content.decode()
 
 
 def test_a_verb_that_does_not_fit_the_state_is_not_ordered(browser: Client) -> None:

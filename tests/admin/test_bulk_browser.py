@@ -71,7 +71,7 @@ def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(page: Page, st
     fail_many()
     page.log_in()
     page.open(url("changelist", model="failure"))
-    page.shot("failures")
+    page.shot("failures_of_two_kinds")
     failure = Failure.objects.get(queue="payments")
     page.click(f'a[href*="/failure/{failure.pk}/change/"]')
     assert "CardDeclined" in page.text

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_dbqueue.admin import dashboard
 from django_dbqueue.insight import activity
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, QueueMinute, QueueStatistic, StatisticProgress, Worker
-from django_dbqueue.models.fields import clock
+from django_dbqueue.models.fields import DbNow, clock
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
+from tests.factories import behind
 from tests.stats.passing import begin, ended_in_the_last_minute
 
 if TYPE_CHECKING:
@@ -60,13 +62,44 @@ def test_a_queue_shows_its_depths_its_oldest_its_flow_and_its_workers(browser: C
     make_dead("q")
     Message.objects.enqueue_many(range(3), queue="q")
     Message.objects.enqueue({}, queue="q", delay=60)
+    behind(queue="q")
     busy_worker()
     for text in (page(browser), data(browser)["html"]):
-        name, claims, stuck, dead, running, ready, delayed, oldest, coming, out, workers, _charts = row(text, "q")
+        name, claims, stuck, dead, running, ready, delayed, waits, *rest = row(text, "q")
+        oldest, coming, out, workers, _charts = rest
         assert (name, claims) == ("q", "▶ open")
-        assert (stuck, dead, running, ready, delayed) == ("1", "1", "0", "3", "1")
+        assert (stuck, dead, running, ready, delayed, waits) == ("1", "1", "1", "3", "1", "1")
         assert oldest.endswith(" s")
-        assert (coming, out, workers) == ("6", "1", "1 (4 threads)")
+        assert (coming, out, workers) == ("8", "1", "1 (4 threads)")
+
+
+def tiles(text: str) -> dict[str, tuple[str, str]]:
+    """Each tile's figure and address, by its label."""
+    found = re.findall(
+        r"<li class=\"dbqueue-tile[^>]*>(?:<a href=\"([^\"]*)\">)?<strong>([^<]*)</strong> <span>([^<]*)<", text
+    )
+    return {label: (figure, url) for url, figure, label in found}
+
+
+def test_tiles_add_up_all_queues_and_lead_to_what_they_count(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_stuck("q")
+    for queue in ("q", "other", "other"):
+        make_dead(queue)
+    Message.objects.enqueue_many(range(5), queue="q")
+    busy_worker()
+    busy_worker(id=8, pid=12)
+    Worker.objects.filter(pk=8).update(beat_at=DbNow() - timedelta(hours=1))
+    for text in (page(browser), data(browser)["tiles"]):
+        shown = tiles(text)
+        assert {label: figure for label, (figure, _url) in shown.items() if label != "oldest ready"} == {
+            "stuck": "1", "dead": "3", "ready": "5", "workers that beat": "1", "ended in the last minute": "0",
+        }  # fmt: skip
+        assert shown["oldest ready"][0].endswith(" s")
+        for label in ("stuck", "dead", "ready", "workers that beat"):
+            assert browser.get(shown[label][1]).status_code == 200
+    monkeypatch.setattr(dashboard, "CAP", 1)
+    monkeypatch.setattr(dashboard, "PAGE", 4)
+    assert tiles(page(browser))["ready"][0] == "2+"
 
 
 def test_a_paused_queue_says_by_whom_and_why_and_comes_first(browser: Client) -> None:
@@ -102,7 +135,7 @@ def test_what_comes_in_faster_than_is_looked_at_is_an_estimate(
     found = activity.incoming(DjangoSession("default"))
     assert found.is_estimate
     assert 15 <= found.by_queue["q"] <= 20
-    assert row(page(browser), "q")[8].startswith("≈ ")
+    assert row(page(browser), "q")[9].startswith("≈ ")
 
 
 def test_a_worker_shows_its_beat_its_session_its_load_and_what_it_holds(browser: Client) -> None:

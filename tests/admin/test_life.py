@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ def steps(text: str) -> list[str]:
     found = []
     life = text.partition('class="dbqueue-steps"')[2].partition("</ol>")[0]
     for item in life.split("<li>")[1:]:
-        words = re.sub(r"<time[^>]*>[^<]*</time>|<[^>]+>", " ", item)
+        words = re.sub(r'<time[^>]*>[^<]*</time>|<span class="dbqueue-gap">[^<]*</span>|<[^>]+>', " ", item)
         found.append(unescape(" ".join(words.split()[1:])))
     return found
 
@@ -120,6 +120,17 @@ def test_the_last_error_is_redacted(browser: Client, settings: Any) -> None:
 
 
 # The life
+
+
+def test_each_event_says_how_long_after_the_one_before_it_was(browser: Client) -> None:
+    message = make_done(QUEUE)
+    sent = Message.objects.get(pk=message.pk).created_at
+    spans = {"claimed_at": timedelta(milliseconds=40), "finished_at": timedelta(seconds=75)}
+    Message.objects.filter(pk=message.pk).update(**{name: sent + after for name, after in spans.items()})
+    text = page(browser, message)
+    assert re.findall(r'dbqueue-gap">([^<]*)<', text) == ["", "+40 ms", "+1 min 14 s"]
+    ended = (sent + spans["finished_at"]).isoformat()
+    assert re.search(rf'datetime="{re.escape(ended)}">\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d<', text)
 
 
 def test_a_life_is_told_in_the_order_of_time(browser: Client) -> None:

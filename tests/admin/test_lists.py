@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin import bounded_lists, queues
 from django_dbqueue.admin.states import STATES
-from django_dbqueue.models import ArchivedMessage, Message, Queue, Worker
+from django_dbqueue.models import ArchivedMessage, Group, Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def every_state(operator: User) -> dict[str, Message]:
     (rows["running"],) = Message.objects.claim(1, queue="q", lease=600)
     rows["ready"] = Message.objects.enqueue(1, queue="q", key="k")
     rows["delayed"] = Message.objects.enqueue(1, queue="q", delay=600)
+    rows["waiting"] = Message.objects.enqueue(1, queue="q", group="g")
+    Group.objects.pause("q", "g")
     return rows
 
 

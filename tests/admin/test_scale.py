@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db
 MOST = 20_000 if connection.vendor != "sqlite" else 20_000 * 8
 """Rows; of SQLite, steps of its machine, of which the cheapest look at a row takes eight."""
-FORBIDDEN = re.compile("_(add|delete)( |$)")
+FORBIDDEN = re.compile("(?<!_schedule)_(add|delete)( |$)")
 """Ends of the names of pages that Django has and nobody may see: the rows are not written in the admin."""
 
 
@@ -96,7 +96,7 @@ ACTIONS = [
     for verb, states in {
         "requeue": ("stuck", "dead"),
         "release": ("running",),
-        "reject": ("ready", "delayed"),
+        "reject": ("ready", "delayed", "waiting"),
         "send-again": ("dead",),
         "drop": ("ready", "dead"),
     }.items()
@@ -128,12 +128,12 @@ def test_no_statement_of_an_action_examines_more_rows_than_its_budget(client: Cl
     assert not too_much, "\n".join(too_much)
 
 
-@pytest.mark.parametrize("state", ["ready", "delayed", "running", "stuck", "dead", "done"])
+@pytest.mark.parametrize("state", ["ready", "delayed", "waiting", "running", "stuck", "dead", "done"])
 def test_no_statement_of_an_order_for_all_queues_examines_more_rows_than_its_budget(
     client: Client, table: Size, state: str
 ) -> None:
     there = getattr(table, state)
-    verb = {"ready": "reject", "delayed": "drop", "done": "send-again"}.get(state, "requeue")
+    verb = {"ready": "reject", "delayed": "drop", "waiting": "drop", "done": "send-again"}.get(state, "requeue")
     data = {"action": verb.replace("-", "_"), "index": 0, "select_across": "1"}
     data["_selected_action"] = Message.objects.order_by("pk").values_list("pk", flat=True)[0]
     with examined(connection) as found:

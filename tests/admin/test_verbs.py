@@ -11,7 +11,7 @@ from django.test import Client
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message
 from tests.admin.confirmations import ONE_EACH, ask, confirm, form_of
-from tests.admin.conftest import make_dead, make_done, make_ready, make_stuck, url
+from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck, url
 from tests.factories import row
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ LEGAL = [
     ("requeue", make_stuck, "ready"),
     ("requeue", make_dead, "ready"),
     ("release", make_stuck, "ready"),
+    ("due-now", make_delayed, "ready"),
     ("reject", make_ready, "dead"),
     ("reject", make_stuck, "dead"),
     ("send-again", make_done, "done"),
@@ -35,6 +36,9 @@ LEGAL = [
 ILLEGAL = [
     ("requeue", make_ready),
     ("requeue", make_done),
+    ("due-now", make_ready),
+    ("due-now", make_stuck),
+    ("due-now", make_dead),
     ("release", make_ready),
     ("release", make_dead),
     ("release", make_done),
@@ -74,7 +78,7 @@ def test_what_the_state_does_not_allow_is_not_offered_and_not_done(
     stage = {"ready": "waiting"}.get(verb, "")
     due = f"{message.due_at:%Y%m%d%H%M%S%f}"
     for stage in ("waiting", "taken", "dead", "finished"):
-        pin = f"{message.pk}:{message.claim_token or ''}:{stage}:{due}"
+        pin = f"{message.pk}:{message.claim_token or ''}:{stage}:{due}:q"
         assert "left alone" in confirm(browser, verb, {"message": [pin], "reason": "x", "nonce": stage})
     assert row(message) == before
     assert not LogEntry.objects.exists()
@@ -117,6 +121,7 @@ def test_nothing_goes_without_the_verbs_own_permission(
     before = row(message)
     form = ask(browser, verb, message)
     others = {"requeue_message", "release_message", "reject_message", "resend_message", "drop_message"}
+    others |= {"hasten_message", "move_message"}
     others.remove(f"{VERBS[verb].permission}_message")
     client = client_with("view_message", *others)
     assert client.get(url(verb, message.pk)).status_code == 403
@@ -205,3 +210,56 @@ def test_what_cannot_be_sent_again_is_reported(browser: Client) -> None:
     assert f"q #{broken.pk}" in said
     assert "not JSON" in said
     assert "Send again: 1 message." in said
+
+
+# -- another queue ----------------------------------------------------------------------------------------
+
+
+def test_a_message_goes_to_the_queue_that_the_page_asks_for(browser: Client) -> None:
+    message = make_dead(key="k")
+    make_ready("there")
+    form = ask(browser, "move", message) | {"queue": "there"}
+    assert "Move: 1 message." in confirm(browser, "move", form)
+    assert (row(message)["queue"], row(message)["live"]) == ("there", 1)
+    assert LogEntry.objects.get().change_message == "Moved to there."
+
+
+def test_a_queue_that_is_nowhere_is_asked_about_once_more(browser: Client) -> None:
+    message = make_ready()
+    form = ask(browser, "move", message)
+    for bad in ("", "no good", "thier", "dbqueue.operations"):
+        response = browser.post(url("move_many"), form | {"queue": bad})
+        assert "errorlist" in response.content.decode(), bad
+        assert form_of(response)["message"] == form["message"]
+    assert row(message)["queue"] == "q"
+    assert "1 message." in confirm(browser, "move", form | {"queue": "thier", "create": "on"})
+    assert row(message)["queue"] == "thier"
+
+
+def test_what_can_not_be_in_that_queue_is_reported_and_the_others_go_on(browser: Client) -> None:
+    first, taken, there = make_ready(), make_ready(key="k"), make_ready("there", key="k")
+    form = ask(browser, "move", first)
+    for message in (taken, there):
+        form["message"] += ask(browser, "move", message)["message"]
+    said = confirm(browser, "move", form | {"queue": "there"})
+    assert "Move: 1 message." in said
+    assert f"q #{taken.pk} a newer live message has its key 'k'." in said
+    assert f"there #{there.pk} is in that queue already." in said
+
+
+def test_a_stale_page_moves_nothing_out_of_a_third_queue(browser: Client) -> None:
+    message = make_ready()
+    make_ready("there")
+    form = ask(browser, "move", message) | {"queue": "there"}
+    Message.objects.filter(pk=message.pk).move_to("elsewhere")
+    assert "changed meanwhile" in confirm(browser, "move", form)
+    assert row(message)["queue"] == "elsewhere"
+
+
+def test_moving_needs_its_own_permission(client_with: Callable[..., Client], browser: Client) -> None:
+    message = make_ready()
+    form = ask(browser, "move", message) | {"queue": "q2", "create": "on"}
+    client = client_with("view_message", "requeue_message", "drop_message", "resend_message")
+    assert client.get(url("move", message.pk)).status_code == 403
+    assert client.post(url("move_many"), form).status_code == 403
+    assert row(message)["queue"] == "q"

@@ -15,14 +15,20 @@ from django.contrib.auth.models import User
 from django.db import connection, models
 from django.db.models import BooleanField, CharField, DateTimeField, FloatField, IntegerField, TextField
 
+from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import (
     ArchivedMessage,
     BulkOperation,
     Failure,
+    Flow,
+    FlowPart,
+    Line,
     Message,
     MessageEvent,
     Queue,
     Schedule,
+    Step,
+    Ticket,
 )
 from django_dbqueue.models.fields import AsciiField, clock
 
@@ -36,6 +42,7 @@ STATES: dict[str, dict[str, Any]] = {
     "stuck": {"status": "run", "claim_token": 8, "live": 1, "available_at": timedelta(hours=-1)},
     "ready": {"available_at": timedelta(hours=-1), "live": 1},
     "delayed": {"live": 1},
+    "waiting": {"live": 1, "available_at": PARKED},
     "done": {"status": "y", "available_at": timedelta(hours=-1)},
 }
 """What makes a message of each state, beside what every message has; spans are counted from now."""
@@ -46,6 +53,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "BulkOperation": {"verb": "requeue", "state": "running", "selection": '{"state": "dead"}'},
     "ArchivedMessage": {"outcome": "dead", "content_type": "json"},
     "MessageEvent": {"kind": "failed"},
+    "Step": {"kind": "step", "content_type": "json", "body": "1"},
     "Worker": {"queues": "queue-1,queue-2"},
 }
 """Columns that hold a word or a form of ours."""
@@ -80,17 +88,21 @@ def _join() -> None:
     """Let what names a row by its number name one that is there, as it does in every world."""
     messages = list(Message.objects.order_by("pk").values_list("pk", flat=True))
     failures = list(Failure.objects.order_by("pk").values_list("pk", flat=True))
+    flows = list(Flow.objects.order_by("pk").values_list("pk", flat=True))
     for model, column, pks in (
         (MessageEvent, "failure_id", failures),
         (MessageEvent, "message_id", messages),
         (ArchivedMessage, "message_id", messages),
         (BulkOperation, "message_id", messages),
         (Schedule, "last_message_id", messages),
+        (Step, "message_id", messages),
+        (Line, "message_id", messages),
+        (Ticket, "message_id", messages),
+        (FlowPart, "flow", flows),
+        (Message, "flow", flows),
     ):
-        rows = list(model._base_manager.order_by("pk"))
-        for position, row in enumerate(rows):
-            setattr(row, column, pks[position % len(pks)])
-        model._base_manager.bulk_update(rows, [column])
+        for position, row in enumerate(model._base_manager.order_by("pk")):
+            model._base_manager.filter(pk=row.pk).update(**{column: pks[position % len(pks)]})
 
 
 def _message(all_texts: str, text: str, index: int, now: datetime, number: int, options: dict[str, Any]) -> None:
@@ -128,7 +140,8 @@ def _value(field: Any, text: str, index: int, now: datetime) -> Any:
         return True
     if isinstance(field, DateTimeField):
         beats = field.attname == "beat_at" and index == 0  # one does, for however long somebody looks
-        return now + timedelta(hours=1) if beats or field.attname == "available_at" else now - timedelta(minutes=index)
+        is_to_come = beats or field.attname in ("available_at", "paused_until")
+        return now + timedelta(hours=1) if is_to_come else now - timedelta(minutes=index)
     if isinstance(field, FloatField):
         return 1.5
     if isinstance(field, IntegerField):

@@ -5,7 +5,8 @@ worker lets go of the message. Points are found by listening on the connection, 
 statement of the package is covered the day it comes.
 
 The plan is a directory: ``plan.json`` has the numbers of transfers, and for each a list of ``[what, point]``;
-``passed.log`` gets a line for each point of the transfers in ``watched``, ``hit.log`` one for each death.
+``passed.log`` gets a line for each point of the transfers in ``watched``, ``hit.log`` one for each death. With
+``in_steps`` a point also says in which of a delivery's transactions it lies, and whether the message had slept.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from django_dbqueue.worker import runner
+from django_dbqueue.worker import handler_threads
 from django_dbqueue.worker.holding import Holding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from django_dbqueue.worker.delivery import Delivery
     from django_dbqueue.worker.execution import Verdict
-    from django_dbqueue.worker.holding import Delivery
 
 KILL, KILL_ALL, CUT = "kill", "kill all", "cut"
 """The process; it, its supervisor and its like; the database session."""
@@ -37,6 +38,8 @@ class _Delivery(threading.local):
     """The delivery that this thread works on, and how many statements it has sent since its transaction began."""
 
     number: int | None = None
+    has_slept = False
+    transactions = 0
     statements = 0
 
 
@@ -46,20 +49,26 @@ _current = _Delivery()
 def follow(directory: str) -> None:
     """Follow the plan in that directory, in this process and its children."""
     plan = Plan(Path(directory))
-    execute, drop = runner.execute, Holding.drop
+    execute, drop = handler_threads.execute, Holding.drop
 
     def execute_watched(delivery: Delivery) -> Verdict:
+        if plan.in_steps:
+            _current.transactions = _current.statements = 0
+            _current.has_slept = "clear" in delivery.message.steps_done
+            delivery.message.begin_run()
         _current.number = _number(delivery)
         try:
             return execute(delivery)
         finally:
             _current.number = None
 
-    def drop_watched(self: Holding, delivery: Delivery) -> None:
-        number = _number(delivery)
-        plan.at(number, "before letting go")
-        drop(self, delivery)
-        plan.at(number, "after letting go")
+    def drop_watched(self: Holding, *deliveries: Delivery) -> None:
+        numbers = [_number(delivery) for delivery in deliveries]
+        for number in numbers:
+            plan.at(number, "before letting go")
+        drop(self, *deliveries)
+        for number in numbers:
+            plan.at(number, "after letting go")
 
     def watch(connection: Any, **_: Any) -> None:
         if plan.sent not in connection.execute_wrappers:
@@ -67,7 +76,7 @@ def follow(directory: str) -> None:
             connection._set_autocommit = plan.watched(connection._set_autocommit, lambda on: f"autocommit {on}")
             connection._commit = plan.watched(connection._commit, lambda: "COMMIT")
 
-    runner.execute = execute_watched  # type: ignore[assignment]
+    handler_threads.execute = execute_watched  # type: ignore[assignment]
     Holding.drop = drop_watched  # type: ignore[method-assign]
     connection_created.connect(watch, weak=False)
 
@@ -87,6 +96,7 @@ class Plan:
         self._lock = threading.Lock()
         plan = json.loads((directory / "plan.json").read_text())
         self._watched = set(plan["watched"])
+        self.in_steps = bool(plan.get("in_steps"))
         self._deaths: dict[str, list[tuple[str, str]]] = plan["deaths"]
 
     def sent(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
@@ -103,8 +113,11 @@ class Plan:
             words = name(*args)
             if words.startswith("BEGIN") or words == "autocommit False":
                 _current.statements = 0
+                _current.transactions += 1
             _current.statements += 1
             what = f"{_current.statements} {'SAVEPOINT' if 'SAVEPOINT' in words else words}"
+            if self.in_steps:
+                what = f"{'slept' if _current.has_slept else 'new'} {_current.transactions}.{what}"
             self.at(number, f"before {what}")
             answer = send(*args)
             self.at(number, f"after {what}")

@@ -37,6 +37,8 @@ def test_every_setting_and_every_option_has_a_rule_that_its_default_keeps() -> N
         {"DATABASE": None},
         {"DATABASE": "default", "DEFAULTS": {}, "QUEUES": {}, "MAX_PAYLOAD_BYTES": 1, "NOTIFY": False},
         {"DEFAULTS": {"dead_retention": 0, "on_ack": "delete"}, "QUEUES": {"a": {"on_ack": "keep"}}},
+        {"DEFAULTS": {"group_limit": 10_000, "on_dead": "hold"}, "QUEUES": {"a": {"group": "*", "group_batch": 20}}},
+        {"DEFAULTS": {"group": None, "group_limit": 1, "group_batch": 1, "on_dead": "next"}},
         {"DEFAULTS": {"lease": 3, "max_reads": 0, "priority": -100, "retention": 0, "timeout": None}},
         {"QUEUES": {"e.mails:1-a_b": {"timeout": 0.5, "backoff": 0, "backoff_max": 0, "priority": 100}}},
     ],
@@ -70,8 +72,8 @@ def test_settings_that_are_no_dict_are_one_error(dbqueue: Any) -> None:
         ({"DEFAULTS": {"NOTIFY": True}}, "'NOTIFY'", "one level up"),
         ({"QUEUES": {"a": {"LEASE": 5}}}, "DBQUEUE['QUEUES']['a'] has an unknown", "Did you mean 'lease'?"),
         ({"QUEUES": {"a": {"zzz": 5}}}, "'zzz'", "Valid names are backoff, backoff_max, dead_retention"),
-        ({7: 8}, "7", "Valid names are DATABASE"),
-        ({None: 8}, "None", "Valid names are DATABASE"),
+        ({7: 8}, "7", "Valid names are CONCURRENCY, DATABASE"),
+        ({None: 8}, "None", "Valid names are CONCURRENCY, DATABASE"),
     ],
 )
 def test_an_unknown_name_is_an_error_that_says_what_was_meant(dbqueue: dict[Any, Any], place: str, hint: str) -> None:
@@ -96,6 +98,10 @@ _NAN = float("nan")
         ("timeout", [0, -1, "1", _NAN, False]),
         ("backoff", [-0.1, None, "2", float("inf")]),
         ("backoff_max", [-1, None, object()]),
+        ("group", ["customers", "", 1, True, ["*"], b"*"]),
+        ("group_limit", [0, -1, 10_001, 1.5, "4", None, True]),
+        ("group_batch", [0, 10_001, "20", None, False]),
+        ("on_dead", ["Hold", "stop", None, 0, ["next"]]),
     ],
 )
 def test_a_wrong_option_is_an_error_that_names_its_place(name: str, values: list[Any]) -> None:
@@ -122,6 +128,9 @@ def test_a_wrong_option_is_an_error_that_names_its_place(name: str, values: list
         {"QUEUES": {"emails": 60}},
         {"MAX_PAYLOAD_BYTES": "1 MiB"},
         {"MAX_PAYLOAD_BYTES": 0},
+        {"CONCURRENCY": 0},
+        {"CONCURRENCY": "100"},
+        {"CONCURRENCY": 10_001},
         {"MAX_PAYLOAD_BYTES": 1e6},
         {"NOTIFY": "no"},
     ],
@@ -149,6 +158,31 @@ def test_a_first_backoff_longer_than_the_longest_is_warned_of() -> None:
     message = only(said_of(inherited))
     assert message.id == "dbqueue.W001"
     assert "['a']" in message.msg
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"group_rate": "10/d"}, '"10/s", "100/m" or "5000/h"'),
+        ({"group_rate": 10}, "or None, not 10"),
+        ({"group_burst": 0}, "from 1 to 10,000, or None"),
+        ({"group_batch": 901}, "from 1 to 900"),
+        ({"group_limit": 0}, "from 1 to 10,000"),
+        ({"group": "a"}, "'*', which makes all messages"),
+        ({"on_dead": "stop"}, "'next' or 'hold'"),
+    ],
+)
+def test_an_option_of_groups_that_can_not_be_says_what_it_must_be(options: dict[str, Any], says: str) -> None:
+    message = only(said_of({"QUEUES": {"a": options}}))
+    assert message.id == "dbqueue.E003"
+    assert says in message.msg
+
+
+def test_a_burst_that_is_no_larger_than_the_limit_is_warned_of() -> None:
+    message = only(said_of({"DEFAULTS": {"group_limit": 8}, "QUEUES": {"a": {"group_burst": 8}}}))
+    assert message.id == "dbqueue.W004"
+    assert "['a']" in message.msg
+    assert said_of({"QUEUES": {"a": {"group_limit": 4, "group_burst": 8, "group_rate": "10/s"}}}) == []
 
 
 def test_a_lease_too_short_to_be_extended_is_warned_of() -> None:

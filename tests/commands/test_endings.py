@@ -226,3 +226,9 @@ def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.Mo
     assert (ended.code, ended.out) == (1, f"{bulk.STEP} messages requeued.\n")
     assert "The database went away: " in ended.err
     assert Message.objects.ready().count() == bulk.STEP
+
+
+@pytest.mark.once
+def test_queues_without_the_option_are_refused_and_the_option_is_named() -> None:
+    ended = run("run_queue_worker", "emails", "reports")
+    assert (ended.code, ended.err) == (2, "Queues are named by an option: --queues emails,reports\n")

@@ -90,8 +90,11 @@ def test_json_is_one_document_for_all_queues() -> None:
     assert [(each["queue"], each["changed"]) for each in document["queues"]] == [(QUEUE, True), ("other", True)]
     opened = resume("other", "--json").document["queues"]
     assert opened == [
-        {"queue": "other", "changed": True, "paused": False, "paused_at": None, "paused_by": "", "pause_reason": ""}
-    ]
+        {
+            "queue": "other", "changed": True, "paused": False, "paused_at": None, "paused_until": None,
+            "paused_by": "", "pause_reason": "",
+        }
+    ]  # fmt: skip
 
 
 def test_an_open_queue_is_open_already_and_gets_no_row() -> None:

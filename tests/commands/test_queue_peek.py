@@ -13,13 +13,23 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_dbqueue import InvalidMessage
-from django_dbqueue.models import Message, Queue
+from django_dbqueue.models import Group, Message, Queue
+from django_dbqueue.tasks.task_headers import TASK
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
 
 pytestmark = pytest.mark.django_db
+
+
+def held_up(**options: Any) -> Message:
+    message = waiting(group="g", **options)
+    Group.objects.pause(message.queue, "g")
+    return message
+
+
 STATES: dict[str, Any] = {
     "ready": waiting,
     "delayed": lambda **options: waiting(delay=3600, **options),
+    "waiting": held_up,
     "running": held,
     "stuck": stuck,
     "dead": dead,
@@ -43,7 +53,7 @@ def ids(*arguments: str) -> list[int]:
 
 def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
     """The claimed ones first, since a claim takes what is due."""
-    order = ("stuck", "running", "dead", "done", "delayed", "ready")
+    order = ("stuck", "running", "dead", "done", "delayed", "waiting", "ready")
     messages = {}
     for state in order:
         messages[state] = STATES[state](queue=queue, key=state)
@@ -151,6 +161,8 @@ def test_a_json_line_says_everything_in_a_form_for_programs(payload: Any, shown:
         "state": "ready",
         "id": message.pk,
         "queue": QUEUE,
+        "group": None,
+        "flow": None,
         "key": "k",
         "priority": 3,
         "read_count": 0,
@@ -161,6 +173,7 @@ def test_a_json_line_says_everything_in_a_form_for_programs(payload: Any, shown:
         "claimed_at": None,
         "finished_at": None,
         "error": None,
+        "task": None,
         "content_type": stored.content_type,
         "headers": {"h": 1},
     }
@@ -270,8 +283,23 @@ def test_it_says_why_of_each_state() -> None:
     assert codes == {
         "ready": "no_consumer",
         "delayed": "not_due",
+        "waiting": "group_paused",
         "running": "running",
         "stuck": "lease_over",
         "dead": "rejected",
         "done": "done",
     }
+
+
+def test_it_names_the_task_of_a_message_without_its_payload() -> None:
+    waiting(headers={TASK: "shop.tasks.charge\x1b", "secret": "s3cret"})
+    waiting()
+    code, text, _ = peek(QUEUE)
+    assert code == 0
+    first, second = text.splitlines()
+    assert "  task shop.tasks.charge\\x1b" in first
+    assert "task" not in second
+    assert "s3cret" not in text
+    told = [json.loads(line) for line in peek(QUEUE, "--json")[1].splitlines()]
+    assert [each["task"] for each in told] == ["shop.tasks.charge\x1b", None]
+    assert "headers" not in told[0]

@@ -12,7 +12,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from tests.commands.running import Ended, run
-from tests.factories import QUEUE, dead, done, held, let_pass, rows, stuck, waiting
+from tests.factories import QUEUE, dead, done, held, let_pass, let_pause_end, rows, stuck, waiting
 
 pytestmark = pytest.mark.django_db
 
@@ -53,12 +53,12 @@ def test_a_line_tells_how_deep_a_queue_is_and_who_serves_it() -> None:
     assert (ended.code, ended.err) == (0, "")
     head, idle, orphans, tests = ended.out.splitlines()
     assert head.split() == [
-        *("QUEUE", "READY", "DELAYED", "RUNNING", "STUCK", "DEAD"),
+        *("QUEUE", "READY", "DELAYED", "WAITING", "RUNNING", "STUCK", "DEAD"),
         *("OLDEST", "READY", "WORKERS", "CLAIMS"),
     ]
-    assert idle.split() == ["idle", "0", "0", "0", "0", "0", "-", "1", "open"]
-    assert orphans.split() == ["orphans", "1", "0", "0", "0", "0", "0", "s", "-", "no", "worker"]
-    assert tests.split() == [QUEUE, "2", "1", "1", "1", "1", "1", "h", "1", "min", "2", "open"]
+    assert idle.split() == ["idle", "0", "0", "0", "0", "0", "0", "-", "1", "open"]
+    assert orphans.split() == ["orphans", "1", "0", "0", "0", "0", "0", "0", "s", "-", "no", "worker"]
+    assert tests.split() == [QUEUE, "2", "1", "0", "1", "1", "1", "1", "h", "1", "min", "2", "open"]
     assert rows() == before
     assert Queue.objects.count() == 0
 
@@ -78,12 +78,14 @@ def test_json_is_one_document_with_everything() -> None:
         "queue": QUEUE,
         "ready": 2,
         "delayed": 1,
+        "waiting": 0,
         "running": 1,
         "stuck": 1,
         "dead": 1,
         "capped": [],
         "paused": False,
         "paused_at": None,
+        "paused_until": None,
         "paused_by": "",
         "pause_reason": "",
         "workers": 1,
@@ -99,6 +101,24 @@ def test_a_paused_queue_says_since_when_by_whom_and_why() -> None:
     assert status().out.splitlines()[1].endswith("  paused for 5 min by ann: line\\x1b[2J is down")
     queue = seen()[QUEUE]
     assert (queue["paused"], queue["paused_by"], queue["pause_reason"]) == (True, "ann", "line\x1b[2J is down")
+
+
+def test_a_pause_with_an_end_says_until_when_and_is_nothing_once_that_has_passed() -> None:
+    beating(QUEUE)
+    Queue.objects.pause(QUEUE, for_=3_600, by="ann", reason="tea")
+    end = Queue.objects.get().paused_until
+    line = f"  paused for 0 s by ann, until {end:%Y-%m-%d %H:%M:%S} UTC: tea"
+    Queue.objects.update(paused_at=DbNow())
+    assert status().out.splitlines()[1].endswith(line)
+    assert seen()[QUEUE]["paused_until"] == end.isoformat().replace("+00:00", "Z")
+    assert wrong() == {QUEUE: ["paused"]}
+    let_pause_end()
+    assert status().out.splitlines()[1].endswith("  open")
+    queue = seen()[QUEUE]
+    assert [queue[name] for name in ("paused", "paused_at", "paused_until", "paused_by", "pause_reason")] == [
+        False, None, None, "", "",
+    ]  # fmt: skip
+    assert wrong() == {}
 
 
 def test_counts_stop_at_a_cap_and_say_so() -> None:

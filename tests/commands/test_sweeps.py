@@ -10,7 +10,7 @@ from django.conf import settings
 from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message, MessageEvent
-from tests.commands.sweeping import WHY, drop, one_of_each, requeue, state_of
+from tests.commands.sweeping import WHY, drop, due_now, move, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held, held_many, let_pass, row, stuck, waiting
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ def test_a_message_that_can_not_be_moved_is_named_and_the_others_go_on() -> None
     assert {name for name, message in made.items() if state_of(message) == "ready"} == {
         *("stuck", "running", "dead", "ready")
     }
-    assert (ended.document["moved"], ended.document["left_alone"]) == (3, 4)
+    assert (ended.document["moved"], ended.document["left_alone"]) == (3, 5)
     assert {each["id"]: each["why"] for each in ended.document["refused"]} == {
         made["done"].pk: "is done already",
         made["delayed"].pk: "is neither taken nor dead",
+        made["waiting"].pk: "is neither taken nor dead",
         made["ready"].pk: "is neither taken nor dead",
         gone: "is not there",
     }
@@ -58,13 +59,79 @@ def test_a_requeue_whose_key_is_taken_is_refused_by_name() -> None:
 
 def test_named_messages_are_dropped_with_who_and_why() -> None:
     made = one_of_each()
-    ids = [str(made[state].pk) for state in ("stuck", "running", "dead", "delayed", "ready")]
-    assert drop(*ids, *WHY, "--by", "ann", "--yes").out == "5 messages dropped.\n"
+    ids = [str(made[state].pk) for state in ("stuck", "running", "dead", "delayed", "waiting", "ready")]
+    assert drop(*ids, *WHY, "--by", "ann", "--yes").out == "6 messages dropped.\n"
     assert {state_of(message) for message in made.values()} == {"done"}
     assert row(made["ready"])["error"] == "Dropped by ann: not wanted"
     assert row(made["done"])["error"] is None
     told = MessageEvent.objects.filter(message_id=made["dead"].pk, kind="dropped")
     assert [event.actor for event in told] == ["ann"]
+
+
+def test_named_messages_are_due_now_unless_they_are_already() -> None:
+    made = one_of_each()
+    ended = due_now(*(str(message.pk) for message in made.values()), "--by", "ann", "--yes", "--json")
+    assert (ended.code, ended.document["verb"], ended.document["moved"]) == (1, "due-now", 2)
+    assert (state_of(made["delayed"]), state_of(made["waiting"])) == ("ready", "waiting")
+    assert row(made["waiting"])["due_at"] < row(made["waiting"])["available_at"]
+    left = {each["id"]: each["why"] for each in ended.document["refused"]}
+    assert left == {
+        made["done"].pk: "is done already",
+        made["ready"].pk: "is due already",
+        made["dead"].pk: "is not delayed",
+        made["stuck"].pk: "is not delayed",
+        made["running"].pk: "is not delayed",
+    }
+    told = MessageEvent.objects.filter(kind="hastened").values_list("message_id", "actor")
+    assert set(told) == {(made["delayed"].pk, "ann"), (made["waiting"].pk, "ann")}
+
+
+def test_all_that_are_delayed_are_due_now_and_nothing_else() -> None:
+    made, others = one_of_each(), one_of_each("other")
+    arguments = ("--queue", QUEUE, "--state", "delayed", "--all")
+    assert due_now(*arguments, "--dry-run").out == "1 would be moved; nothing was changed.\n"
+    assert due_now(*arguments, "--yes").out == "1 message is due now.\n"
+    for name, message in made.items():
+        assert state_of(message) == ("ready" if name == "delayed" else name)
+    assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
+    assert due_now(*arguments, "--yes").code == 3
+
+
+def test_named_messages_go_to_another_queue() -> None:
+    made, there = one_of_each(), waiting(queue="there")
+    ids = [str(message.pk) for message in (*made.values(), there)]
+    ended = move(*ids, "--to", "there", "--by", "ann", "--yes", "--json")
+    assert (ended.code, ended.document["moved"]) == (1, 4)
+    moved = {name for name, message in made.items() if row(message)["queue"] == "there"}
+    assert moved == {"dead", "waiting", "delayed", "ready"}
+    assert {each["id"]: each["why"] for each in ended.document["refused"]} == {
+        made["done"].pk: "is done already",
+        made["stuck"].pk: "is taken",
+        made["running"].pk: "is taken",
+        there.pk: "is in that queue already",
+    }
+    assert set(MessageEvent.objects.filter(kind="moved").values_list("actor", flat=True)) == {"ann"}
+
+
+@pytest.mark.parametrize("state", VERBS["move"].states)
+def test_all_of_a_state_go_to_another_queue_and_nothing_else(state: str) -> None:
+    made, others = one_of_each(), one_of_each("there")
+    ended = move("--queue", QUEUE, "--state", state, "--all", "--to", "there", "--yes")
+    assert ended.out == "1 message moved to queue there.\n"
+    assert [name for name, message in made.items() if row(message)["queue"] == "there"] == [state]
+    assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
+
+
+def test_a_queue_that_is_nowhere_is_refused_unless_it_is_to_be_new() -> None:
+    message = waiting()
+    ended = move(str(message.pk), "--to", "emials", "--yes")
+    assert (ended.code, row(message)["queue"]) == (3, QUEUE)
+    assert "There is no queue 'emials'" in ended.err
+    assert move(str(message.pk), "--to", QUEUE, "--yes").code == 1
+    assert move(str(message.pk), "--to", "dbqueue.operations", "--yes").code == 2
+    assert move("--queue", QUEUE, "--state", "ready", "--all", "--to", QUEUE, "--yes").code == 2
+    assert move(str(message.pk), "--to", "emials", "--create", "--yes").code == 0
+    assert row(message)["queue"] == "emials"
 
 
 def test_a_holder_loses_what_is_requeued_or_dropped() -> None:

@@ -12,8 +12,8 @@ from django_dbqueue.consumers import Consumer
 from django_dbqueue.lifecycle import enqueue as enqueue_module
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
-from django_dbqueue.worker.holding import Delivery
 from tests.concurrency.contenders import requeue
 from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
 from tests.factories import QUEUE, as_claimed, dead, done, held, held_many, row, waiting

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import connections
 
 from django_dbqueue import Reject, Retry, signals
-from django_dbqueue.worker import runner
+from django_dbqueue.worker import handler_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +151,7 @@ def _break_thread(_message: Message, _what: dict[str, Any]) -> None:
     def broken(_delivery: Any) -> Any:
         raise MemoryError
 
-    runner.execute = broken
+    handler_threads.execute = broken
 
 
 def _break_main_thread(_message: Message, _what: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def note(step: str, message: Message, **more: Any) -> None:
     """Append one line; a single write of O_APPEND is not torn by other processes."""
-    line = {"step": step, "id": message.pk, "reads": message.read_count, "pid": os.getpid(), **more}
+    line = {"step": step, "id": message.pk, "reads": message.read_count, "pid": os.getpid(), "at": time.time(), **more}
     file = os.open(os.environ["DBQUEUE_TEST_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, (json.dumps(line) + "\n").encode())

@@ -13,6 +13,11 @@ from asgiref.sync import sync_to_async
 
 from django_dbqueue import consumer
 from django_dbqueue.models import Message, Queue
+from tests.consumers_app import async_consumers as async_consumers  # registers more of them
+from tests.consumers_app import batch_consumers as batch_consumers
+from tests.consumers_app import flow_consumers as flow_consumers
+from tests.consumers_app import group_consumers as group_consumers
+from tests.consumers_app import step_consumers as step_consumers
 from tests.consumers_app.deeds import DEEDS
 from tests.consumers_app.noting import note, until
 

@@ -44,9 +44,30 @@ def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wro
 
 
 def test_every_check_that_is_written_is_on_the_list() -> None:
-    from django_dbqueue.doctor import schedule_checks, servers, session_checks, tables, versions
+    from django_dbqueue.doctor import (
+        archive_checks,
+        group_checks,
+        schedule_checks,
+        servers,
+        session_checks,
+        tables,
+        task_checks,
+        versions,
+    )
 
-    modules = (claims, clocks, schedule_checks, servers, session_checks, tables, versions, worker_checks)
+    modules = (
+        archive_checks,
+        claims,
+        clocks,
+        group_checks,
+        schedule_checks,
+        servers,
+        session_checks,
+        tables,
+        task_checks,
+        versions,
+        worker_checks,
+    )
     written = [each for module in modules for each in vars(module).values() if isinstance(each, Check)]
     assert sorted(map(id, written)) == sorted(map(id, CHECKS))
 

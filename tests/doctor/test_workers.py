@@ -13,7 +13,7 @@ from django_dbqueue.doctor import worker_checks
 from django_dbqueue.models import Message, Queue, Stream
 from django_dbqueue.models.fields import DbNow
 from tests.doctor.conftest import AGO, examined, levels, worker
-from tests.factories import QUEUE, dead, done, let_pass, waiting
+from tests.factories import QUEUE, dead, done, let_pass, let_pause_end, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +91,18 @@ def test_a_paused_queue_with_messages_is_a_note_that_says_by_whom_and_why() -> N
     found = examined()
     assert levels(found, "unserved-queues") == ["note"]
     assert "by ann (mail server is down)" in found["unserved-queues"][0].found
+    assert "Resume it in the admin" in found["unserved-queues"][0].do
+
+
+def test_a_pause_with_an_end_says_when_it_continues_and_is_fine_after_that() -> None:
+    waiting()
+    worker()
+    Queue.objects.pause(QUEUE, for_=3_600)
+    [finding] = examined()["unserved-queues"]
+    assert finding.level == "note"
+    assert f"at {Queue.objects.get().paused_until:%Y-%m-%d %H:%M:%S} UTC" in finding.do
+    let_pause_end()
+    assert levels(examined(), "unserved-queues") == ["ok"]
 
 
 def test_a_name_that_no_queue_can_have_is_a_warning() -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_dbqueue.models import Message
+from django_dbqueue.lifecycle.flow_rows import MOST_EDGES
+from django_dbqueue.models import Flow, Message
+from example_project.flights import ingest as flights_ingest
 from example_project.flights.departures import DEPARTURES_QUEUE, SHIPPED_FILE, FlightsFileError, read_departures
-from example_project.flights.ingest import ingest
-from example_project.flights.models import AirportDelay, Ingest
+from example_project.flights.ingest import MOST_IN_A_FLOW, ingest
+from example_project.flights.models import AirportDelay, AirportReport, Ingest
 from tests.flights.departures import CANCELLED, EARLY, HEADER, LATE, write_file
 
 transactional = pytest.mark.django_db(transaction=True)
@@ -100,6 +102,31 @@ def test_the_second_ingest_before_a_drain_is_ignored_whole(story: Path) -> None:
     assert (first.created, first.updated, first.ignored) == (5, 0, 0)
     assert (second.created, second.updated, second.ignored) == (0, 0, 5)
     assert Message.objects.ready(DEPARTURES_QUEUE).count() == 5
+
+
+@transactional
+def test_an_airport_one_of_whose_departures_still_waits_is_ignored_whole(tmp_path: Path) -> None:
+    ingest(write_file(tmp_path / "first.csv", LATE, EARLY))
+    second = ingest(write_file(tmp_path / "second.csv", LATE, CANCELLED, EARLY.replace("725", "726")))
+    assert (second.created, second.ignored) == (1, 2), "of EWR, where one waits, neither; of JFK the new one"
+    assert Flow.objects.count() == AirportReport.objects.count() == 3
+
+
+@transactional
+def test_an_airport_with_more_departures_than_a_count_can_wait_for_has_a_second_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flights_ingest, "MOST_IN_A_FLOW", 2)
+    ingest(write_file(tmp_path / "three.csv", *(LATE.replace("1545", number) for number in "123")))
+    assert [flow.progress().total for flow in Flow.objects.order_by("id")] == [4, 3]
+    assert MOST_IN_A_FLOW <= MOST_EDGES
+
+
+@transactional
+def test_a_file_that_has_a_departure_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlightsFileError, match="has the departure UA-1545-2013-01-01-05:15 twice"):
+        ingest(write_file(tmp_path / "twice.csv", LATE, EARLY, LATE))
+    assert not Message.objects.exists()
 
 
 @transactional

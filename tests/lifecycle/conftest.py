@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _OF = {
     "test_server_without_autocommit.py": {"mariadb", "mysql"},
     "test_snapshots.py": {"mariadb", "mysql"},
+    "test_partitioning.py": {"mariadb", "mysql", "postgres"},
+    "test_partitions_kept.py": {"mariadb", "mysql", "postgres"},
 }
 collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]
 

@@ -36,7 +36,9 @@ def many_done(number: int, **options: Any) -> list[Message]:
 
 
 def test_a_message_takes_all_it_was_into_the_history() -> None:
-    message = done(payload={"a": "\N{GRINNING FACE}\r\n "}, key="k ", priority=4, headers={"h": 1}, max_reads=9)
+    message = done(
+        payload={"a": "\N{GRINNING FACE}\r\n "}, key="k ", priority=4, headers={"h": 1}, max_reads=9, group="g "
+    )
     before = row(message)
     assert Message.objects.archive(QUEUE, older_than=0) == 1
     assert rows() == []
@@ -54,6 +56,7 @@ def test_a_message_takes_all_it_was_into_the_history() -> None:
         "conn_id",
         "worker_id",
         "available_at",
+        "lane",
         "lease_seconds",
     }
     assert ArchivedMessage.objects.get().payload == {"a": "\N{GRINNING FACE}\r\n "}

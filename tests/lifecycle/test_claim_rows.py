@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
     waiting()
     [taken] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=60, max_reads=5)
-    assert not taken.is_made
+    assert taken.made is None
     begun = threading.Barrier(2)
 
     def ask() -> Any:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -67,8 +67,10 @@ def database_zone(zone: str) -> Iterator[None]:
 
 
 def forget_zone() -> None:
+    """Have Django read the setting again: it keeps the zone in the connection, for which ``connection`` only stands."""
+    kept = vars(connections[connection.alias])
     for name in ("timezone", "timezone_name"):
-        connection.__dict__.pop(name, None)
+        kept.pop(name, None)
 
 
 @contextmanager

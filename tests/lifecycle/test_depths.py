@@ -17,14 +17,15 @@ from django_dbqueue.models.fields import DbNow, clock
 from tests.factories import QUEUE, dead, done, held, let_pass, stuck, waiting
 
 pytestmark = pytest.mark.django_db
-STATES = ("ready", "delayed", "running", "stuck", "dead", "done")
+STATES = ("ready", "delayed", "waiting", "running", "stuck", "dead", "done")
 
 
 def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
     made = {"stuck": stuck(queue=queue)}
     let_pass(made["stuck"], 1)
     made |= {"running": held(queue=queue), "dead": dead(queue=queue), "done": done(queue=queue)}
-    return made | {"delayed": waiting(queue=queue, delay=3600), "ready": waiting(queue=queue)}
+    made |= {"delayed": waiting(queue=queue, delay=3600), "ready": waiting(queue=queue, group="g")}
+    return made | {"waiting": waiting(queue=queue, group="g")}
 
 
 def counts(queue: str = QUEUE, **options: Any) -> dict[str, int]:
@@ -36,8 +37,16 @@ def test_each_state_is_counted_by_itself_and_other_queues_are_not() -> None:
     one_of_each("other")
     waiting(priority=7)
     waiting(priority=-7)
-    assert counts(states=STATES) == {"ready": 3, "delayed": 1, "running": 1, "stuck": 1, "dead": 1, "done": 1}
-    assert counts("nobody") == {"ready": 0, "delayed": 0, "running": 0, "stuck": 0, "dead": 0}
+    assert counts(states=STATES) == {
+        "ready": 3,
+        "delayed": 1,
+        "waiting": 1,
+        "running": 1,
+        "stuck": 1,
+        "dead": 1,
+        "done": 1,
+    }
+    assert counts("nobody") == {"ready": 0, "delayed": 0, "waiting": 0, "running": 0, "stuck": 0, "dead": 0}
     assert {
         name: depth.counts["ready"] for name, depth in depths(DjangoSession("default"), [QUEUE, "other"]).items()
     } == {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connection
 from django.db.models.signals import post_init
+from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.models import Message
 from tests.factories import claim_one, waiting
@@ -88,3 +89,28 @@ def test_it_can_be_copied_and_pickled() -> None:
     message.ack()
     message.refresh_from_db()
     assert (message.status, message.payload) == ("y", {"a": [1]})
+
+
+@pytest.mark.parametrize("micros", [0, 324_000, 324_001])
+def test_its_moments_are_those_of_the_row_whenever_they_are_read(micros: int) -> None:
+    due = datetime(2026, 1, 31, 12, 0, 1, micros, tzinfo=UTC)
+    message = waiting()
+    Message.objects.filter(pk=message.pk).update(due_at=due, available_at=due, created_at=due)
+    claimed = claim_one()
+    with CaptureQueriesContext(connection) as read:
+        assert (claimed.due_at, claimed.created_at, claimed.get_deferred_fields()) == (due, due, set())
+    assert not read.captured_queries
+    row = Message.objects.get(pk=message.pk)
+    assert (claimed.claimed_at, claimed.available_at) == (row.claimed_at, row.available_at)
+
+
+def test_what_moved_meanwhile_is_read_anew() -> None:
+    message = waiting()
+    claimed, other = (claim_one(), datetime(2026, 1, 31, 12, tzinfo=UTC))
+    copied = copy.copy(claimed)
+    Message.objects.filter(pk=message.pk).update(due_at=other)
+    claimed.refresh_from_db()
+    assert claimed.due_at == other
+    claimed.nack(delay=60)
+    assert claimed.due_at == Message.objects.get(pk=message.pk).due_at > other
+    assert copied.due_at < claimed.due_at

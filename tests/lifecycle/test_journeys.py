@@ -13,8 +13,8 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.lifecycle.django_session import (
     Ahead,
     DjangoSession,
-    takes_many,
 )
+from django_dbqueue.lifecycle.transaction_begin import takes_many
 from django_dbqueue.models import Message
 from tests.factories import claimed, waiting
 
@@ -105,6 +105,20 @@ def test_what_goes_ahead_is_done_in_the_transaction_before_the_first() -> None:
     assert told == [2]
     assert set(Message.objects.values_list("max_reads", flat=True)) == {78}
     assert sum(TABLE in query["sql"] for query in sent) == (2 if takes_many(connection) else 3)
+
+
+def test_what_follows_what_goes_ahead_is_done_before_the_first() -> None:
+    waiting(max_reads=3)
+    then = Statement(f"UPDATE {TABLE} SET max_reads = max_reads + %s", (1,))
+    session, told = DjangoSession("default"), list[int]()
+    with CaptureQueriesContext(connection) as sent, session.transaction(saves_a_journey=True):
+        with session.ahead_of_the_first(ahead(77, told)._replace(then=then)):
+            assert session.fetch(Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [(78,)]
+        with session.ahead_of_the_first(ahead(87, told)._replace(then=then)):
+            pass
+        assert session.fetch(Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [(88,)]
+    assert told == [1, 1]
+    assert sum(TABLE in query["sql"] for query in sent) == (4 if takes_many(connection) else 6)
 
 
 def test_what_goes_ahead_of_a_savepoint_is_not_undone_with_it() -> None:

@@ -15,8 +15,9 @@ from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, done, held, held_many, row, rows, stuck, waiting
 
@@ -283,6 +284,29 @@ def test_what_had_succeeded_when_the_child_died_ends_as_its_queue_says(board: Bo
     consumers = {queue: Consumer(queue, print) for queue in (QUEUE, KEPT, "gone")}
     settle_after(DjangoSession("default"), 7, consumers, board, how="SIGKILL")
     assert [(standing["id"], standing["status"]) for standing in rows()] == [(kept.pk, "y")]
+    assert board.counter("done") == 2  # of the one that was gone, nothing tells that its ack was this child's
+
+
+@transactional
+def test_what_had_returned_a_result_when_the_child_died_runs_again_uncharged(board: Board) -> None:
+    """Only the child had the result, so an ack would lose it (P17)."""
+    message, acked = held(queue=KEPT), held(queue=KEPT)
+    for each in (message, acked):
+        slot = board.occupy(each.claim)
+        board.stop_clock(slot, succeeded=True, has_result=True)
+    acked.ack()
+    settle_after(DjangoSession("default"), 7, {KEPT: Consumer(KEPT, print)}, board, how="SIGKILL")
+    assert [(each["status"], each["read_count"], each["crashes"]) for each in rows()] == [("n", 0, 0), ("y", 1, 0)]
+    assert board.counter("done") == 1
+
+
+@transactional
+def test_what_was_acked_but_not_counted_when_the_child_died_is_counted(board: Board) -> None:
+    message = held(queue=KEPT)
+    board.mark(board.occupy(message.claim), SlotState.SUCCEEDED)
+    message.ack()
+    settle_after(DjangoSession("default"), 7, {KEPT: Consumer(KEPT, print)}, board, how="SIGKILL")
+    assert board.counter("done") == 1
 
 
 def test_nothing_is_left_for_the_archive_but_what_an_operator_ended() -> None:

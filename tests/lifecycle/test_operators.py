@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from django_dbqueue import DuplicateKey, InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.models import ArchivedMessage, Group, Message
 from django_dbqueue.models.querysets import MessageQuerySet
 from tests.factories import (
     QUEUE,
@@ -36,9 +36,16 @@ def delayed(**options: Any) -> Message:
     return waiting(delay=1000, **options)
 
 
+def held_up(**options: Any) -> Message:
+    message = waiting(group="g", **options)
+    Group.objects.pause(message.queue, "g")
+    return message
+
+
 STATES: dict[str, Callable[..., Message]] = {
     "ready": waiting,
     "delayed": delayed,
+    "waiting": held_up,
     "running": held,
     "stuck": stuck,
     "done": done,
@@ -48,7 +55,7 @@ STATES: dict[str, Callable[..., Message]] = {
 
 def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
     """The waiting ones last, since ``held`` takes what is due."""
-    order = ("done", "dead", "running", "stuck", "delayed", "ready")
+    order = ("done", "dead", "running", "stuck", "delayed", "waiting", "ready")
     return {state: STATES[state](queue=queue, key=state) for state in order}
 
 
@@ -78,14 +85,15 @@ def test_every_message_is_in_exactly_one_state() -> None:
 
 MAY_MOVE = {
     "requeue": {"running", "stuck", "dead"},
-    "reject_waiting": {"ready", "delayed"},
-    "drop_all": {"ready", "delayed", "running", "stuck", "dead"},
+    "reject_waiting": {"ready", "delayed", "waiting"},
+    "due_now": {"delayed"},
+    "drop_all": {"ready", "delayed", "waiting", "running", "stuck", "dead"},
     "purge": {"done", "dead"},
 }
 
 
 def do(verb: str, selected: Any) -> int:
-    return int(getattr(selected, verb)(*([] if verb in {"requeue", "purge"} else ["by me"])))
+    return int(getattr(selected, verb)(*([] if verb in {"requeue", "due_now", "purge"} else ["by me"])))
 
 
 @pytest.mark.parametrize("verb", MAY_MOVE)

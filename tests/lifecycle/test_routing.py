@@ -10,7 +10,8 @@ from django.db import connections
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.models import ArchivedMessage, Message, Queue
+from django_dbqueue import flow
+from django_dbqueue.models import ArchivedMessage, Event, Flow, Group, Message, Queue, Step
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
@@ -155,3 +156,17 @@ def test_a_pause_is_looked_up_where_the_queue_lives(other: str) -> None:
         assert Queue.objects.db_manager(other).paused_names() == {QUEUE}
         Queue.objects.db_manager(other).resume(QUEUE)
     assert len(here) == 0
+
+
+def test_flows_groups_steps_and_events_are_read_where_they_are_written() -> None:
+    """By the names of the documentation's examples, without a router."""
+    with override_settings(DBQUEUE={"DATABASE": OTHER}):
+        for each in (Flow, Group, Step, Event, ArchivedMessage):
+            objects: Any = each.objects
+            assert objects.all().db == OTHER
+            assert objects.using("default").db == objects.db_manager("default").all().db == "default"
+        with flow("elsewhere") as f:
+            f.enqueue(1, queue=QUEUE)
+        assert Flow.objects.get(pk=f.id).progress().total == 1
+    with override_settings(DATABASE_ROUTERS=[QueueRouter()]):
+        assert Flow.objects.all().db == OTHER

@@ -15,8 +15,9 @@ from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, held, waiting
 
@@ -76,10 +77,10 @@ def status(*messages: Message) -> list[str]:
 def test_both_are_done(claimer: Claimer, settler: Settler) -> None:
     finished, next_one = held(), waiting()
     finish(settler, finished)
-    assert settler.sendable == 1
+    assert settler.sendable().total() == 1
     assert claim(claimer, settler) == [next_one.pk]
     assert status(finished, next_one) == ["y", "run"]
-    assert (len(settler), settler.sendable, len(settler._holding)) == (0, 0, 0)
+    assert (len(settler), settler.sendable().total(), len(settler._holding)) == (0, 0, 0)
 
 
 def test_an_ack_that_is_lost_is_told_and_takes_neither_the_others_nor_the_claim_along(

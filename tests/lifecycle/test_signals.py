@@ -10,8 +10,8 @@ from django_dbqueue import consumers, signals
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
-from django_dbqueue.worker.holding import Delivery
 from tests.factories import QUEUE, as_claimed, held, stuck, waiting
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def test_it_waits_for_its_time() -> None:
     answer = ask(waiting(delay=3_600))
     assert answer.code == "not_due"
     assert "due in 59 min 59 s" in answer.text or "due in 1 h" in answer.text
-    assert answer.verbs == ("reject", "drop")
+    assert answer.verbs == ("due-now", "reject", "drop")
 
 
 def test_it_waits_between_two_tries() -> None:
@@ -228,7 +228,7 @@ def test_its_reads_are_spent() -> None:
     message.nack(error="ValueError: no")
     answer = ask(message)
     assert (answer.code, answer.error) == ("reads_spent", "ValueError: no")
-    assert "delivered 1 time" in answer.text
+    assert answer.text == "Dead after 1 of 1 deliveries."
     assert answer.verbs[0] == "requeue"
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.conf import settings
 
 # SQLite has one lock, so that there every writer waits for the one before it.
-collect_ignore = ["test_neighbours.py"] if settings.TEST_DATABASE == "sqlite" else []
+collect_ignore = ["test_neighbours.py", "test_history_in_partitions.py"] if settings.TEST_DATABASE == "sqlite" else []
 if settings.TEST_DATABASE not in {"mysql", "mariadb"}:
     collect_ignore += ["test_old_statistics.py", "test_status_order.py"]  # of InnoDB
 if settings.TEST_DATABASE != "sqlite":

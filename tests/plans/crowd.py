@@ -10,7 +10,7 @@ from django.db import connection, connections
 
 from django_dbqueue import Envelope
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.envelope import key_hash
+from django_dbqueue.keys import key_hash
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
@@ -114,10 +114,14 @@ def insert_messages(
     key: str = "NULL",
     finished: str = "NULL",
     claim: str = "NULL, NULL, NULL",
+    available: str | None = None,
 ) -> None:
-    """Rows n = 0 … count − 1, in this order, ``seconds`` (SQL of n) from now; the other arguments are SQL, too."""
+    """Rows n = 0 … count − 1, in this order, ``seconds`` (SQL of n) from now; the other arguments are SQL, too.
+
+    ``available`` says the moment instead.
+    """
     dialect = dialect_of(into)
-    available = "NULL" if seconds is None else dialect.sql.plus(dialect.sql.now, seconds)
+    available = available or ("NULL" if seconds is None else dialect.sql.plus(dialect.sql.now, seconds))
     with into.cursor() as cursor:
         if into.vendor == "mysql":
             cursor.execute("SET SESSION sql_log_bin = 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -21,9 +22,13 @@ __all__ = ["CLAIM", "LIVE_KEY", "NO_INDEX", "PRIMARY", "QueryPlan", "cost_of", "
 CLAIM = CLAIM_INDEX
 
 
-def cost_of(connection: BaseDatabaseWrapper, statement: Statement) -> int:
-    """Entries and rows read (MySQL, MariaDB), pages scanned (PostgreSQL), steps of the machine (SQLite)."""
-    ask = {"mysql": _reads, "postgresql": _pages, "sqlite": _steps}[connection.vendor]
+def cost_of(connection: BaseDatabaseWrapper, statement: Statement, *, everywhere: bool = False) -> int:
+    """Entries and rows read (MySQL, MariaDB), pages scanned (PostgreSQL), steps of the machine (SQLite).
+
+    ``everywhere``: on PostgreSQL not of messages only.
+    """
+    pages = partial(_pages, everywhere=everywhere)
+    ask = {"mysql": _reads, "postgresql": pages, "sqlite": _steps}[connection.vendor]
     with transaction.atomic():
         cost = ask(connection, statement)
         transaction.set_rollback(True)
@@ -44,14 +49,15 @@ def _handler_reads(connection: BaseDatabaseWrapper) -> int:
         return sum(int(value) for _, value in cursor.fetchall())
 
 
-def _pages(connection: BaseDatabaseWrapper, statement: Statement) -> int:
+def _pages(connection: BaseDatabaseWrapper, statement: Statement, *, everywhere: bool) -> int:
     with connection.cursor() as cursor, session_of(connection.alias).held_to_order(cursor, statement):
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.sql}", statement.params)
         said = cursor.fetchone()[0]
     scans = [
         node
         for node in walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"])
-        if node.get("Relation Name") == Vocabulary.message and node["Node Type"] != "ModifyTable"
+        if node["Node Type"] != "ModifyTable"
+        and (node.get("Relation Name") == Vocabulary.message or (everywhere and "Relation Name" in node))
     ]
     return sum(
         node["Shared Hit Blocks"] + node["Shared Read Blocks"] + node.get("Rows Removed by Filter", 0) for node in scans

@@ -13,15 +13,18 @@ from django_dbqueue.databases import Claim, Statement
 from django_dbqueue.databases.lookout_sql import EXPIRED, READY
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.databases.statistics_sql import Stretch
-from django_dbqueue.envelope import key_hash
+from django_dbqueue.keys import key_hash
 from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.lifecycle.django_session import MAX_IDS
+from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message
 from django_dbqueue.moments import to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans import crowd
 
 LIMIT = 10
+BEYOND_ALL = 10**12
+"""An id that no row of a crowd has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,16 @@ BY_ID: dict[str, Build] = {
     "requeue": lambda d, t: d.messages.move(
         d.messages.requeue(), d.messages.unmoved(t.running[0], f"status = '{RUNNING}'")
     ),
+    "into another queue": lambda d, t: d.messages.move(
+        d.messages.into("there", "0" * 64, None, None, is_dead=False, actor="ann"),
+        d.messages.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d)),
+    ),
+    "lock what goes to another queue": lambda d, t: d.messages.lock_place(
+        d.messages.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d))
+    ),
+    "due now": lambda d, t: d.messages.move(
+        d.messages.due_now(), d.messages.unmoved(Claim(t.ids[0], None), VERBS["due-now"].fence(d))
+    ),
     "record of failures": lambda d, t: d.events.record(
         d.messages.nack(5.0, "no").event, d.messages.held(t.running[:LIMIT])
     ),
@@ -184,12 +197,20 @@ BY_ID: dict[str, Build] = {
         d.messages.remove(), t.running[:LIMIT], returning=d.sql.updates_return_rows
     ),
     "states": lambda d, t: d.messages.states(t.ids),
-    "overwrite": lambda d, t: d.enqueue.overwrite(t.ids[0], ("1", "json", None, 0, None, None), 0.0, None),
+    "ties of what is held": lambda d, t: d.messages.ties(d.messages.held(t.running[:LIMIT])),
+    "lanes of what is held": lambda d, t: d.lanes.places(d.messages.held(t.running[:LIMIT])),
+    "lock the dead of some": lambda d, t: d.messages.lock(d.messages.dead_of(t.ids)),
+    "those of some that are not done": lambda d, t: d.messages.lock(d.flows.not_done(t.ids)),
+    "one body": lambda d, t: d.messages.read_body(t.running[0]),
+    "into lines, this transaction's own": lambda d, _: d.lanes.enter_after(BEYOND_ALL),
+    "overwrite": lambda d, t: d.enqueue.overwrite(t.ids[0], ("1", "json", None, 0, None, None, None, None), 0.0, None),
     "lock what is finished": lambda d, t: d.archive.lock_finished(t.finished),
     "lock what is dead": lambda d, t: d.archive.lock_dead(t.dead, 60.0),
     "copy to the archive": lambda d, t: d.archive.copy_to_archive(t.finished),
     "delete": lambda d, t: d.messages.delete(t.finished),
 }
+if connection.vendor == "mysql":  # which tells only the first id of an INSERT
+    BY_ID["into lines, those of one INSERT"] = lambda d, t: d.lanes.enter_range(t.ids[0], LIMIT)
 BY_KEY: dict[str, Build] = {
     "live row of a key": lambda d, _: d.enqueue.live_by_hash([key_hash(crowd.QUEUE, crowd.KEY)]),
     "live rows of keys": lambda d, _: d.enqueue.live_by_hash([key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),

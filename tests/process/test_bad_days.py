@@ -208,6 +208,7 @@ def test_a_drain_waits_for_a_table_that_comes_back(start_worker: Callable[..., A
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE hidden RENAME TO django_dbqueue_queue")
     assert worker.ended() == 0, "a table that comes back is waited for"
+    assert worker.output.index("database trouble") < worker.output.index("the database answers again")
     assert Message.objects.done("test").count() == 1
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.models import Message, Schedule
-from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER
+from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, RUN_HEADER
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -35,24 +35,37 @@ def declare(worker_env: dict[str, str], **schedules: Any) -> None:
 
 
 def due_times(name: str) -> list[datetime]:
-    """Of the schedule's messages, in the order of their ids."""
+    """Of the schedule's messages, in the order of their ids; those that somebody ran by hand had none."""
     headers = [message.headers for message in Message.objects.order_by("pk")]
-    return [datetime.fromisoformat(each[DUE_HEADER]) for each in headers if each.get(NAME_HEADER) == name]
+    return [
+        datetime.fromisoformat(each[DUE_HEADER])
+        for each in headers
+        if each.get(NAME_HEADER) == name and RUN_HEADER not in each
+    ]
 
 
 def ticks() -> int:
     return int(Message.objects.in_queue("ticks").count())
 
 
+@pytest.mark.parametrize("source", ["declared", "added by an operator"])
 def test_each_due_time_comes_once_while_workers_are_killed_at_random(
-    start_worker: Callable[..., Any], worker_env: dict[str, str]
+    source: str, start_worker: Callable[..., Any], worker_env: dict[str, str]
 ) -> None:
-    declare(worker_env, ticks=TICKS)
+    if source == "declared":
+        declare(worker_env, ticks=TICKS)
     chance = random.Random(4)
     workers = [start_worker("--processes", "2", "--queues", "test") for _ in range(3)]
-    for _ in range(8):
+    if source != "declared":
+        Schedule.objects.add("ticks", **TICKS)
+    runs = 0
+    for number in range(8):
         before = ticks()
         wait_until(lambda before=before: ticks() > before, "the next tick")
+        if source != "declared":  # an operator is at it too
+            Schedule.objects.change("ticks", **TICKS | {"payload": {"changed": number}})
+            Schedule.objects.run_now("ticks")
+            runs += 1
         workers.pop(chance.randrange(len(workers))).signal_all(signal.SIGKILL)
         workers.append(start_worker("--processes", "2", "--queues", "test"))
     wait_until(lambda: ticks() >= 12, "twelve ticks")
@@ -65,7 +78,37 @@ def test_each_due_time_comes_once_while_workers_are_killed_at_random(
     first, last = times[0], Schedule.objects.get(pk="ticks").last_due
     seconds = int((last - first).total_seconds())
     assert times == [first + number * SECOND for number in range(seconds + 1)]
-    assert len(times) == ticks()
+    assert len(times) == ticks() - runs
+
+
+def test_workers_pick_up_without_a_restart_what_an_operator_adds_disables_enables_and_removes(
+    start_worker: Callable[..., Any], worker_env: dict[str, str]
+) -> None:
+    worker = start_worker("--queues", "test")
+    wait_until(lambda: due_times("every-second"), "the schedule of a consumer")
+
+    def seconds_pass() -> None:
+        """Wait for three due times of another schedule: the workers are alive and look."""
+        ticked = len(due_times("every-second"))
+        wait_until(lambda: len(due_times("every-second")) >= ticked + 3, "three ticks of the other schedule")
+
+    Schedule.objects.add("ticks", **TICKS)
+    wait_until(lambda: len(due_times("ticks")) >= 2, "two ticks")
+    for stop, start in (
+        (lambda: Schedule.objects.disable("ticks", by="ann"), lambda: Schedule.objects.enable("ticks")),
+        (lambda: Schedule.objects.remove("ticks"), lambda: Schedule.objects.add("ticks", **TICKS)),
+    ):
+        stop()
+        before = due_times("ticks")
+        seconds_pass()
+        assert due_times("ticks") == before
+        start()
+        wait_until(lambda before=before: len(due_times("ticks")) > len(before), "the next tick")
+        times = due_times("ticks")
+        assert len(set(times)) == len(times)
+        assert times[len(before)] - before[-1] >= 3 * SECOND, "what was due in between is skipped"
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0, worker.output
 
 
 def test_a_consumers_cron_calls_it_at_each_due_time(start_worker: Callable[..., Any]) -> None:

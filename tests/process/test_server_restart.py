@@ -1,7 +1,7 @@
 """A server that is stopped, crashed and started again under load, and a worker that outlives it.
 
-SQLite has no server. A MySQL that is given by its URL is not ours to restart; there the sessions are killed instead
-(``test_bad_days``).
+SQLite has no server. A MySQL that is given by its URL is not ours to restart; where no ``mysqld`` is here besides, the
+sessions are killed instead (``test_bad_days``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from django.conf import settings
 
 from tests.process.conftest import GuardianProcess, WorkerProcess, wait_until
 from tests.servers.mariadb import MariaDB
+from tests.servers.mysql import MySQL
 from tests.servers.postgres import Postgres
 from tests.servers.version import server_version
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
     from tests.servers.private import PrivateServer
 
-OURS = {"mariadb": (MariaDB, "mysql"), "postgres": (Postgres, "postgres")}
+OURS: dict[str, tuple[type[PrivateServer], str]] = {"mariadb": (MariaDB, "mysql"), "postgres": (Postgres, "postgres")}
+"""The servers that tests can start, and a database that each begins with."""
+if settings.TEST_DATABASE == "mysql" and MySQL.is_installed():
+    OURS["mysql"] = (MySQL, "mysql")
 
 CRASHES = ["the server", "a backend"] if settings.TEST_DATABASE == "postgres" else ["the server"]
 

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from django_dbqueue.models import Message
 
@@ -19,6 +21,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
     ("arguments", "says"),
     [
         (["--processes", "0"], "'0' is not a whole number from 1 to 512"),
+        (["--concurrency", "0"], "'0' is not a whole number from 1 to 10000"),
+        (["--concurrency", "many"], "'many' is not a whole number from 1 to 10000"),
         (["--threads", "many"], "'many' is not a whole number"),
         (["--grace=-1"], "is not a number of seconds"),
         (["--grace", "nan"], "not a number of seconds"),
@@ -33,6 +37,32 @@ def test_a_wrong_option_is_refused_by_name(start_worker: Callable[..., Any], arg
     assert worker.ended() in {1, 2}
     assert says in worker.output
     assert "Traceback" not in worker.output
+
+
+def test_a_worker_refuses_tables_that_are_older_than_it_is(start_worker: Callable[..., Any]) -> None:
+    recorder = MigrationRecorder(connection)
+    [*_, newest] = sorted(recorder.migration_qs.filter(app="django_dbqueue").values_list("name", flat=True))
+    recorder.record_unapplied("django_dbqueue", newest)
+    try:
+        worker = start_worker("--drain")
+        assert worker.ended() == 1
+    finally:
+        recorder.record_applied("django_dbqueue", newest)
+    assert f"migrations are not applied ({newest})" in worker.output
+    assert "Run: manage.py migrate --database default" in worker.output
+    assert "Traceback" not in worker.output
+
+
+def test_a_worker_that_may_not_read_what_was_applied_works(drain: Callable[..., Any]) -> None:
+    message = Message.objects.enqueue({"do": "ok"}, queue="test")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE django_migrations RENAME TO hidden")
+    try:
+        drain()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE hidden RENAME TO django_migrations")
+    assert Message.objects.done("test").get().pk == message.pk
 
 
 def test_the_json_log_is_one_object_a_line_and_never_tells_the_payload(drain: Callable[..., Any]) -> None:

@@ -4,7 +4,7 @@ It runs in autocommit at the server's own isolation, like the command-line clien
 ``python -m tests.routines.client drain QUEUE`` gets and deletes until a line comes in and the queue is empty, and
 prints the id of each message that it was given, with the number of the read; ``drain-by-token`` does it with the
 fenced routines, ``read`` deletes nothing, ``hold`` claims and stays; ``put QUEUE COUNT PAYLOAD`` puts, and prints the
-ids.
+ids; ``put-in-groups QUEUE COUNT GROUPS`` puts into groups, and ``drain-groups QUEUE`` gets what is in them.
 """
 
 from __future__ import annotations
@@ -68,6 +68,19 @@ class Client:
 
     def put(self, queue: str, payload: str, max_read_cnt: int | None = 0, invisibility_time: int | None = 60) -> int:
         return int(self.value("put_message_in_queue", queue, payload, max_read_cnt, invisibility_time))
+
+    def put_in_group(
+        self,
+        queue: str,
+        group: str | None,
+        payload: str,
+        max_read_cnt: int | None = 0,
+        invisibility_time: int | None = 60,
+    ) -> int:
+        return int(self.value("put_message_in_group", queue, payload, max_read_cnt, invisibility_time, group))
+
+    def kick(self, queue: str, group: str | None = None) -> int:
+        return int(self.value("kick_group", queue, group))
 
     def get(self, queue: str) -> list[dict[str, Any]]:
         return self.call("get_message_from_queue", queue)
@@ -148,13 +161,59 @@ def _put(client: Client, queue: str, count: str, payload: str) -> None:
         print(client.surely(lambda: client.put(queue, payload)), flush=True)
 
 
+def _put_in_groups(client: Client, queue: str, count: str, groups: str) -> None:
+    """Put by transactions of one to three, of which each fifth rolls back, and kick after each commit."""
+    for turn in range(int(count)):
+        group = f"g{turn % int(groups)}"
+        client.run("START TRANSACTION")
+        ids = [client.put_in_group(queue, group, "x", 0, 600) for _ in range(1 + turn % 3)]
+        if turn % 5 == 4:
+            client.run("ROLLBACK")
+            continue
+        client.run("COMMIT")
+        client.surely(lambda group=group: client.kick(queue, group))
+        for message_id in ids:
+            print(message_id, turn % int(groups), flush=True)
+
+
+def _drain_groups(client: Client, queue: str) -> None:
+    """Claim and ack until nothing comes, in and out of transactions; then let each group go on that still waits."""
+    told, turn = False, 0
+    while True:
+        told = told or bool(select.select([sys.stdin], [], [], 0)[0])
+        rows = client.surely(lambda: client.claim(queue, 3, 600))
+        if not rows and not client.surely(lambda: client.kick(queue)) and told:
+            return
+        for row in rows:
+            turn += 1
+            client.surely(lambda row=row, turn=turn: _ack_of_group(client, row, in_transaction=turn % 3 == 0))
+            print(row["id"], row["read_count"], flush=True)
+
+
+def _ack_of_group(client: Client, row: dict[str, Any], *, in_transaction: bool) -> None:
+    if not in_transaction:
+        assert client.ack(row["id"], row["token"])
+        return
+    client.run("ROLLBACK")  # of a try before this one
+    client.run("START TRANSACTION")
+    client.put("elsewhere", "their own rows")
+    assert client.ack(row["id"], row["token"])
+    client.run("COMMIT")
+
+
 def main(what: str, *arguments: str) -> None:
     from tests.settings import DATABASES
 
     client = Client(DATABASES["default"])
-    {"drain": _drain, "read": _read, "drain-by-token": _drain_by_token, "hold": _hold, "put": _put}[what](
-        client, *arguments
-    )
+    {
+        "drain": _drain,
+        "read": _read,
+        "drain-by-token": _drain_by_token,
+        "hold": _hold,
+        "put": _put,
+        "put-in-groups": _put_in_groups,
+        "drain-groups": _drain_groups,
+    }[what](client, *arguments)
     print(f"retried {client.retried}", file=sys.stderr)
 
 

@@ -22,6 +22,7 @@ ON_SERVERS = [
     "test_cost.py",
     "test_events.py",
     "test_grants.py",
+    "test_groups.py",
     "test_input.py",
     "test_install.py",
     "test_install_as_a_process.py",

@@ -6,7 +6,7 @@ from django.db import connection
 
 from django_dbqueue.envelope import LEAST_LEASE
 from django_dbqueue.models import Message, Queue
-from tests.factories import QUEUE
+from tests.factories import QUEUE, let_pause_end
 from tests.routines.ways import DEAD, LEASE, MAX_READS, NEW, TAKEN, ThroughRoutines, Way, state, taken, taken_too_long
 
 
@@ -98,6 +98,15 @@ def test_a_paused_queue_gives_nothing(way: Way) -> None:
     assert way.claim(1, LEASE) == []
     assert state(message_id) == NEW
     Queue.objects.resume(QUEUE)
+    assert [held.id for held in way.claim(1, LEASE)] == [message_id]
+
+
+def test_a_pause_with_an_end_gives_nothing_until_then(way: Way) -> None:
+    message_id = way.put("hello", None, None)
+    Queue.objects.pause(QUEUE, for_=3_600)
+    assert way.claim(1, LEASE) == []
+    assert state(message_id) == NEW
+    let_pause_end()
     assert [held.id for held in way.claim(1, LEASE)] == [message_id]
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.models import Message
+from django_dbqueue import Envelope
+from django_dbqueue.envelope import lane_of
+from django_dbqueue.models import Group, Line, Message, Ticket
 from tests.plans import crowd
 
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ def _handler_reads(client: Client) -> int:
 
 def _rows_fetched(client: Client) -> int:
     [row] = client.run(
-        "SELECT seq_tup_read + idx_tup_fetch AS fetched FROM pg_stat_xact_user_tables WHERE relname = %s",
-        Message._meta.db_table,
+        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS fetched FROM pg_stat_xact_user_tables "
+        "WHERE relname = ANY(%s)",
+        [model._meta.db_table for model in (Message, Line, Ticket, Group)],
     )
     return int(row["fetched"])
 
@@ -128,3 +131,53 @@ def test_a_get_reads_its_message_alone_however_few_the_server_believes_there_are
     crowd.gather_statistics()
     crowd.thin_out_statistics()
     assert reads(client, lambda: client.get(crowd.BACKLOG)) <= MOST, _plan_of_a_get(client)
+
+
+def costs_of_groups(client: Client) -> dict[str, int]:
+    """What the verbs read in a group, as ``costs``."""
+    rounds = [_round_of_groups(client) for _ in range(12)][6:]
+    return {verb: min(each[verb] for each in rounds) for verb in rounds[0]}
+
+
+def _round_of_groups(client: Client) -> dict[str, int]:
+    ids = [client.put_in_group(QUEUE, "a", "x", 5, 600) for _ in range(9)]
+    found = {"kick": reads(client, lambda: client.kick(QUEUE, "a"))}
+    found["kick of a busy one"] = reads(client, lambda: client.kick(QUEUE, "a"))
+    found["put"] = reads(client, lambda: client.put_in_group(QUEUE, "a", "x", 5, 600))
+    for verb in ("nack", "ack"):
+        [held] = client.claim(QUEUE, 1)
+        fence = (held["id"], held["token"])
+        found[verb] = reads(client, lambda verb=verb, fence=fence: getattr(client, verb)(*fence))
+    found["delete of a waiting one"] = reads(client, lambda: client.delete(ids[5]))
+    found["delete of the first"] = reads(client, lambda: client.delete(ids[1]))
+    for model in (Message, Line, Ticket):
+        lane = lane_of(QUEUE, "a")
+        model.objects.filter(lane=lane).delete()
+    return found
+
+
+@pytest.mark.usefixtures("left_alone")
+@pytest.mark.parametrize("statistics", ["stale", "fresh"])
+def test_no_verb_reads_more_because_of_thousands_who_wait(client: Client, statistics: str) -> None:
+    alone = costs_of_groups(client)
+    crowd.fill(**CROWD)
+    sent = [Envelope(n, group=f"g{n}") for n in range(2_000)] + [Envelope(n, group="long") for n in range(3_000)]
+    Message.objects.enqueue_many(sent, queue=QUEUE)
+    Message.objects.enqueue_many([Envelope(n, group="a", priority=-9) for n in range(3_000)], queue="other")
+    Message.objects.filter(queue=QUEUE, group_name__isnull=False).update(priority=-9)
+    if statistics == "fresh":
+        crowd.gather_statistics(Message, Line, Ticket, Group)
+    crowded = costs_of_groups(client)
+    assert {verb: cost for verb, cost in crowded.items() if cost > alone[verb] + 6} == {}, (alone, crowded)
+    assert max(crowded.values()) <= (60 if client.is_mysql else 25), crowded
+
+
+def test_a_long_line_behind_it_makes_an_ack_no_dearer(client: Client) -> None:
+    def cost_of_an_ack() -> int:
+        [held] = client.claim(QUEUE, 1)
+        return reads(client, lambda: client.ack(held["id"], held["token"]))
+
+    Message.objects.enqueue_many([Envelope(n, group="a") for n in range(20)], queue=QUEUE)
+    short = min(cost_of_an_ack() for _ in range(9))
+    Message.objects.enqueue_many([Envelope(n, group="a") for n in range(5_000)], queue=QUEUE)
+    assert min(cost_of_an_ack() for _ in range(9)) <= short + 2

@@ -61,6 +61,12 @@ def test_an_account_with_the_grants_of_the_page_uses_every_routine(start_client:
         assert client.ack(second, held["token"])
         assert [row["id"] for row in client.run("SELECT id FROM main_queue ORDER BY id")] == [first, second]
         assert Message.objects.get(pk=second).conn_id is not None
+        grouped = [client.put_in_group(QUEUE, "a", text) for text in ("first", "second")]
+        assert client.kick(QUEUE, "a") == 1
+        for message_id in grouped:
+            [held] = client.claim(QUEUE, 2, 60)
+            assert held["id"] == message_id
+            assert client.ack(message_id, held["token"])
         client.close()
 
 
@@ -92,6 +98,8 @@ def test_an_account_that_may_only_put_can_do_nothing_else(start_client: Callable
                 client.call(verb, *arguments)
             assert client.code(error.value) in REFUSED
         assert refused(client, "SELECT ack_message(%s, 1)", message_id)
+        assert refused(client, "SELECT put_message_in_group(%s, 'x', 1, 60, 'a')", QUEUE)
+        assert refused(client, "SELECT kick_group(%s, 'a')", QUEUE)
         assert refused(client, "SELECT * FROM main_queue")
         assert Message.objects.ready(QUEUE).count() == 1
         client.close()
@@ -106,6 +114,7 @@ def test_the_queue_of_the_bulk_operations_is_for_no_routine(start_client: Callab
         order = Message.objects.enqueue({"operation": 1}, queue=queue)
         for verb, arguments in (
             ("put_message_in_queue", (queue, '{"operation": 1}', 0, 60)),
+            ("put_message_in_group", (queue, '{"operation": 1}', 0, 60, "a")),
             ("get_message_from_queue", (queue,)),
             ("claim_messages", (queue, 1, 60)),
         ):
@@ -167,8 +176,9 @@ if IS_MYSQL:
         with account(*told("billing"), f"CREATE TEMPORARY TABLES ON {database()}.*") as who:
             client = start_client(who)
             first = client.put(QUEUE, "ours")
-            Queue.objects.create(name=QUEUE, is_paused=True)
-            client.run("CREATE TEMPORARY TABLE django_dbqueue_queue (name VARCHAR(64), is_paused BOOLEAN)")
+            Queue.objects.pause(QUEUE)
+            columns = "name VARCHAR(64), is_paused BOOLEAN, paused_until DATETIME(6)"
+            client.run(f"CREATE TEMPORARY TABLE django_dbqueue_queue ({columns})")
             [held] = client.claim(QUEUE, 1, 60)  # what it can have: not to be told that the queue is paused
             assert held["id"] == first
             with pytest.raises(client.Error):

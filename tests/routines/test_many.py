@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.models import Message
+from django_dbqueue.models import Group, Message, Ticket
 from tests import factories
 from tests.process.conftest import start_worker as start_worker  # a fixture
 from tests.process.conftest import wait_until
@@ -125,3 +126,28 @@ def test_a_python_worker_and_sql_clients_share_a_queue_and_nothing_is_lost_or_do
     assert by_sql, "the clients had their share"
     assert by_worker, "and so had the worker"
     assert not Message.objects.filter(read_count__gt=1).exists()
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_each_group_runs_in_order_and_within_its_limit_however_many_send_and_take(
+    start_program: Callable[..., Program], client: Client, limit: int
+) -> None:
+    for group in range(4):
+        Group.objects.limit(QUEUE, f"g{group}", limit)
+    takers = [start_program("drain-groups", QUEUE) for _ in range(6)]
+    senders = [start_program("put-in-groups", QUEUE, "60", "4") for _ in range(3)]
+    sent = [sender.finish() for sender in senders]
+    got = finish_all(takers)
+    ids = [message_id for lines in sent for message_id, _ in lines]
+    assert sorted(message_id for message_id, _ in got) == sorted(ids)
+    assert {reads for _, reads in got} == {1}
+    ran = {m.pk: (m.claimed_at, m.finished_at) for m in Message.objects.done(QUEUE)}
+    assert ran.keys() == set(ids)
+    assert list(Ticket.objects.values_list("ticket", "message_id")) == []
+    for group in range(4):
+        theirs = [message_id for lines in sent for message_id, of in lines if of == group]
+        moments = sorted([(ran[one][0], 1) for one in theirs] + [(ran[one][1], -1) for one in theirs])
+        assert max(accumulate(step for _, step in moments)) == limit
+        for lines in sent if limit == 1 else ():
+            began = [ran[message_id][0] for message_id, of in lines if of == group]
+            assert began == sorted(began)

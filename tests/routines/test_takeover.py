@@ -82,6 +82,12 @@ def use_every_routine(client: Client) -> None:
         (f"SELECT * FROM public.get_message_from_queue('{QUEUE}')"),
         (f"SELECT * FROM public.claim_messages('{QUEUE}', 3, 0)"),
         (f"SELECT * FROM public.claim_messages('{QUEUE}', 3, NULL)"),
+        (f"SELECT public.put_message_in_group('{QUEUE}', 'x', 1::bigint, 0::bigint, 'a')"),
+        (f"SELECT public.put_message_in_group('{QUEUE}', 'x', 2::bigint, 30::bigint, 'a')"),
+        (f"SELECT public.put_message_in_group('{QUEUE}', 'x', 2::bigint, 30::bigint, '*')"),
+        (f"SELECT public.kick_group('{QUEUE}', 'a'), public.kick_group('{QUEUE}', NULL)"),
+        (f"SELECT * FROM public.claim_messages('{QUEUE}', 9, 30)"),
+        (f"SELECT * FROM public.claim_messages('{QUEUE}', 9, 30)"),
         ("SELECT public.nack_message(m.id, 1, 5), public.nack_message(m.id, 1, NULL) FROM public.main_queue AS m"),
         ("SELECT public.extend_message(m.id, 1, 5), public.extend_message(m.id, 1, NULL) FROM public.main_queue AS m"),
         ("SELECT public.ack_message(m.id, 1) FROM public.main_queue AS m"),
@@ -128,6 +134,13 @@ def namesakes(client: Client, trick: str) -> int:
     for helper, types in product(
         ["dbqueue_claim", "dbqueue_check_seconds"], product(["text", "varchar"], TYPES, TYPES)
     ):
+        made += _made(client, f"CREATE FUNCTION public.{helper}({', '.join(types)}) RETURNS text {body(trick)}")
+    of_groups = [
+        ("dbqueue_hand_over", product(["text", "varchar"], ["bigint", "integer"], ["bigint", "integer"], ["bool"])),
+        ("dbqueue_lane_moved", product(["bigint", "integer"], ["bigint", "integer"], ["bool", "text"], ["bool"])),
+        ("dbqueue_put_in_lane", product(["text", "varchar"], ["text"], *[["bigint", "integer"]] * 2, ["varchar"])),
+    ]
+    for helper, types in ((helper, types) for helper, kinds in of_groups for types in kinds):
         made += _made(client, f"CREATE FUNCTION public.{helper}({', '.join(types)}) RETURNS text {body(trick)}")
     return made
 

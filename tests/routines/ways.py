@@ -101,7 +101,8 @@ NEW = {
     "queue": QUEUE, "key": None, "key_hash": None, "live": None, "status": "n", "conn_id": False, "worker_id": False,
     "claim_token": False, "available_at": "now", "due_at": "now", "priority": 0, "read_count": 0, "max_reads": None,
     "crashes": 0, "lease_seconds": None, "body": "hello", "content_type": "text", "headers_text": None,
-    "created_at": "now", "claimed_at": None, "finished_at": None, "error": None,
+    "lane": None, "group_name": None, "flow": None, "created_at": "now", "claimed_at": None, "finished_at": None,
+    "error": None,
 }  # fmt: skip
 """A row as it came in. Numbers of sessions and tokens are there or not; moments are now, or hours from now."""
 TAKEN = NEW | {

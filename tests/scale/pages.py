@@ -21,6 +21,7 @@ from django_dbqueue.models import (
     BulkOperation,
     ExportBatch,
     Failure,
+    Flow,
     HistoryReader,
     Message,
     QueueStatistic,
@@ -29,7 +30,7 @@ from django_dbqueue.models import (
     StreamClaim,
     Worker,
 )
-from tests.scale.size import HOT, KEY, hot, name_of
+from tests.scale.size import GROUP, HOT, KEY, TASK, WIDE, hot, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,8 @@ def _lists() -> dict[str, str]:
             said = {"state": state} | ({"queue": queue} if queue else {})
             found[f"{state} {queue}"] = f"{messages}?{urlencode(said)}"
         found[f"last page of {state}"] = f"{messages}?{urlencode({'state': state, 'p': LIST_CAP // 50})}"
+        for task in (TASK, "no.such.task"):
+            found[f"{state} of {task}"] = f"{messages}?{urlencode({'state': state, 'task': task})}"
         found[f"{state} with a key"] = f"{messages}?{urlencode({'state': state, 'q': KEY})}"
     for text in (KEY, "no such key", "7", str(2**63 - 1)):
         found[f"search for {text}"] = f"{messages}?{urlencode({'q': text})}"
@@ -89,8 +92,13 @@ def _lists() -> dict[str, str]:
     archive = reverse(f"admin:{PREFIX}archivedmessage_changelist")
     found |= {"archive, last page": f"{archive}?p={LIST_CAP // 50}", "archive, search": f"{archive}?q=7"}
     found["queues, search"] = f"{reverse(f'admin:{PREFIX}queue_changelist')}?q=1"
+    groups = reverse(f"admin:{PREFIX}group_changelist")
+    found |= {f"groups of {queue}": f"{groups}?queue={queue}" for queue in QUEUES}
+    found |= {f"groups, search for {text}": f"{groups}?q={text}" for text in (GROUP, "nobody")}
+    found["groups, last page"] = f"{groups}?p={LIST_CAP // 25}"
     failures = reverse(f"admin:{PREFIX}failure_changelist")
     found |= {f"failures of {queue}": f"{failures}?queue={queue}" for queue in QUEUES}
+    found |= {f"dead of failure {number}": f"{messages}?failure={number}" for number in (1, 2)}
     found["failures, last page"] = f"{failures}?p={LIST_CAP // 25}"
     found["operations, last page"] = f"{reverse(f'admin:{PREFIX}bulkoperation_changelist')}?p={LIST_CAP // 50}"
     found["queues, second page"] = f"{reverse(f'admin:{PREFIX}queue_changelist')}?p=2"
@@ -106,6 +114,8 @@ def _samples() -> dict[str, dict[str, Any]]:
     return {
         "message": messages,
         "queue": {name: quote(name) for name in QUEUES},
+        "group": {name: quote(f"{hot('waiting')}/{name}") for name in (GROUP, WIDE, "idle")},
+        "flow": {"of many": _last(Flow)},
         "failure": {"of most": "1", "the last": _last(Failure)},
         **{str(model._meta.model_name): {"the last": _last(model)} for model in OTHERS},
     }

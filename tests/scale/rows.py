@@ -6,6 +6,7 @@ whole queue reads more than any page may; the others share the rest evenly.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -14,40 +15,56 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.envelope import key_hash
+from django_dbqueue.envelope import lane_of
+from django_dbqueue.keys import key_hash
 from django_dbqueue.lifecycle.bulk import Selection
+from django_dbqueue.lifecycle.flow_progress import SHOWN
 from django_dbqueue.models import (
     ALL_QUEUES,
     ArchivedMessage,
     BulkOperation,
     ExportBatch,
     Failure,
+    Flow,
+    FlowPart,
+    Group,
     HistoryReader,
+    Line,
     Message,
     MessageEvent,
     Queue,
     QueueMinute,
     QueueStatistic,
+    QueueTotal,
     Schedule,
     StatisticProgress,
     Stream,
     StreamClaim,
+    StreamProgress,
+    Ticket,
     Worker,
 )
 from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.tasks.task_headers import TASK as TASK_HEADER
 from tests.scale.inserting import Inserting
-from tests.scale.size import HOT, KEY, Size, hot, name_of
+from tests.scale.size import GROUP, HOT, KEY, TASK, WIDE, Size, hot, name_of
 
 if TYPE_CHECKING:
     from django_dbqueue.databases import Dialect
 
 TABLES: Final = (
     Message,
+    Line,
+    Ticket,
+    Group,
+    Flow,
+    FlowPart,
     ArchivedMessage,
     MessageEvent,
     Failure,
     QueueMinute,
     QueueStatistic,
+    QueueTotal,
     BulkOperation,
     Queue,
     Schedule,
@@ -55,17 +72,32 @@ TABLES: Final = (
     StatisticProgress,
     Stream,
     StreamClaim,
+    StreamProgress,
     HistoryReader,
     ExportBatch,
     LogEntry,
 )
 DAY: Final = 86_400
+_HISTOGRAM: Final = json.dumps([number for bucket in range(320, 560) for number in (bucket, 250_000)])
+"""Of sixty million times, from a millisecond to a fifth of a second, in every bucket between."""
+_HEADERS: Final = f'{{"{TASK_HEADER}":"{TASK}"}}'
 _ERROR: Final = 'Traceback (most recent call last):\n  File "app/mail.py", line 7, in send\nValueError: no such user'
 
 
 def fill(size: Size) -> None:
     """Fill tables that are empty."""
     Builder(dialect_of(connection), size).run()
+    _flows()
+
+
+def _flows() -> None:
+    """Many flows that are over and archived, and one of more messages than are counted, in parts as they are sent."""
+    Flow.objects.bulk_create(Flow(name=f"gone {number}") for number in range(2_000))
+    flow, first = Flow.objects.create(name="many").pk, Message.objects.done(hot("done")).earliest("pk").pk
+    parts = [(first + 1_000 * number, first + 1_000 * number + 999) for number in range(2 * SHOWN // 1_000)]
+    Message.objects.filter(pk__range=(parts[0][0], parts[-1][1])).update(flow=flow)
+    rows = [FlowPart(flow=flow, first_id=low, last_id=high, messages=1_000) for low, high in parts]
+    FlowPart.objects.bulk_create(rows)
 
 
 def empty() -> None:
@@ -85,6 +117,7 @@ class Builder(Inserting):
     def run(self) -> None:
         for state in HOT:
             self._messages(state)
+        self._groups()
         self._archive()
         self._failures()
         self._events()
@@ -99,7 +132,7 @@ class Builder(Inserting):
         count = getattr(self.size, state)
         moment = self._due(state, count)
         done, held = state == "done", state in {"running", "stuck"}
-        in_hot = f"n < {self._in_hot(count)}"
+        in_hot, other_group = f"n < {self._in_hot(count)}", self._joined("'group-'", "n")
         self._insert(
             Message,
             count,
@@ -120,6 +153,9 @@ class Builder(Inserting):
             max_reads="3",
             lease_seconds="60",
             body=self._joined("'{\"n\": '", "n", '\', "to": "someone@example.com"}\''),
+            headers=f"CASE WHEN n %% 100 = 7 THEN '{_HEADERS}' END",
+            lane=self._lane(count) if state == "waiting" else "NULL",
+            group_name=f"CASE WHEN {in_hot} THEN '{GROUP}' ELSE {other_group} END" if state == "waiting" else "NULL",
             error=f"'{_ERROR}'" if state in {"dead", "stuck"} else "NULL",
         )
 
@@ -133,7 +169,40 @@ class Builder(Inserting):
             "stuck": "-60 - n * 0.001",
             "done": f"-60 - n * {spread}",
         }
+        if state == "waiting":
+            return self.dialect.sql.parked
         return self._at(seconds[state]) if state in seconds else "NULL"
+
+    def _lane(self, count: int) -> str:
+        """The hot queue's are in one lane, the others in many."""
+        return f"CASE WHEN n < {self._in_hot(count)} THEN {lane_of(hot('waiting'), GROUP)} ELSE n END"
+
+    def _groups(self) -> None:
+        """Lines of those that wait, places for nobody in particular, and groups with something of their own."""
+        line = connection.ops.quote_name(Line._meta.db_table)
+        self._run(
+            f"INSERT INTO {line} (lane, message_id) "
+            f"SELECT lane, id FROM {Message._meta.db_table} WHERE lane IS NOT NULL"
+        )
+        many, few = 9_000, 30  # few in the lane where most wait: a drop looks each of its rows up among the tickets
+        wide = f"CASE WHEN n < {many} THEN {lane_of(hot('waiting'), WIDE)} ELSE {lane_of(hot('waiting'), GROUP)} END"
+        self._insert(
+            Ticket,
+            self.size.groups,
+            lane=f"CASE WHEN n < {many + few} THEN {wide} ELSE n END",
+            ticket=f"CASE WHEN n < {many + few} THEN n ELSE 0 END",
+            message_id="n + 1",
+        )
+        self._insert(
+            Group,
+            self.size.groups,
+            lane="n",
+            queue=self._spread(),
+            name=self._joined("'group-'", "n"),
+            width="CASE WHEN n %% 2 = 0 THEN 3 END",
+            is_paused="CASE WHEN n %% 3 = 0 THEN TRUE ELSE FALSE END",
+            paused_at=f"CASE WHEN n %% 3 = 0 THEN {self._at('-60 - n')} END",
+        )
 
     def _archive(self) -> None:
         self._insert(
@@ -201,6 +270,14 @@ class Builder(Inserting):
             run=histogram,
         )
 
+        self._insert(
+            QueueTotal,
+            queues,
+            queue=self._joined("'queue-'", "(1000 + n)"),
+            **{name: f"1000000 * {count}" for name, count in counts.items()},
+            wait=f"'{_HISTOGRAM}'",
+            run=f"'{_HISTOGRAM}'",
+        )
         self._insert(StatisticProgress, 1, id="1", fresh_to=self.dialect.sql.now, settled_to=self._at("-60"))
 
     def _workers_queues_and_schedules(self) -> None:
@@ -223,6 +300,7 @@ class Builder(Inserting):
             cron="'*/5 * * * *'",
             timezone="'UTC'",
             declared_at=self._at("-60"),
+            is_added="TRUE",  # so that their pages are forms
         )
 
     def _operations_and_logs(self) -> None:
@@ -257,6 +335,7 @@ class Builder(Inserting):
         """Streams and readers, a few; claims that have ended, and exports, many."""
         self._insert(Stream, 5, name=self._joined("'stream-'", "n"))
         self._insert(HistoryReader, 5, name=self._joined("'reader-'", "n"))
+        self._insert(StreamProgress, 5, name=self._joined("'stream:stream-'", "n"))
         self._insert(
             StreamClaim,
             self.size.operations,

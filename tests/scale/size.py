@@ -16,6 +16,8 @@ class Size:
     stuck: int
     dead: int
     done: int
+    waiting: int
+    groups: int
     archived: int
     queues: int
     share: float
@@ -29,7 +31,7 @@ class Size:
     @property
     def messages(self) -> int:
         """Rows of the hot table."""
-        return self.ready + self.delayed + self.running + self.stuck + self.dead + self.done
+        return self.ready + self.delayed + self.running + self.stuck + self.dead + self.done + self.waiting
 
 
 SMALL: Final = Size(
@@ -39,6 +41,8 @@ SMALL: Final = Size(
     stuck=28_000,
     dead=28_000,
     done=30_000,
+    waiting=30_000,
+    groups=21_000,
     archived=30_000,
     queues=200,
     share=0.75,
@@ -56,7 +60,9 @@ TEN_MILLION: Final = Size(
     running=9_000,
     stuck=1_000,
     dead=100_000,
-    done=7_890_000,
+    done=7_490_000,
+    waiting=400_000,
+    groups=100_000,
     archived=500_000,
     queues=200,
     share=0.25,
@@ -67,9 +73,15 @@ TEN_MILLION: Final = Size(
     workers=200,
     logged=100_000,
 )
+TASK: Final = "shop.tasks.charge"
+"""The task that some messages of each state are."""
 KEY: Final = "same"
 """Of every done message of the queue that most of them are in."""
-HOT: Final = {"ready": 0, "delayed": 1, "running": 2, "stuck": 3, "dead": 4, "done": 5}
+GROUP: Final = "hot"
+"""The group, of the hot queue of those that wait, that most of them are in."""
+WIDE: Final = "wide"
+"""The one that has most places."""
+HOT: Final = {"ready": 0, "delayed": 1, "running": 2, "stuck": 3, "dead": 4, "done": 5, "waiting": 6}
 """The number of the queue that most rows of a state are in."""
 
 

@@ -237,14 +237,18 @@ def test_an_error_at_any_statement_leaves_neither_the_move_nor_a_message() -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_kill_9_before_and_after_each_statement_leaves_both_or_none(worker_env: dict[str, str]) -> None:
+@pytest.mark.parametrize("cron", [HOURLY, ""], ids=["declared", "added"])
+def test_kill_9_before_and_after_each_statement_leaves_both_or_none(cron: str, worker_env: dict[str, str]) -> None:
     """A real process looks once and is killed at a statement; then the next one, until it comes through."""
-    Schedule.objects.begin(plan(missed="all"), declared_at=clock("default"))
+    if cron:
+        Schedule.objects.begin(plan(missed="all"), declared_at=clock("default"))
+    else:
+        Schedule.objects.add("s", queue="tests", cron=HOURLY, timezone="UTC", missed="all")
     since = last_look_was(timedelta(hours=2))
     kills = 0
     for place in range(100):
         looker = subprocess.run(
-            [sys.executable, "-m", "tests.schedules.looker", HOURLY, str(place)],
+            [sys.executable, "-m", "tests.schedules.looker", cron, str(place)],
             env=worker_env,
             check=False,
             timeout=120,
@@ -257,6 +261,6 @@ def test_kill_9_before_and_after_each_statement_leaves_both_or_none(worker_env: 
         kills += 1
     assert kills >= 4  # the look, BEGIN, the UPDATE, the INSERT, COMMIT: before and after
     subprocess.run(
-        [sys.executable, "-m", "tests.schedules.looker", HOURLY, "1000"], env=worker_env, check=True, timeout=120
+        [sys.executable, "-m", "tests.schedules.looker", cron, "1000"], env=worker_env, check=True, timeout=120
     )
     assert sent() == hourly(since, clock("default"))

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 from tests.servers.private import PrivateServer, needed_program
 
@@ -38,3 +41,13 @@ class Postgres(PrivateServer):
         }
         said = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [needed_program("postgres", package="postgresql"), "-D", str(self.data), *said]
+
+    def kill(self) -> None:
+        """With its backends, which would otherwise send what they have, and live until they look for it."""
+        assert self.process is not None
+        pid = self.process.pid
+        backends = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        super().kill()
+        for backend in backends:
+            with suppress(ProcessLookupError):
+                os.kill(int(backend), signal.SIGKILL)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 COLUMNS = [field.name for field in ArchivedMessage._meta.concrete_fields]
+"""Those that a lake has too."""
 
 
 def archive(number: int, *, queue: str = "tests", finished_at: datetime = NOON, **columns: Any) -> list[int]:
@@ -29,6 +30,19 @@ def archive(number: int, *, queue: str = "tests", finished_at: datetime = NOON, 
         for message in range(1, number + 1)
     )
     return ids()[-number:]
+
+
+def archive_by_and_by(rows: int, *, begin: datetime, step: timedelta, first: int = 1) -> None:
+    """Rows with ids from the first on, each of which ended a step after the one before."""
+    every = (
+        ArchivedMessage(
+            id=first + place, message_id=first + place, outcome="done", queue="old", body="{}", content_type="json",
+            priority=0, read_count=1, crashes=0, created_at=begin, due_at=begin, claimed_at=begin,
+            finished_at=begin + place * step, archived_at=begin + place * step,
+        )
+        for place in range(rows)
+    )  # fmt: skip
+    ArchivedMessage.objects.bulk_create(every, batch_size=500)
 
 
 def archive_every_outcome() -> None:

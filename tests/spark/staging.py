@@ -27,7 +27,7 @@ def stage(envelopes: Iterable[Any], *, run: int, job: str = "job", queue: str = 
     """One successful try of a task."""
     items = [each if isinstance(each, Envelope) else Envelope(each) for each in envelopes]
     sealed = [seal(item, queue=queue, priority=0, max_bytes=1000) for item in items]
-    attempt = Attempt(number(), len(sealed))
+    attempt = Attempt(number(), len(sealed), any(item.lane is not None for item in sealed))
     with connect() as connection:
         rows = [row_of(item, connection.vendor) for item in sealed]
         connection.run(connection.dialect.staging.stage(job, run, attempt.number, rows, place=0))

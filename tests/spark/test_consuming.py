@@ -63,11 +63,11 @@ def test_a_queue_is_drained_into_parquet_exactly_once_and_acked_to_the_last(
     spark: SparkSession, stream: Any, tmp_path: Path
 ) -> None:
     ids = enqueue(2_500)
-    drain(stream(maxRowsPerBatch=1_000), tmp_path)
+    drain(stream(maxMessagesPerTrigger=1_000), tmp_path)
     assert ids_in(spark, tmp_path) == ids
     assert set(Message.objects.values_list("status", "read_count")) == {("y", 1)}
     assert list(StreamClaim.objects.values_list("messages", "state")) == [(1_000, "acked")] * 2 + [(500, "acked")]
-    drain(stream(maxRowsPerBatch=1_000), tmp_path)  # a restart with nothing to do
+    drain(stream(maxMessagesPerTrigger=1_000), tmp_path)  # a restart with nothing to do
     more = enqueue(10)
     drain(stream(), tmp_path)
     assert ids_in(spark, tmp_path) == more
@@ -106,10 +106,10 @@ def test_a_batch_that_failed_comes_again_with_the_same_messages(stream: Any, tmp
         return len(tried) == 2
 
     with pytest.raises(StreamingQueryException, match="the sink said no"):
-        each_batch(stream(maxRowsPerBatch=10), tmp_path, batches_into(seen, fail=fail_once)).awaitTermination()
+        each_batch(stream(maxMessagesPerTrigger=10), tmp_path, batches_into(seen, fail=fail_once)).awaitTermination()
     assert set(Message.objects.filter(pk__in=ids[10:20]).values_list("status", flat=True)) == {"run"}
     Message.objects.enqueue("late, and more urgent", queue=QUEUE, priority=9)
-    each_batch(stream(maxRowsPerBatch=10), tmp_path, batches_into(seen)).awaitTermination()
+    each_batch(stream(maxMessagesPerTrigger=10), tmp_path, batches_into(seen)).awaitTermination()
     assert tried[1] == seen[1] == ids[10:20]
     assert sorted(number for batch in seen for number in batch) == [*ids, ids[-1] + 1]
     assert set(Message.objects.values_list("status", "read_count")) == {("y", 1)}
@@ -164,8 +164,8 @@ def test_a_new_checkpoint_gets_again_what_was_not_acked(stream: Any, tmp_path: P
     seen: list[list[int]] = []
     failing = batches_into(seen, fail=lambda batch: ids[3] in batch)
     with pytest.raises(StreamingQueryException):
-        each_batch(stream(maxRowsPerBatch=3), tmp_path / "one", failing).awaitTermination()
-    each_batch(stream(maxRowsPerBatch=3), tmp_path / "two", batches_into(seen)).awaitTermination()
+        each_batch(stream(maxMessagesPerTrigger=3), tmp_path / "one", failing).awaitTermination()
+    each_batch(stream(maxMessagesPerTrigger=3), tmp_path / "two", batches_into(seen)).awaitTermination()
     assert seen == [ids[:3], ids[3:]]
     assert set(Message.objects.values_list("status", flat=True)) == {"y"}
 
@@ -191,7 +191,7 @@ def test_what_is_due_when_an_available_now_query_begins_is_all_that_it_takes(str
         Message.objects.enqueue("more", queue=QUEUE)
         return False
 
-    each_batch(stream(maxRowsPerBatch=1), tmp_path, batches_into(seen, fail=keep_it_coming)).awaitTermination()
+    each_batch(stream(maxMessagesPerTrigger=1), tmp_path, batches_into(seen, fail=keep_it_coming)).awaitTermination()
     assert seen == [[number] for number in ids]
     assert Message.objects.ready(QUEUE).count() == 4
 
@@ -251,7 +251,9 @@ if settings.TEST_DATABASE in {"mariadb", "mysql", "postgres"}:
                 cursor.execute(verb, [Stream.objects.get().conn_id])
             return False
 
-        each_batch(stream(maxRowsPerBatch=5), tmp_path, batches_into(seen, fail=end_its_session)).awaitTermination()
+        each_batch(
+            stream(maxMessagesPerTrigger=5), tmp_path, batches_into(seen, fail=end_its_session)
+        ).awaitTermination()
         assert [number for batch in seen for number in batch] == ids
         assert set(Message.objects.values_list("status", "read_count")) == {("y", 1)}
 

@@ -44,7 +44,7 @@ def begin(spark: SparkSession, credentials_file: str, tmp_path: Path) -> Callabl
     """Start a query on the queue, whose batches go into ``seen``."""
 
     def begin(
-        seen: Seen, trigger: dict[str, Any], *, checkpoint: str = "checkpoint", before: Any = None
+        seen: Seen, trigger: dict[str, Any], *, checkpoint: str = "checkpoint", before: Any = None, **options: str
     ) -> StreamingQuery:
         def keep(frame: DataFrame, _number: int) -> None:
             try:
@@ -55,7 +55,7 @@ def begin(spark: SparkSession, credentials_file: str, tmp_path: Path) -> Callabl
             finally:
                 connections.close_all()  # of the thread that Spark calls from
 
-        said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s"}
+        said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", **options}
         writer = spark.readStream.format("dbqueue").options(**said).load().writeStream.foreachBatch(keep)
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
         return (writer.trigger(**trigger) if trigger else writer).start()
@@ -68,24 +68,33 @@ def drain(query: StreamingQuery) -> None:
 
 
 def enqueue(count: int) -> list[int]:
+    """Enqueue, and return the ids: also of those that a running query has claimed already."""
+    last = Message.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     Message.objects.enqueue_many([Envelope({"n": n}) for n in range(count)], queue=QUEUE)
-    return list(Message.objects.ready(QUEUE).order_by("pk").values_list("pk", flat=True))
+    return list(Message.objects.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True))
 
 
 def all_acked() -> bool:
     return set(Message.objects.values_list("status", "read_count")) == {("y", 1)}
 
 
+ADMISSION: dict[str, dict[str, str]] = {
+    "any number": {},
+    "at least": {"minMessagesPerTrigger": "2", "maxMessagesPerTrigger": "3", "maxTriggerDelay": "3600"},
+}
+
+
+@pytest.mark.parametrize("limits", ADMISSION)
 @pytest.mark.parametrize("name", EVERY_TRIGGER)
 def test_a_query_begins_on_an_empty_queue_and_takes_what_comes_later(
-    begin: Callable[..., StreamingQuery], name: str
+    begin: Callable[..., StreamingQuery], name: str, limits: str
 ) -> None:
     seen, trigger = Seen(), EVERY_TRIGGER[name]
-    query = begin(seen, trigger)
+    query = begin(seen, trigger, **ADMISSION[limits])
     if trigger is NOW:
         drain(query)
         ids = enqueue(3)
-        drain(begin(seen, trigger))
+        drain(begin(seen, trigger, **ADMISSION[limits]))
         assert all_acked()
     else:
         try:
@@ -97,6 +106,20 @@ def test_a_query_begins_on_an_empty_queue_and_takes_what_comes_later(
         finally:
             query.stop()
     assert seen == ids
+
+
+def test_streams_share_a_queue_and_no_message_comes_to_two(begin: Callable[..., StreamingQuery]) -> None:
+    shards = {name: Seen() for name in ("one", "two", "three")}
+    said = {"maxMessagesPerTrigger": "4"}
+    queries = [begin(seen, ALWAYS, checkpoint=name, stream=name, **said) for name, seen in shards.items()]
+    try:
+        wait_until(lambda: all(seen.batches for seen in shards.values()), "all of them to run")
+        ids = enqueue(60)
+        wait_until(lambda: all_acked() or any(each.exception() for each in queries), "all acks")
+    finally:
+        for query in queries:
+            query.stop()
+    assert sorted(each for seen in shards.values() for each in seen) == ids
 
 
 def test_a_checkpoint_whose_first_empty_batch_was_never_committed_works_again(

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,18 +10,17 @@ from django.conf import settings
 
 from django_dbqueue import Envelope
 from django_dbqueue.models import Message
-from tests.conftest import ROOT
 from tests.spark.drivers.consuming import BATCH, POINTS, QUEUE, drain
+from tests.spark.stopping import PATIENCE, Driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 ROWS = 10 * BATCH
-PATIENCE = 240
-"""Seconds for a program on Spark to start and do its part, on a busy machine."""
 FILES = ("out/_spark_metadata/5", "checkpoint/offsets/8", "checkpoint/commits/7")
 """What the sink and the checkpoint write of a batch; when it appears, the JVM and the driver are killed."""
 EVERY_CHANGE = {"in a task", "after the ack"} if settings.TEST_DATABASE == "mariadb" else set()
@@ -35,25 +29,6 @@ if settings.TEST_DATABASE in {"mariadb", "mysql"}:
 
     def at(points: tuple[str, ...]) -> list[object]:
         return [pytest.param(each, marks=() if each in EVERY_CHANGE else pytest.mark.nightly) for each in points]
-
-    class Driver:
-        """The program in a session of its own; its Python workers outlive driver and JVM for a moment."""
-
-        def __init__(self, place: Path, credentials_file: str, point: str) -> None:
-            self.log = place / "driver.log"
-            with self.log.open("w") as log:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.spark.drivers.consuming", str(place), credentials_file, point],
-                    cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-                )  # fmt: skip
-
-        def kill(self) -> None:
-            """End driver and JVM at once."""
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-        def is_dead(self) -> bool:
-            return self.process.poll() is not None
 
     @pytest.fixture
     def ids() -> list[int]:
@@ -81,7 +56,7 @@ if settings.TEST_DATABASE in {"mariadb", "mysql"}:
     def test_a_kill_of_the_jvm_and_the_runner_doubles_and_loses_nothing(
         spark: SparkSession, credentials_file: str, ids: list[int], tmp_path: Path, begun: list[Driver], point: str
     ) -> None:
-        begun.append(driver := Driver(tmp_path, credentials_file, point))
+        begun.append(driver := Driver("consuming", tmp_path, credentials_file, point))
         assert driver.process.wait(PATIENCE) != 0, driver.log.read_text()
         finish(spark, tmp_path, credentials_file, ids)
 
@@ -89,7 +64,7 @@ if settings.TEST_DATABASE in {"mariadb", "mysql"}:
     def test_a_kill_of_the_jvm_and_the_driver_doubles_and_loses_nothing(
         spark: SparkSession, credentials_file: str, ids: list[int], tmp_path: Path, begun: list[Driver], file: str
     ) -> None:
-        begun.append(driver := Driver(tmp_path, credentials_file, ""))
+        begun.append(driver := Driver("consuming", tmp_path, credentials_file, ""))
         end = time.monotonic() + PATIENCE
         while not (tmp_path / file).exists():
             assert not driver.is_dead(), driver.log.read_text()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from django_dbqueue.management.spark_settings import credentials_of
@@ -13,6 +14,8 @@ from django_dbqueue.models import ArchivedMessage, HistoryReader
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lake import read_lake
+from tests.commands.running import run
+from tests.lifecycle.partitioned_history import archive_at, in_partitions, one_table
 from tests.spark.archives import NOON, archive, archive_every_outcome, ids, rows
 from tests.spark.lakes import Lake
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+__all__ = ["in_partitions", "one_table"]
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
 
@@ -138,3 +142,28 @@ def test_files_are_compressed_and_as_few_as_queues_and_days(lake: Lake) -> None:
     assert sum(file.bytes for file in manifest.files) == sum(
         path.stat().st_size for path in lake.root.glob("queue=*/day=*/batch=*/*.parquet")
     )
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has no partitions")
+def test_what_was_purged_of_a_partitioned_history_goes_with_its_partition(lake: Lake, in_partitions: None) -> None:
+    archive_at(1, 2, 1_999, 2_000, 3_500)
+    HistoryReader.objects.create(name="slow", position=2)
+
+    result = lake.export(batch_rows=2)
+    assert (result.batches, result.rows, result.purged) == (3, 5, 2)
+    assert ids() == [1, 2, 1_999, 2_000, 3_500], "of no partition all ids were purged"
+    with Connection(credentials_of("default")) as own:
+        assert history_readers.begin(own, "late", history_readers.EARLIEST) == 2, "what was purged is not begun with"
+        assert history_readers.forget(own, "late")
+        assert history_readers.forget(own, "slow")
+    assert lake.export().purged == 3
+    assert ids() == [3_500]
+    assert lake.ids == [1, 2, 1_999, 2_000, 3_500]
+
+    archive(1)
+    lake.export()
+    assert run("queue_archive", "partition", "--undo", "--yes").code == 0
+    assert len(ids()) == 2
+    archive(1)
+    assert lake.export().purged == 1
+    assert ids() == [], "what had waited for its partition to be dropped is deleted"

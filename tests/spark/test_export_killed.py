@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -50,15 +46,7 @@ def test_killed_at_any_point_each_row_is_once_in_the_lake_after_the_next_run(
     before = rows()
     lake = Lake(spark, credentials_file, tmp_path / "history")
 
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.spark.drivers.exporting", point, str(lake.root), credentials_file],
-        env=worker_env | {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-3_000:]
+    lake.die("exporting", point, worker_env)
     assert len(ids()) == ROWS - PURGED[point]
     there = Counter(row.id for row in read_lake(spark, str(lake.root)).collect())
     assert set(there.values()) <= {1}
@@ -70,6 +58,7 @@ def test_killed_at_any_point_each_row_is_once_in_the_lake_after_the_next_run(
     assert (ids(), result.purged) == ([], ROWS - PURGED[point])
     named = {lake.root / file.path for manifest in lake.manifests for file in manifest.files}
     assert named == set(lake.root.glob("queue=*/day=*/batch=*/*.parquet")), "nothing else was left lying about"
-    assert not list(lake.root.glob(".spark-staging*"))
+    assert not list(lake.root.glob("_writing/*"))
     assert ExportBatch.objects.filter(state="purged").count() == len(lake.manifests) == 2 + (point in NOTED)
+    lake.require_log_in_step()
     assert lake.export().rows == 0

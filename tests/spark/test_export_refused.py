@@ -17,6 +17,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import ExportBusy, ExportStopped, LakeDamaged
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader
+from django_dbqueue.spark import lake_keeping
 from django_dbqueue.spark.batches import Batch
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.exclusive import only_exporter
@@ -145,7 +146,7 @@ def _delete_the_manifest(lake: Lake) -> None:
     ("damage", "says"),
     [
         (_truncate, "has 100 bytes instead of"),
-        (_flip_a_bit, r"can't be read|hold 5 rows with the checksum"),
+        (_flip_a_bit, r"can't be read|holds 5 rows with the checksum"),
         (_delete, "is missing"),
         (_cut_the_manifest, "is not a manifest, or only part of one"),
         (_edit_the_manifest, "was changed after"),
@@ -210,7 +211,7 @@ def test_of_two_that_export_the_same_ids_one_publishes(lake: Lake, monkeypatch: 
 
     monkeypatch.setattr(Export, "publish", overtaken)
     # On SQLite the lock is the process's, which would have to have ended
-    monkeypatch.setattr(export, "only_exporter", _no_lock if connection.vendor == "sqlite" else only_exporter)
+    monkeypatch.setattr(lake_keeping, "only_exporter", _no_lock if connection.vendor == "sqlite" else only_exporter)
     with pytest.raises(ExportStopped, match=r"batch 1 .* was published by another export meanwhile"):
         lake.export()
     assert lake.ids == there[:3]

@@ -102,7 +102,7 @@ def test_of_an_archive_that_was_purged_whole_it_takes_what_comes(follow: Any) ->
 
 def test_a_batch_has_no_more_rows_than_it_may(follow: Any) -> None:
     there = archive(10)
-    stream = follow(maxRowsPerBatch=4)
+    stream = follow(maxMessagesPerTrigger=4)
     offset = stream.initialOffset()
     limit = stream.getDefaultReadLimit()
     batches = []
@@ -251,7 +251,9 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions to end
         ({"reader": ""}, "'reader' is empty"),
         ({"reader": "two words"}, "'two words' must be"),
         ({"reader": "lake:mine"}, "'lake:mine' must be"),
-        ({"maxRowsPerBatch": "0"}, "'maxRowsPerBatch' is '0'"),
+        ({"maxMessagesPerTrigger": "0"}, "'maxMessagesPerTrigger' is '0'"),
+        ({"maxMessagesPerTrigger": "3", "minMessagesPerTrigger": "4"}, "is 4, but a batch has 3 messages at most"),
+        ({"maxTriggerDelay": "5"}, "waits for 'minMessagesPerTrigger', which is not set"),
         ({"startingPosition": "last"}, "'startingPosition' is 'last'"),
         ({"firstId": "7"}, "no option 'firstid'"),
         ({"stream": "s"}, "no option 'stream'"),

@@ -12,6 +12,7 @@ from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, HistoryReader, Message
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
+from tests.process.conftest import wait_until
 from tests.spark.archives import archive, ids, ids_of
 from tests.spark.test_following import purge_to
 from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, ready, say_go
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
@@ -48,7 +49,7 @@ def drain(path: Path, frame: DataFrame) -> None:
 def test_each_row_once_whenever_the_query_is_started_again(spark: SparkSession, history: Any, tmp_path: Path) -> None:
     for _ in range(3):
         archive(7)
-        drain(tmp_path, history(maxRowsPerBatch=3))
+        drain(tmp_path, history(maxMessagesPerTrigger=3))
 
     assert ids_of(spark.read.parquet(str(tmp_path / "out"))) == ids()
     assert HistoryReader.objects.get().position == ids()[-1]
@@ -61,10 +62,36 @@ def test_each_row_once_whenever_the_query_is_started_again(spark: SparkSession, 
         drain(tmp_path, history())
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"once": True}, {"processingTime": "0 seconds"}])
+def test_every_trigger_begins_with_nothing_and_takes_what_comes_later(
+    spark: SparkSession, history: Any, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
+    def begin() -> StreamingQuery:
+        frame = history(minMessagesPerTrigger=2, maxMessagesPerTrigger=2)
+        return into(tmp_path, frame).trigger(**trigger).start()
+
+    query = begin()
+    if "processingTime" in trigger:
+        try:
+            wait_until(lambda: HistoryReader.objects.exists() or query.exception(), "its first look")
+            there = archive(4)
+            wait_until(
+                lambda: HistoryReader.objects.get().position == there[-1] or query.exception(), "its last commit"
+            )
+        finally:
+            query.stop()
+    else:
+        assert query.awaitTermination(PATIENCE)
+        there = archive(5)  # the last one is less than a batch waits for
+        assert begin().awaitTermination(PATIENCE)
+    assert ids_of(spark.read.parquet(str(tmp_path / "out"))) == there
+
+
 def test_a_reader_misses_none_while_producers_and_archivers_run(
     spark: SparkSession, history: Any, tmp_path: Path, worker_env: dict[str, str]
 ) -> None:
-    query = into(tmp_path, history(maxRowsPerBatch=200).select("id", "message_id")).start()
+    query = into(tmp_path, history(maxMessagesPerTrigger=200).select("id", "message_id")).start()
     deadline = time.monotonic() + 2 * PATIENCE
     try:
         while not HistoryReader.objects.exists():

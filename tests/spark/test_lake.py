@@ -11,6 +11,7 @@ import pytest
 
 from django_dbqueue.exceptions import InvalidPipeline, LakeDamaged
 from django_dbqueue.spark import read_lake
+from django_dbqueue.spark.files import Files
 from tests.spark.archives import NOON, archive, archive_every_outcome, ids
 from tests.spark.lakes import Lake
 
@@ -33,30 +34,43 @@ def _value(value: Any) -> Any:
     return value
 
 
-def test_plain_spark_duckdb_and_pandas_read_the_same_rows(lake: Lake) -> None:
+def test_plain_spark_duckdb_pandas_and_readers_of_delta_read_the_same_rows(lake: Lake) -> None:
     archive_every_outcome()
     for queue in ("12", "012", "Q1", "q1", "a:b", "null"):
         archive(2, queue=queue, finished_at=NOON + timedelta(microseconds=1))
-    lake.export(batch_rows=9)
+    lake.export(batch_rows=9, delta=True)
     (lake.root / "queue=Q1" / "day=2026-03-29" / "batch=1" / "of-a-killed-run.parquet").write_bytes(b"PAR1")
-    said: dict[str, Any] = {"spark": lake.spark, "root": str(lake.root)}
+    _require_the_same_rows(lake)
+    lake.compact()
+    archive(1, queue="12")
+    lake.export()
+    _require_the_same_rows(lake, more=1)
 
+
+def _require_the_same_rows(lake: Lake, *, more: int = 0) -> None:
+    said: dict[str, Any] = {"spark": lake.spark, "root": str(lake.root)}
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         exec(block, said)
 
-    in_pandas = said["in_pandas"].astype(object)
-    in_pandas = in_pandas.where(in_pandas.notna(), None)
     read = {
         "read_lake": [row.asDict() for row in said["rows"].collect()],
         "plain Spark": [row.asDict() for row in said["plain"].collect()],
         "DuckDB": said["in_duckdb"],
-        "pandas": in_pandas.to_dict("records"),
+        "pandas": _records(said["in_pandas"]),
+        "pandas by Delta": _records(said["delta_in_pandas"]),
+        "Polars by Delta": said["delta_in_polars"].to_dicts(),
     }
     expected = sorted(map(_plain, read.pop("read_lake")))
-    assert len(expected) == 15
+    assert len(expected) == 15 + more
     assert {dict(row)["queue"] for row in expected} >= {"12", "012", "Q1", "q1", "a:b", "null"}
     for how, rows in read.items():
         assert sorted(map(_plain, rows)) == expected, how
+
+
+def _records(in_pandas: Any) -> list[dict[str, Any]]:
+    objects = in_pandas.astype(object)
+    records: list[dict[str, Any]] = objects.where(objects.notna(), None).to_dict("records")
+    return records
 
 
 def test_a_file_that_no_manifest_names_is_not_read(lake: Lake) -> None:
@@ -99,3 +113,19 @@ def test_a_lake_that_has_lost_its_name_is_refused(lake: Lake) -> None:
 def test_a_root_that_is_a_pattern_is_refused(spark: SparkSession, root: str) -> None:
     with pytest.raises(InvalidPipeline, match="must be a path or a URL"):
         read_lake(spark, root)
+
+
+def test_a_file_system_that_is_not_the_local_disk_is_listed_and_cleared_the_same_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Hadoop's view of this disk under another scheme: to the lake it is as far away as any."""
+    spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.lakes.link./lake", tmp_path.as_uri())
+    paths = ["queue=a%3Ab/day=2026-01-01/batch=1/part, 1.parquet", "_writing/batch=2/x.parquet", "note.json"]
+    for root in (str(tmp_path), "viewfs://lakes/lake"):
+        files = Files(spark, root)
+        assert [files.publish(path, "text") for path in paths * 2] == [True] * 3 + [False] * 3
+        assert files.tree() == sorted(paths)
+        assert files.tree("_writing", ".parquet") == [paths[1]]
+        assert files.names("queue=a%3Ab/day=2026-01-01/batch=1", suffix=".parquet") == ["part, 1.parquet"]
+        files.delete(*paths, "not there")
+        assert files.tree() == files.tree("not there") == []

@@ -52,7 +52,7 @@ def test_what_is_no_manifest_is_refused(text: str) -> None:
 
 def test_a_format_of_the_future_is_refused_by_its_number() -> None:
     said = json.loads(MANIFEST.to_json())
-    said["format"] = 2
+    said["format"] = 3
 
-    with pytest.raises(LakeDamaged, match="format 2"):
+    with pytest.raises(LakeDamaged, match="format 3"):
         Manifest.parse(json.dumps(said), where="here")

@@ -1,6 +1,6 @@
 """A server that is stopped in the middle and comes back: every path of the pipeline goes on where it was.
 
-SQLite has no server, and a MySQL that is given by its URL is not ours to stop.
+SQLite has no server, and a MySQL that is given by its URL is not ours to stop: there a ``mysqld`` must be here besides.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.following import HistoryStreamReader
-from django_dbqueue.spark.outage import Lasting
+from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import TableReader
 from tests.conftest import ROOT
 from tests.process.conftest import wait_until
+from tests.process.test_server_restart import OURS
 from tests.spark.stopping import Outage, frame
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
     from tests.servers.private import PrivateServer
 
-if settings.TEST_DATABASE in {"mariadb", "postgres"}:
+if settings.TEST_DATABASE in OURS:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    from tests.process.test_server_restart import OURS, django, prepared
+    from tests.process.test_server_restart import django, prepared
 
     pytestmark = pytest.mark.slow
     JSON = StructType([StructField("json", StringType())])

@@ -56,7 +56,7 @@ class Query:
 
     def read(self, number: int) -> list[int]:
         """The ids of the rows that a task reads of a claim."""
-        delivery = deliver(self.connection, self.spec.name, self.run, number, lease=self.spec.lease)
+        delivery = deliver(self.connection, self.spec, self.run, number)
         dialect = self.connection.dialect
         found: list[int] = []
         for first, last in delivery.ranges:

@@ -16,7 +16,7 @@ from django_dbqueue.models import Message, Queue, Stream, StreamClaim
 from django_dbqueue.streams import stream_claimer
 from django_dbqueue.streams.delivery import planned
 from django_dbqueue.streams.ownership import StreamSpec
-from tests.factories import QUEUE, MessageFactory, claimed, held, stuck, written_by_sql
+from tests.factories import QUEUE, MessageFactory, claimed, held, let_pause_end, stuck, written_by_sql
 from tests.streams.conftest import SPEC, STREAM, ids_of, letters, states
 
 if TYPE_CHECKING:
@@ -117,6 +117,15 @@ def test_a_paused_queue_gives_nothing(query: Callable[..., Query]) -> None:
     one = query()
     assert one.claim() is None
     Queue.objects.resume(QUEUE)
+    assert one.claim() == 1
+
+
+def test_a_pause_with_an_end_gives_nothing_until_then(query: Callable[..., Query]) -> None:
+    MessageFactory()
+    Queue.objects.pause(QUEUE, for_=3_600)
+    one = query()
+    assert one.claim() is None
+    let_pause_end()
     assert one.claim() == 1
 
 

@@ -147,7 +147,7 @@ def test_of_two_tasks_at_a_third_attempt_one_splits_and_the_other_reads_what_is_
         one.read(1)
         one.die()
     run = query().run
-    read = partial(deliver, HERE, STREAM, run, 1, lease=SPEC.lease)
+    read = partial(deliver, HERE, SPEC, run, 1)
     met = meet(read, read, waits=connection.vendor != "sqlite")
     assert isinstance(met.first, StreamDelivery)
     assert met.first == met.second

@@ -109,6 +109,67 @@ def test_all_that_is_available_is_not_claimed_at_once(reader: ClaimStreamReader)
     assert letters() == ["n"]
 
 
+@pytest.fixture
+def patient(options: dict[str, str]) -> Iterator[ClaimStreamReader]:
+    """Waits for three messages, for as long as it may."""
+    made = reader_of({**options, "minMessagesPerTrigger": "3", "maxTriggerDelay": str(7 * 86_400)}, MESSAGES.schema)
+    assert isinstance(made, ClaimStreamReader)
+    yield made
+    made.stop()
+
+
+def offset_after(reader: ClaimStreamReader, start: int) -> int:
+    """Ask until there is another offset."""
+    wait_until(lambda: reader.latestOffset({"claim": start}, LIMIT) != {"claim": start}, "a claim")
+    return reader.latestOffset({"claim": start}, LIMIT)["claim"]
+
+
+def test_too_few_messages_wait_for_more(patient: ClaimStreamReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    MessageFactory.create_batch(2)
+    MessageFactory(queue="another")
+    looks: list[int] = []
+    real = StreamRunner._next
+    monkeypatch.setattr(StreamRunner, "_next", lambda *said: (looks.append(1), real(*said))[1])
+
+    def looked_often() -> bool:
+        assert patient.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
+        return len(looks) > 3
+
+    wait_until(looked_often, "some looks at the queue")
+    assert letters() == ["n"] * 3
+    MessageFactory(priority=5)
+    assert offset_after(patient, 0) == 1
+    assert StreamClaim.objects.get().messages == 3
+
+
+def test_a_claim_of_a_run_before_waits_for_nothing(patient: ClaimStreamReader, options: dict[str, str]) -> None:
+    MessageFactory.create_batch(2)
+    before = reader_of(options, MESSAGES.schema)
+    assert before.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}  # type: ignore[call-arg]
+    before.stop()
+    assert patient.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
+
+
+def test_available_now_takes_what_is_there(patient: ClaimStreamReader) -> None:
+    MessageFactory.create_batch(2)
+    patient.prepareForTriggerAvailableNow()
+    assert patient.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
+    assert patient.latestOffset({"claim": 1}, LIMIT) == {"claim": 1}
+    assert letters() == ["y"] * 2
+
+
+def test_a_small_batch_goes_when_it_has_waited_for_long(options: dict[str, str]) -> None:
+    said = {"minMessagesPerTrigger": "3", "maxTriggerDelay": "1"}
+    reader = reader_of({**options, **said}, MESSAGES.schema)
+    assert isinstance(reader, ClaimStreamReader)
+    try:
+        MessageFactory()
+        assert offset_after(reader, 0) == 1
+        assert StreamClaim.objects.get().messages == 1
+    finally:
+        reader.stop()
+
+
 @pytest.mark.parametrize(
     ("said", "what"),
     [
@@ -117,7 +178,12 @@ def test_all_that_is_available_is_not_claimed_at_once(reader: ClaimStreamReader)
         ({"stream": "two words"}, "'two words' is not a valid stream name"),
         ({"queue": "två"}, "'två' is not a queue name"),
         ({"lease": "2"}, "'lease' is '2'; it must be a whole number from 3"),
-        ({"maxRowsPerBatch": "0"}, "'maxRowsPerBatch' is '0'"),
+        ({"maxMessagesPerTrigger": "0"}, "'maxMessagesPerTrigger' is '0'"),
+        ({"maxRowsPerBatch": "5"}, "no option 'maxrowsperbatch' here.* maxMessagesPerTrigger"),
+        ({"minMessagesPerTrigger": "many"}, "'minMessagesPerTrigger' is 'many'"),
+        ({"minMessagesPerTrigger": "30000"}, "is 30,000, but a batch has 20,000 messages at most: set 'maxM"),
+        ({"minMessagesPerTrigger": "2", "maxTriggerDelay": "0"}, "'maxTriggerDelay' is '0'"),
+        ({"maxTriggerDelay": "5"}, "waits for 'minMessagesPerTrigger', which is not set"),
         ({"max_reads": "-1"}, "'max_reads' is '-1'"),
         ({"on_expired": "drop"}, "'on_expired' is 'drop'; it can be hold, requeue"),
         ({"on_expried": "hold"}, "Did you mean 'on_expired'"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -12,7 +14,8 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_dbqueue import consumers
+from django_dbqueue import InvalidMessage, UndecodableMessage, consumers
+from django_dbqueue.checks import blocking_errors
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import DBQueueBackend, await_for, task_options, wait_for
 from django_dbqueue.tasks.backend_checks import check_backend
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
+
+
+OURS = "django_dbqueue.tasks.DBQueueBackend"
 
 
 def backend(alias: str = "default") -> Any:
@@ -59,6 +65,112 @@ def test_a_task_is_a_message_of_its_queue(jobs: Any, enqueued: list[Any]) -> Non
     assert (result.status, result.args, result.kwargs, result.attempts) == ("READY", [1], {"b": 2}, 0)
     assert result.enqueued_at == row.created_at
     assert enqueued == [(DBQueueBackend, result.id)]
+
+
+@pytest.mark.parametrize("priority", ["7", None, timedelta(1), True, 1.5, pytest.param(10**5_000, id="huge")])
+def test_a_priority_that_is_no_number_is_an_invalid_task(jobs: Any, priority: Any) -> None:
+    with pytest.raises(InvalidTask, match="priority must be a whole number"):
+        replace(jobs.add, priority=priority)
+
+
+def test_what_no_worker_could_find_or_run_is_refused(jobs: Any) -> None:
+    task = type(jobs.add)
+    options = {"priority": 0, "queue_name": "default", "backend": "default", "takes_context": False, "run_after": None}
+    for function in (jobs.nameless, jobs.Holder.static):
+        with pytest.raises(InvalidTask, match="outside of classes and functions"):
+            task(func=function, **options)
+    with pytest.raises(InvalidTask, match="Remove the yield"):
+        task(func=jobs.generate, **options)
+
+
+def test_a_task_that_isnt_at_the_path_of_its_function_is_not_enqueued(jobs: Any, monkeypatch: Any) -> None:
+    enqueue = [
+        lambda: jobs.renamed.enqueue(1),
+        lambda: jobs.renamed.signature(1),
+        lambda: backend().enqueue_many([(jobs.renamed, (1,), {})]),
+    ]
+    for each in enqueue:
+        with pytest.raises(InvalidTask, match=r"tests\.tasks_app\.jobs\.plain is a function, not a task"):
+            each()
+    monkeypatch.setattr(jobs.plain, "__module__", "__main__")
+    with pytest.raises(InvalidTask, match="defined in the program that was started"):
+        jobs.renamed.enqueue(1)
+    assert not Message.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "length", ["5", True, float("nan"), float("inf"), -float("inf"), pytest.param(10**5_000, id="huge"), timedelta.max]
+)
+def test_a_countdown_or_an_expiry_that_is_no_length_of_time_is_an_invalid_task(jobs: Any, length: Any) -> None:
+    with pytest.raises(InvalidTask, match="countdown must be"):
+        jobs.add.apply_async((1, 2), countdown=length)
+    with pytest.raises(InvalidTask, match="expires must be"):
+        jobs.add.apply_async((1, 2), expires=length)
+    assert not Message.objects.exists()
+
+
+@pytest.mark.parametrize("length", [-5, -0.5, timedelta(days=-1)])
+def test_a_countdown_below_zero_is_due_at_once_as_in_celery(jobs: Any, length: Any) -> None:
+    result = jobs.add.apply_async((1, 2), countdown=length)
+    run_consumers()
+    result.refresh()
+    assert result.status == "SUCCESSFUL"
+
+
+def test_a_wait_takes_seconds_or_a_timedelta_and_says_what_it_saw(jobs: Any) -> None:
+    result = jobs.add.enqueue(1, 2)
+    with pytest.raises(TimeoutError, match=r"is still READY, and the timeout is over\. .* runs the queue default"):
+        wait_for(result, timeout=timedelta(milliseconds=1))
+    for wrong in ("5", float("nan"), True, -1):
+        with pytest.raises(InvalidMessage, match="timeout must be"):
+            wait_for(result, timeout=wrong)
+
+
+def test_moments_that_are_none_are_invalid_tasks(jobs: Any) -> None:
+    naive, late = datetime(2030, 1, 1), datetime(9999, 12, 31, 23, 59, tzinfo=ZoneInfo("America/New_York"))  # noqa: DTZ001
+    for wrong in (naive, late):
+        with pytest.raises(InvalidTask, match="expires must be"):
+            jobs.add.apply_async((1, 2), expires=wrong)
+    for day in (date(2030, 1, 1), "2030-01-01"):
+        with pytest.raises(InvalidTask, match="run_after, or eta, must be a datetime"):
+            jobs.add.apply_async((1, 2), eta=day)
+    assert not Message.objects.exists()
+    first = jobs.add.apply_async((1, 2), expires=datetime(1, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo")))
+    run_consumers()
+    first.refresh()
+    assert first.status == "FAILED"
+    assert not Result.objects.exists()
+
+
+def test_arguments_of_the_wrong_kind_are_not_taken_apart(jobs: Any) -> None:
+    wrongs: tuple[tuple[Any, Any], ...] = (("ab", {}), ({"a": 1}, {}), (5, {}), ((1, 2), [1]), ((1, 2), ""))
+    for args, kwargs in wrongs:
+        with pytest.raises(InvalidTask, match=r"its (kw)?args must be a"):
+            jobs.add.apply_async(args, kwargs)
+        with pytest.raises(InvalidTask, match=r"its (kw)?args must be a"):
+            backend().enqueue_many([(jobs.add, args, kwargs)])
+    for call in ((jobs.add, ()), jobs.add, (jobs.plain, (1,), {})):
+        with pytest.raises(InvalidTask, match="triples of a task, its args and its kwargs"):
+            backend().enqueue_many([call])
+    assert not Message.objects.exists()
+
+
+@pytest.mark.parametrize("payload", ["text", {"args": [1]}, {"args": 5, "kwargs": {}}, [1, 2], None], ids=repr)
+def test_a_task_with_a_payload_of_another_kind_is_rejected_at_once(jobs: Any, payload: Any) -> None:
+    message = Message.objects.enqueue(payload, headers={"dbqueue.task": "tests.tasks_app.jobs.add"})
+    run_consumers(on_error="collect")
+    result = jobs.add.get_result(str(message.pk))
+    assert (result.status, result.args, result.kwargs, result.attempts) == ("FAILED", [], {}, 1)
+    assert result.errors[0].exception_class is UndecodableMessage
+    assert "The payload of a task is" in result.errors[0].traceback
+
+
+def test_arguments_that_json_cant_express_are_named_with_their_task(jobs: Any) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for wrong, kind in (({(1, 2): 3}, TypeError), ({1, 2}, TypeError), (b"\xff", ValueError), (endless, ValueError)):
+        with pytest.raises(kind, match=r"tests\.tasks_app\.jobs\.add: JSON can't express these arguments: "):
+            jobs.add.enqueue(wrong, 2)
 
 
 def test_what_was_rolled_back_was_never_enqueued(jobs: Any) -> None:
@@ -108,6 +220,9 @@ def test_arguments_that_json_cannot_express_are_refused(jobs: Any, argument: obj
         ({"backoff": "soon"}, "backoff"),
         ({"keep_results": -1}, "keep_results"),
         ({"transactional": 1}, "transactional"),
+        ({"group": 17}, "group must be a string"),
+        ({"group": ""}, "group's name has 0 characters"),
+        ({"group": "*"}, "no group can have this name"),
         ({"retries": 3}, "no option 'retries'"),
     ],
     ids=str,
@@ -184,6 +299,28 @@ def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
     with override_settings(DBQUEUE={"QUEUES": {"free": {"on_ack": "delete"}}}):
         assert checked(QUEUES=["free"]) == ["dbqueue.W020"]
         assert checked(QUEUES=["free"], OPTIONS={"keep_results": 0}) == []
+
+
+def test_a_queue_that_the_backend_does_not_have_is_named_with_those_that_it_has(jobs: Any) -> None:
+    with pytest.raises(InvalidTask) as raised:
+        jobs.add.using(queue_name="mial").enqueue(1, 2)
+    assert str(raised.value) == (
+        "Queue 'mial' is not valid for backend. Add it to TASKS['default']['QUEUES'], which has "
+        "default, jobs, kept-short."
+    )
+    assert not Message.objects.exists()
+
+
+@override_settings(
+    TASKS={"default": {"BACKEND": "django_dbqueue.tasks.DbQueueBackend"}, "none": {}, "ours": {"BACKEND": OURS}}
+)
+def test_a_backend_that_cannot_be_imported_is_an_error_that_no_worker_starts_with() -> None:
+    wrong = [each for each in blocking_errors("default") if each.id == "dbqueue.E023"]
+    assert [str(each.msg).partition(":")[0] for each in wrong] == [
+        "TASKS['default']['BACKEND'] can't be imported",
+        "TASKS['none']['BACKEND'] can't be imported",
+    ]
+    assert OURS in str(wrong[0].hint)
 
 
 @override_settings(TASKS={"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "OPTIONS": {"lease": -1}}})

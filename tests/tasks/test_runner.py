@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.utils import timezone
 
+from django_dbqueue import Reject
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.result_rows import forget_results
+from django_dbqueue.lifecycle.expired_rows import forget_results
 from django_dbqueue.models import Message, MessageEvent, Queue, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks import compat
-from django_dbqueue.tasks.task_headers import EXPIRES, TASK
+from django_dbqueue.tasks.task_headers import BACKEND, EXPIRES, TASK
 from django_dbqueue.testing import run_consumers
 
 if TYPE_CHECKING:
@@ -143,6 +144,31 @@ def test_a_result_that_is_no_json_fails_at_once(jobs: Any) -> None:
     assert not Result.objects.exists()
 
 
+def test_a_result_that_contains_itself_fails_at_once(jobs: Any) -> None:
+    result = jobs.give_itself.enqueue()
+    run(with_delayed=True)
+    result.refresh()
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert result.errors[0].exception_class is TypeError
+
+
+@pytest.mark.parametrize("reason", ["no such user", "", "Timeout: x", "a.b.c", "ValueError: it says", "\0", "Größe"])
+def test_a_rejected_task_shows_a_reject_and_no_lost_worker(jobs: Any, reason: str) -> None:
+    result = jobs.turn_away.enqueue(reason)
+    run()
+    result.refresh()
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert result.errors[0].exception_class is Reject
+    assert (reason or "Rejected").replace("\0", "\\0") in result.errors[0].traceback
+
+
+def test_an_error_of_a_class_that_a_function_defines_is_no_lost_worker(jobs: Any) -> None:
+    result = jobs.fail_here.enqueue()
+    run(with_delayed=True)
+    result.refresh()
+    assert result.errors[0].exception_class_path == "tests.tasks_app.jobs.fail_here.<locals>.Here"
+
+
 def test_rows_result_and_ack_are_one_commit(jobs: Any) -> None:
     good, bad = jobs.pause.enqueue("one"), jobs.pause.enqueue("two", fails=True)
     run()
@@ -226,6 +252,26 @@ def test_what_is_claimed_after_it_expired_is_never_run(jobs: Any) -> None:
     row = Message.objects.get(pk=int(late.id))
     assert str(row.error).startswith("Expired")
     assert EXPIRES in row.headers
+
+
+@pytest.mark.parametrize(
+    ("forged", "said"),
+    [
+        ({EXPIRES: "tomorrow"}, "must be a moment in ISO 8601"),
+        ({EXPIRES: "2030-01-01"}, "with an offset"),
+        ({EXPIRES: 17}, "must be a moment"),
+        ({BACKEND: ["default"]}, "must be the alias of a backend"),
+    ],
+)
+def test_a_header_that_somebody_has_changed_kills_the_message_with_a_sentence(
+    jobs: Any, forged: dict[str, Any], said: str
+) -> None:
+    headers = {TASK: jobs.nothing.module_path, **forged}
+    message = Message.objects.enqueue({"args": [], "kwargs": {}}, headers=headers)
+    run()
+    message.refresh_from_db()
+    assert (message.is_dead, message.read_count) == (True, 1)
+    assert said in str(message.error)
 
 
 def test_a_result_is_found_in_the_history_too(jobs: Any) -> None:

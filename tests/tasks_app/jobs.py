@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from django_dbqueue import Reject
 from django_dbqueue.models import Queue
 from django_dbqueue.tasks import task_options
 from django_dbqueue.tasks.compat import HOME
@@ -22,6 +24,45 @@ SEEN: list[Any] = []
 @task
 def add(a: int, b: int) -> int:
     return a + b
+
+
+@task
+def turn_away(reason: str) -> None:
+    raise Reject(reason)
+
+
+@task
+def fail_here() -> None:
+    class Here(Exception):
+        pass
+
+    raise Here("and nowhere else")
+
+
+@task
+def give_itself() -> list[Any]:
+    endless: list[Any] = []
+    endless.append(endless)
+    return endless
+
+
+def plain(value: int) -> int:
+    return value
+
+
+renamed = task(plain)
+
+
+class Holder:
+    @staticmethod
+    def static() -> None: ...
+
+
+nameless = lambda: None  # noqa: E731
+
+
+def generate() -> Iterator[int]:
+    yield 1
 
 
 @task
@@ -105,3 +146,64 @@ def end_the_process_once(mark: str) -> int:
 
 
 not_a_task = 17
+
+
+@task
+@task_options(group=lambda account, *_, **__: f"account-{account}" if account else None)
+def charge(account: int, amount: int = 0) -> int:
+    SEEN.append((account, amount))
+    return amount
+
+
+@task
+@task_options(group="ledger")
+def book() -> None:
+    SEEN.append("booked")
+
+
+@task(takes_context=True)
+def sum_of_flow(context: Any) -> int:
+    return sum(context.results())
+
+
+@task(takes_context=True)
+async def double_and_spawn(context: Any, number: int) -> int:
+    if number < 3:
+        queue, child = double_and_spawn.signature(10 * number)
+        await context.aspawn(child, queue=queue)
+        assert await context.aresults() == []
+    return 2 * number
+
+
+@task(takes_context=True)
+def in_steps(context: Any, amount: int) -> list[Any]:
+    context.step("charge", SEEN.append, f"charged {amount}")
+    context.sleep("cool off", 60)
+    paid = context.wait_for(f"paid:{amount}", timeout=None)
+    with context.step("book") as step:
+        SEEN.append(("booked", step.is_new))
+    assert set(context.steps_done) == {"charge", "cool off", f"paid:{amount}", "book"}
+    return [amount, paid]
+
+
+@task(takes_context=True)
+async def in_steps_async(context: Any, value: int) -> int:
+    async def doubled() -> int:
+        SEEN.append(f"doubled {value}")
+        return 2 * value
+
+    found: int = await context.astep("double", doubled)
+    await context.asleep("cool off", 60)
+    assert set(await context.asteps_done()) == {"double", "cool off"}
+    return found
+
+
+@task(takes_context=True)
+def fail_behind_a_step(context: Any) -> None:
+    context.step("work", SEEN.append, "worked")
+    raise ValueError("behind it")
+
+
+@task(takes_context=True)
+def look_at_context(context: Any) -> None:
+    SEEN.append((context, context.attempt))

@@ -15,7 +15,7 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.fields import clock
 from django_dbqueue.testing import EndlessRun, run_consumers
 from tests import factories
-from tests.factories import QUEUE, MessageFactory, row
+from tests.factories import QUEUE, MessageFactory, let_pause_end, row
 from tests.testing.handlers import Trouble, fail, succeed
 
 if TYPE_CHECKING:
@@ -182,6 +182,15 @@ def test_from_a_paused_queue_nothing_is_run(consumes: Consumes) -> None:
     assert Message.objects.delayed(QUEUE).count() == 1
     Queue.objects.resume(QUEUE)
     assert len(run_consumers(QUEUE, with_delayed=True)) == 2
+
+
+def test_from_a_queue_whose_pause_has_ended_messages_are_run(consumes: Consumes) -> None:
+    consumes(succeed)
+    MessageFactory()
+    Queue.objects.pause(QUEUE, for_=60)
+    assert run_consumers(QUEUE) == ()
+    let_pause_end()
+    assert len(run_consumers(QUEUE)) == 1
 
 
 def test_a_consumer_that_pauses_its_queue_is_the_last_of_it(consumes: Consumes) -> None:

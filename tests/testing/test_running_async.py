@@ -16,6 +16,8 @@ from tests.factories import QUEUE, MessageFactory
 from tests.testing.handlers import succeed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -32,6 +34,44 @@ def test_an_async_consumer_works_on_the_tests_own_connection(consumes: Consumes)
     assert len(run_consumers(QUEUE).done) == 1
     assert Queue.objects.filter(name="effect").exists()
     assert Message.objects.ready("next").count() == 1
+
+
+def test_an_async_consumer_gets_its_resource(consumes: Consumes) -> None:
+    steps: list[str] = []
+
+    async def shared() -> AsyncIterator[str]:
+        steps.append("entered")
+        yield "shared"
+        steps.append("left")
+
+    async def handle(_message: Message, thing: str) -> None:
+        steps.append(thing)
+
+    consumes(handle, resource=shared)
+    MessageFactory()
+    assert len(run_consumers(QUEUE).done) == 1
+    assert steps == ["entered", "shared", "left"]
+
+
+def test_a_resource_that_can_not_be_entered_fails_the_message(consumes: Consumes) -> None:
+    async def handle(_message: Message, _thing: object) -> None:
+        raise AssertionError("not without its resource")
+
+    consumes(handle, resource=dict)
+    MessageFactory()
+    with pytest.raises(TypeError, match=r"builtins\.dict returned a dict, which is not an async context manager"):
+        run_consumers(QUEUE)
+
+
+def test_an_async_consumer_settles_its_message_itself(consumes: Consumes) -> None:
+    async def handle(message: Message) -> None:
+        await message.aextend(300)
+        await message.areject("no such user")
+
+    consumes(handle)
+    MessageFactory()
+    [row] = run_consumers(QUEUE).dead
+    assert "no such user" in str(row.error)
 
 
 def test_an_async_consumer_that_takes_too_long_is_cancelled(consumes: Consumes) -> None:

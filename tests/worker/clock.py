@@ -10,13 +10,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import low_water
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers import Consumer, largest_batch
 from django_dbqueue.lifecycle import claim
 from django_dbqueue.models import Message
 from django_dbqueue.worker import feeder, heartbeat, pace
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.feeder import Feeder
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.settler import Settler
 from django_dbqueue.worker.worker_options import WorkerOptions
@@ -43,31 +44,40 @@ class Clock:
 
 
 class Turns:
-    """Maintenance and feeding of a worker with one queue, whose handlers never begin."""
+    """Maintenance and feeding of a worker whose handlers never begin."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *others: Consumer, batch: int = 400) -> None:
         self.clock = clock
-        consumer = Consumer(QUEUE, lambda _message: None)
-        options = WorkerOptions("default", (QUEUE,), datetime.now(UTC))
-        board = Board(options.batch + options.threads)
+        consumers = {each.queue: each for each in (Consumer(QUEUE, lambda _message: None), *others)}
+        queues = tuple(consumers)
+        options = WorkerOptions(
+            "default", queues, datetime.now(UTC), batch=batch, largest_batch=largest_batch(consumers.values())
+        )
+        board = Board(options.slots)
         self.holding = Holding(board)
-        self._settler = Settler(Message, "default", self.holding, board)
-        self.maintenance = Maintenance(Message, "default", (QUEUE,))
+        self.settler = Settler(Message, "default", self.holding, board)
+        self.maintenance = Maintenance(Message, "default", queues)
         self.feeder = Feeder(
             Message,
             options,
-            {QUEUE: consumer},
+            consumers,
             self.holding,
             1,
             None,
             lookout=self.maintenance.lookout,
             before_begin=lambda _number: None,
-            superseded=self._settler.let_go,
+            superseded=self.settler.let_go,
         )
 
-    def feed(self) -> list[Delivery]:
-        """Claim what is wanted, with nothing to settle beside; return what must be released."""
-        return self.feeder.feed(self.clock.now, self.maintenance.paused, beside=self._settler, freed=0)
+    def feed(self, *unready: str) -> list[Delivery]:
+        """Claim what is wanted, with the acks that wait beside; return what must be released."""
+        return self.feeder.feed(
+            self.clock.now,
+            paused=self.maintenance.paused,
+            unready=set(unready),
+            beside=self.settler,
+            freed=self.settler.sendable(),
+        )
 
     def go_on(self, seconds: float, until: Callable[[], Any] = lambda: False) -> float:
         """Turn for so long, or until it is so; return for how long."""

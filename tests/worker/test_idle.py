@@ -7,22 +7,28 @@ from datetime import timedelta
 import pytest
 from django.db import DatabaseError, connection
 
+from django_dbqueue import flow
+from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import claim, expired_streams, rescue
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
+from django_dbqueue.low_water import RESCAN_SECONDS
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, SETTLED_FIRST, Maintenance
 from django_dbqueue.worker.pace import FASTEST, LATELY, SHARE
-from tests.factories import QUEUE, done, held, stuck, waiting
+from tests.factories import QUEUE, done, held, let_pause_end, stuck, waiting
 from tests.worker.clock import Clock, Turns, statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOTICED = 1.0
 """Seconds within which an idle worker acts on what it can see."""
+SEVERAL_ROUNDS = 300
+"""Seconds in which the housekeeping of each minute is done five times, or once more."""
 
 
 @pytest.fixture
@@ -49,8 +55,8 @@ def test_an_idle_worker_asks_at_most_three_statements_in_two_seconds_and_only_re
         pass
     idle.go_on(5 * LOOK_EVERY)  # it hears of priorities, one at a look
     with statements() as asked:
-        idle.go_on(62)
-    assert len(asked) <= 1.5 * 62
+        idle.go_on(SEVERAL_ROUNDS)
+    assert len(asked) <= 1.5 * SEVERAL_ROUNDS
     assert not [sql for sql in asked if any(verb in sql for verb in ("UPDATE", "INSERT INTO", "DELETE FROM"))]
 
 
@@ -85,7 +91,7 @@ def test_a_notice_makes_it_look_at_once(idle: Turns) -> None:
 
 
 def test_what_came_in_after_a_look_that_nobody_asked_about_is_not_taken_for_absent(turns: Turns) -> None:
-    turns.feeder.learn(-4.0)  # handlers are quick, so that as many are fetched ahead as may be
+    turns.feeder.learn(-4.0, "single")  # handlers are quick, so that as many are fetched ahead as may be
     for _ in range(150):
         waiting()
     turns.go_on(1, lambda: len(turns.holding))
@@ -99,6 +105,48 @@ def test_what_came_in_after_a_look_that_nobody_asked_about_is_not_taken_for_abse
     waiting()  # which the last of them has sent
     turns.feed()
     assert turns.feeder.empty_at is None, "--drain would end here"
+
+
+def test_a_kind_of_consumers_that_was_not_asked_is_not_taken_for_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(Clock(monkeypatch), Consumer("lists", lambda _messages: None, batch=10))
+    for _ in range(10):
+        waiting(queue="lists")
+    turns.feed()  # that is enough of those
+    turns.clock.now += 1
+    turns.feed()  # and of the others there is none
+    for delivery in turns.holding.take_back():
+        turns.holding.drop(delivery)
+        delivery.message.ack()
+    waiting()  # which the list has sent
+    turns.feed()  # too soon to ask for the others once more
+    assert not len(turns.holding)
+    assert turns.feeder.empty_at is None, "--drain would end here"
+    assert turns.go_on(60, lambda: len(turns.holding)) <= NOTICED
+
+
+def test_what_an_ack_beside_a_claim_lets_run_is_not_taken_for_absent(idle: Turns) -> None:
+    with flow("a chain") as f:
+        f.chain((QUEUE, 1), (QUEUE, 2))
+    idle.feeder.hurry()
+    idle.feed()
+    [delivery] = idle.holding.take_back()
+    idle.settler.add(delivery, Verdict("ack"), 0.0)
+    idle.clock.now += RESCAN_SECONDS  # the next claim reads from the beginning
+    idle.feeder.empty_at = None
+    idle.feeder.hurry()
+    idle.feed()
+    assert Message.objects.done().count() == 1
+    assert len(idle.holding) or idle.feeder.empty_at is None, "--drain would end here"
+
+
+def test_a_queue_that_waits_for_its_resource_has_not_been_drained(idle: Turns) -> None:
+    idle.feeder.empty_at = None
+    idle.feeder.hurry()
+    idle.feed(QUEUE)
+    assert idle.feeder.empty_at is None, "--drain would end here"
+    idle.feeder.hurry()
+    idle.feed()
+    assert idle.feeder.empty_at == idle.clock.now
 
 
 def test_what_was_rescued_after_a_look_is_not_taken_for_absent(idle: Turns) -> None:
@@ -126,6 +174,26 @@ def test_a_pause_and_its_end_are_noticed_within_a_second(idle: Turns) -> None:
     idle.go_on(30)
     assert len(idle.holding) == 0
     Queue.objects.resume(QUEUE)
+    assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
+
+
+def test_when_a_pause_has_ended_it_claims_within_a_second_and_has_asked_no_more_for_it(idle: Turns) -> None:
+    def asked() -> int:
+        with statements() as found:
+            idle.go_on(30)
+        of_pauses = [sql for sql in found if Queue._meta.db_table + " " in sql]
+        assert of_pauses
+        assert not [sql for sql in found if "UPDATE" in sql and Queue._meta.db_table in sql]
+        return len(of_pauses)
+
+    waiting()
+    Queue.objects.pause(QUEUE)
+    asked()
+    without = asked()
+    Queue.objects.pause(QUEUE, for_=3_600)
+    assert abs(asked() - without) <= 1  # thirty seconds are not a whole number of looks
+    assert len(idle.holding) == 0
+    let_pause_end()
     assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
 
 

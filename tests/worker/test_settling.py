@@ -15,8 +15,9 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, attempt
-from django_dbqueue.worker.holding import Delivery, Holding
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, held, row, rows
 
@@ -89,7 +90,7 @@ def test_an_ack_that_waits_to_be_written_is_dropped_when_the_message_is_claimed_
     stale = held()
     settler.add(begin(settler, stale), ACK, 0.0)
     new = begin(settler, claimed_anew(stale))
-    assert (len(settler), settler.sendable) == (0, 0)
+    assert (len(settler), settler.sendable().total()) == (0, 0)
     settler.flush()
     assert row(stale)["status"] == "run"
     assert lost == [(stale.pk, "claim")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_dbqueue.models import Message
-from django_dbqueue.worker.holding import Delivery
+from django_dbqueue.worker.delivery import Delivery
 from tests.factories import waiting
 from tests.worker.clock import Clock, Turns
 
@@ -17,7 +17,7 @@ def test_no_thread_is_offered_what_was_claimed_with_a_suspect(monkeypatch: pytes
     Message.objects.filter(pk=suspect).update(crashes=1)
     turns = Turns(Clock(monkeypatch))
     for _ in range(50):  # handlers so quick that one claim takes all three
-        turns.feeder.learn(0.0)
+        turns.feeder.learn(0.0, "single")
     offered: list[int] = []
 
     def offer(*deliveries: Delivery) -> None:  # a thread that begins at once would leave nothing to take back

@@ -24,5 +24,5 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         return _Driver(super().get_new_connection(conn_params))
 
-    def create_cursor(self, name: str | None = None) -> Any:  # noqa: ARG002
+    def create_cursor(self, name: str | None = None) -> Any:
         return self.connection.cursor(factory=base.SQLiteCursorWrapper)

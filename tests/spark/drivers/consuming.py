@@ -7,7 +7,6 @@ the JVM is killed first, and then the process itself.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,24 +16,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from django_dbqueue.spark import build_session
 from django_dbqueue.spark.consuming import ClaimStreamReader, Slice
 from django_dbqueue.spark.source import DbQueueDataSource
+from tests.spark.drivers.dying import POINT, die_everywhere, mortal_everywhere
 
 QUEUE = "tests"
 BATCH = 200
 AT = 4
 """The claim at which it dies: some batches are through by then."""
 POINTS = ("before the claim", "after the claim", "in partitions", "in a task", "before the ack", "after the ack")
-JVM = "DBQUEUE_TEST_JVM"
-POINT = "DBQUEUE_TEST_POINT"
-
-
-def die() -> None:
-    """End the JVM and this process, neither of which gets a word in; and the driver, that nobody waits for it."""
-    jvm, driver = map(int, Path(os.environ[JVM]).read_text().split())
-    for process in (jvm, driver, os.getpid()):
-        os.kill(process, signal.SIGKILL)
 
 
 class Mortal(ClaimStreamReader):
@@ -47,22 +37,22 @@ class Mortal(ClaimStreamReader):
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         number = int(start["claim"])
         if number == AT and self.point == "before the ack":
-            die()
+            die_everywhere()
         if number == AT and self.point == "after the ack":
             self.runner.ack(number)
-            die()
+            die_everywhere()
         if number == AT - 1 and self.point == "before the claim":
             self.runner.ack(number)
-            die()
+            die_everywhere()
         offset = super().latestOffset(start, limit)
         if offset["claim"] == AT and self.point == "after the claim":
-            die()
+            die_everywhere()
         return offset
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Any:
         planned = super().partitions(start, end)
         if end["claim"] == AT and self.point == "in partitions":
-            die()
+            die_everywhere()
         return planned
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -70,7 +60,7 @@ class Mortal(ClaimStreamReader):
         for batch in super().read(partition):
             yield batch
             if partition.number == AT and self.point == "in a task":
-                die()
+                die_everywhere()
 
 
 class MortalSource(DbQueueDataSource):
@@ -83,18 +73,14 @@ class MortalSource(DbQueueDataSource):
 
 
 def drain(spark: SparkSession, source: str, place: Path, credentials: str) -> None:
-    options = {"credentials_file": credentials, "queue": QUEUE, "stream": "s", "maxRowsPerBatch": str(BATCH)}
+    options = {"credentials_file": credentials, "queue": QUEUE, "stream": "s", "maxMessagesPerTrigger": str(BATCH)}
     frame = spark.readStream.format(source).options(**options).load()
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(place / "checkpoint"))
     writer.trigger(availableNow=True).start(str(place / "out")).awaitTermination()
 
 
 def main(place: Path, credentials: str, point: str) -> None:
-    os.environ[JVM], os.environ[POINT] = str(place / "jvm"), point
-    settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
-    spark = build_session("mortal", master="local[2]", settings=settings)
-    assert spark._jvm is not None
-    (place / "jvm").write_text(f"{spark._jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}")
+    spark = mortal_everywhere(place, point)
     spark.dataSource.register(MortalSource)
     drain(spark, "mortal", place, credentials)
 

@@ -48,12 +48,13 @@ class MortalWriter(StagedWriter):
     """Commits as the product does, up to the point."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        from django_dbqueue.spark import outage
+        from django_dbqueue.spark import admission
 
         if os.environ[POINT] == "staged":
             die()
         if os.environ[POINT] == "publishing":
-            outage.Connection = MortalConnection  # type: ignore[misc]
+            assert admission.Connection is Connection
+            admission.Connection = MortalConnection  # type: ignore[misc]
         super().commit(messages)
         die()
 

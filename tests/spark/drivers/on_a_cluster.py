@@ -52,7 +52,9 @@ def write(spark: SparkSession, directory: Path) -> None:
 def consume(spark: SparkSession, directory: Path) -> None:
     stream = (
         spark.readStream.format("dbqueue")
-        .options(queue="cluster", stream="on-a-cluster", credentials_file="credentials.json", maxRowsPerBatch="700")
+        .options(
+            queue="cluster", stream="on-a-cluster", credentials_file="credentials.json", maxMessagesPerTrigger="700"
+        )
         .load()
     )
     query = (

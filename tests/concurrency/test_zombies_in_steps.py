@@ -1,0 +1,96 @@
+"""A holder in a step beside who takes the message from it; and two who emit one event (P21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from django_dbqueue import LeaseLost
+from django_dbqueue.models import Event, Message, Step
+from tests.concurrency.contenders import rescue
+from tests.concurrency.steps import meet
+from tests.factories import claim_one, row, stuck, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def booking(message: Message, name: str = "book") -> Callable[[], str]:
+    def book() -> str:
+        with message.step(name) as step:
+            step.result = waiting(queue="booked").queue
+        return "booked"
+
+    return book
+
+
+def booked() -> tuple[int, int]:
+    """How many rows blocks have written, and how many steps are remembered."""
+    return Message.objects.filter(queue="booked").count(), Step.objects.count()
+
+
+def test_a_zombies_block_is_refused_and_its_rows_are_gone() -> None:
+    """It waits for the lock of who takes its message away, and finds the claim gone."""
+    message = stuck()
+    met = meet(rescue, booking(message), waits=True)
+    assert isinstance(met.second, LeaseLost)
+    assert booked() == (0, 0)
+    with claim_one().step("book") as step:
+        step.result = waiting(queue="booked").queue
+    assert booked() == (1, 1)
+
+
+def test_a_zombie_whose_message_is_worked_on_by_another_remembers_nothing() -> None:
+    zombie = stuck()
+    Message.objects.rescue()
+    holder = claim_one()
+    met = meet(booking(holder), booking(zombie, "book elsewhere"))
+    assert met.first == "booked"
+    assert isinstance(met.second, LeaseLost)
+    assert booked() == (1, 1)
+
+
+def test_a_result_that_comes_after_a_rescue_is_refused() -> None:
+    message = stuck()
+    met = meet(rescue, lambda: message.step("charge", lambda: 5), waits=True)
+    assert isinstance(met.second, LeaseLost)
+    assert booked() == (0, 0)
+
+
+def test_a_rescue_beside_a_block_passes_the_message_by() -> None:
+    message = stuck()
+    met = meet(booking(message), rescue, waits=False)
+    assert met.first == "booked"
+    if connection.vendor != "sqlite":  # there the rescue comes after the commit
+        assert met.second == 0
+        assert row(message)["status"] == "run"
+    assert booked() == (1, 1)
+
+
+def test_a_sleep_beside_a_rescue_puts_nothing_to_sleep() -> None:
+    message = stuck()
+    met = meet(rescue, lambda: message.wait_for("paid:17"), waits=True)
+    assert isinstance(met.second, LeaseLost)
+    assert not Step.objects.exists()
+    assert row(message)["crashes"] == 1
+
+
+def test_of_two_who_emit_one_event_the_first_wins_and_the_second_waits_for_it() -> None:
+    met = meet(lambda: Event.objects.emit("paid:17", 5), lambda: Event.objects.emit("paid:17", 6), waits=True)
+    assert (met.first, met.second) == (True, False)
+    assert Event.objects.get().payload == 5
+
+
+def test_the_second_wins_if_the_first_is_rolled_back() -> None:
+    met = meet(
+        lambda: Event.objects.emit("paid:17", 5),
+        lambda: Event.objects.emit("paid:17", 6),
+        then_roll_back=True,
+        waits=True,
+    )
+    assert (met.first, met.second) == (True, True)
+    assert Event.objects.get().payload == 6

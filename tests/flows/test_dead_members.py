@@ -1,0 +1,143 @@
+"""A death lets those run that wait for one, and holds the others until it is mended; a flow can be cancelled (P22)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue import Envelope, flow
+from django_dbqueue.lifecycle import flow_moves, flow_rows
+from django_dbqueue.models import Flow, Message
+from tests.factories import QUEUE, claim_one, claimed, let_end
+from tests.flows.fans import fan, is_over, keep, payloads, reject, run
+
+if TYPE_CHECKING:
+    pass
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_behind_a_dead_one_it_waits_until_that_is_requeued() -> None:
+    number = fan(2)
+    run(0, reject)
+    run(1)
+    keep()
+    assert claimed() == []
+    assert Flow.objects.get(pk=number).progress()[:3] == (3, 1, 1)
+    assert Message.objects.dead(QUEUE).requeue() == 1
+    run(0)
+    run("last")
+    assert is_over(number)
+
+
+@pytest.mark.parametrize("verb", ["drop", "purge"])
+def test_behind_a_dead_one_it_goes_on_when_that_is_dropped_or_purged(verb: str) -> None:
+    number = fan(1)
+    run(0, reject)
+    dead = Message.objects.dead(QUEUE)
+    dead.drop_all("unwanted") if verb == "drop" else dead.purge()
+    run("last")
+    assert is_over(number)
+
+
+def test_reads_that_are_spent_are_a_death() -> None:
+    with flow("f") as f:
+        part = f.enqueue(Envelope(1, max_reads=1), queue=QUEUE)
+        f.enqueue("alert", queue=QUEUE, after=part, when="dead")
+    run(1, lambda message: message.nack(error="no"))
+    run("alert")
+
+
+def test_a_rescue_that_is_a_death_tells() -> None:
+    with flow("f") as f:
+        part = f.enqueue(Envelope(1, max_reads=1), queue=QUEUE)
+        f.enqueue("alert", queue=QUEUE, after=part, when="dead")
+    let_end(claim_one())
+    Message.objects.rescue()
+    run("alert")
+
+
+def test_an_alert_runs_at_the_first_death_and_once() -> None:
+    number = fan(3, when="dead")
+    run(0)
+    run(1, reject)
+    run(2, reject)
+    run("last")
+    assert claimed() == []
+    Message.objects.dead(QUEUE).drop_all("unwanted")
+    assert is_over(number)
+
+
+def test_an_alert_that_nobody_needs_is_dropped_and_what_is_after_it_goes_on() -> None:
+    with flow("f") as f:
+        parts = f.enqueue_many(range(2), queue=QUEUE)
+        alert = f.enqueue("alert", queue=QUEUE, after=parts, when="dead")
+        f.enqueue("end", queue=QUEUE, after=alert, when="finished")
+    run(0)
+    run(1)
+    run("end")
+    assert Message.objects.get(pk=alert.first).error == flow_moves.NOT_NEEDED
+    assert is_over(f.id)
+
+
+def test_finished_goes_on_either_way() -> None:
+    fan(2, when="finished")
+    run(0, reject)
+    run(1)
+    run("last")
+
+
+def test_behind_a_dead_one_a_mixed_one_waits() -> None:
+    with flow("f") as f:
+        part = f.enqueue(1, queue=QUEUE)
+        f.enqueue("end", queue=QUEUE, after=part, when="finished")
+        f.enqueue("report", queue=QUEUE, after=part)
+    run(1, reject)
+    run("end")
+    keep()
+    assert Message.objects.waiting(QUEUE).get().payload == "report"
+
+
+def test_one_that_waits_can_be_dropped_and_what_is_after_it_goes_on() -> None:
+    with flow("f") as f:
+        last = f.chain((QUEUE, 1), (QUEUE, 2))
+        f.enqueue(3, queue=QUEUE, after=last)
+    assert Message.objects.filter(pk=last.first).drop_all("unwanted") == 1
+    assert payloads() == [1, 3]
+    Message.objects.filter(status="run").drop_all("too")
+    assert is_over(f.id)
+
+
+def test_a_flow_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_rows, "AT_ONCE", 2)
+    number, other = fan(), fan(1)
+    claim_one()
+    assert Flow.objects.cancel(number, reason="wrong file", by="ann") == 4
+    assert is_over_but_for(number, other)
+    assert {message.error for message in Message.objects.filter(flow=number)} == {"Dropped by ann: wrong file"}
+    assert Flow.objects.cancel(number) == 0
+    assert payloads() == [0]
+
+
+def test_what_is_cancelled_lets_none_of_those_run_that_waited_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_rows, "AT_ONCE", 2)
+    with flow("f") as f:
+        pages = f.enqueue_many(range(2), queue=QUEUE)
+        report = f.enqueue("report", queue="after", after=pages)
+        f.enqueue_many(["mail", "print", "file"], queue="after", after=report)
+    claim_one().spawn("child", queue=QUEUE)
+    drop, ran = flow_rows._drop, list[Any]()
+
+    def drop_and_look(*args: Any) -> int:
+        dropped = drop(*args)
+        ran.extend(message.payload for message in Message.objects.claim(9, queue="after"))
+        return dropped
+
+    monkeypatch.setattr(flow_rows, "_drop", drop_and_look)
+    assert Flow.objects.cancel(f.id) == 7
+    assert ran == []
+
+
+def is_over_but_for(number: int, other: int) -> bool:
+    return Flow.objects.get(pk=number).progress().is_over and not Flow.objects.get(pk=other).progress().is_over

@@ -1,0 +1,60 @@
+"""Why a message of a flow waits, and who waits for a dead one (P22)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_dbqueue import flow
+from django_dbqueue.models import Edge, Message
+from tests.doctor.conftest import examined, levels
+from tests.factories import QUEUE, claim_one
+from tests.lifecycle.test_why import ask
+
+if TYPE_CHECKING:
+    from django_dbqueue.lifecycle.flow_rows import Part
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def message_of(part: Part) -> Message:
+    return Message.objects.get(pk=part.first)
+
+
+def test_it_waits_for_some_and_names_the_dead_first() -> None:
+    with flow("f") as f:
+        first, second = f.enqueue(1, queue=QUEUE), f.enqueue(2, queue=QUEUE)
+        last = f.enqueue("last", queue=QUEUE, after=[first, second])
+    answer = ask(message_of(last))
+    assert (answer.code, answer.behind, answer.text) == (
+        "after",
+        first.first,
+        f"It waits for #{first.first} of its flow.",
+    )
+    assert answer.evidence == (f"Also before it: #{second.first}", "2 messages of its flow have not ended as it wants.")
+    claim_one()
+    claim_one().reject("no")
+    answer = ask(message_of(last))
+    assert (answer.code, answer.text) == ("after_dead", f"It waits for #{second.first}, which is dead.")
+    assert answer.advice == f"Requeue or drop #{second.first}: then the flow goes on."
+    dead = ask(message_of(second))
+    assert dead.evidence[-1] == (
+        f"1 message of its flow waits for it, and goes on when it is requeued, dropped or purged: #{last.first}."
+    )
+    assert levels(examined(), "groups") == ["ok"]
+
+
+def test_it_waits_for_a_death() -> None:
+    with flow("f") as f:
+        first = f.enqueue(1, queue=QUEUE)
+        alert = f.enqueue("alert", queue=QUEUE, after=first, when="dead")
+    assert ask(message_of(alert)).text == f"It waits until #{first.first} is dead."
+
+
+def test_one_that_could_go_on_says_so() -> None:
+    with flow("f") as f:
+        first = f.enqueue(1, queue=QUEUE)
+        last = f.enqueue(2, queue=QUEUE, after=first)
+    Edge.objects.filter(upstream__gt=0).delete()
+    assert ask(message_of(last)).code == "after_nobody"

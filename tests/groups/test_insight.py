@@ -1,0 +1,80 @@
+"""Which groups there are, in the order in which they need attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue.insight import groups
+from django_dbqueue.insight.groups import find_groups, groups_named, look_at, overviews
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.models import Group, Message
+from tests.factories import QUEUE, claim_one, let_pass
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
+
+pytestmark = pytest.mark.django_db
+
+
+def send(group: str, *, queue: str = QUEUE, **options: Any) -> Message:
+    return Message.objects.enqueue(1, queue=queue, group=group, **options)
+
+
+def found(*, queue: str | None = None, limit: int = 100) -> list[tuple[str, str]]:
+    return [(each.queue, each.name) for each in find_groups(session_of("default"), queue=queue, limit=limit).found]
+
+
+def test_paused_and_held_ones_come_first_then_those_who_wait_longest(settings: SettingsWrapper) -> None:
+    settings.DBQUEUE = {"QUEUES": {"ledger": {"on_dead": "hold"}}}
+    send("running alone", queue="other")
+    for name in ("young", "old"):
+        send(name)
+        let_pass(send(name), 60 if name == "old" else 1)
+    send("held", queue="ledger")
+    held = claim_one("ledger")
+    held.reject("unwanted")
+    let_pass(held, 5)
+    Group.objects.pause("empty", "paused")
+    Group.objects.limit("empty", "limited", 3)
+    Group.objects.resume("empty", "of no interest")
+    assert found() == [
+        ("ledger", "held"), ("empty", "paused"), (QUEUE, "old"), (QUEUE, "young"), ("other", "running alone"),
+        ("empty", "limited"),
+    ]  # fmt: skip
+    assert found(queue="empty") == [("empty", "paused"), ("empty", "limited")]
+    assert found(queue="ledger") == [("ledger", "held")]
+    assert found(queue="none") == []
+
+
+def test_what_runs_and_waits_is_counted_to_a_cap() -> None:
+    messages = [send("a") for _ in range(5)]
+    Group.objects.limit(QUEUE, "a", 2)
+    [seen] = overviews(session_of("default"), find_groups(session_of("default"), limit=9).found, cap=2)
+    assert (str(seen.waiting), seen.out, seen.out.more, seen.limit, seen.held_by) == ("2+", 2, False, 2, None)
+    assert seen.oldest == Message.objects.get(pk=messages[2].pk).created_at
+    idle = look_at(session_of("default"), Group(lane=7, queue=QUEUE, name="nobody"), cap=2)
+    assert (idle.waiting, idle.out, idle.oldest, idle.limit) == (0, 0, None, 1)
+
+
+def test_lanes_are_walked_step_by_step_and_no_further_than_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "STEP", 3)
+    names = {f"g{number}" for number in range(11)}
+    for name in [*names, *names]:
+        send(name)
+    assert {name for _, name in found()} == {name for _, name in found(queue=QUEUE)} == names
+    search = find_groups(session_of("default"), limit=4)
+    assert search.is_cut
+    assert len(search.found) == 5
+    assert not find_groups(session_of("default"), limit=11).is_cut
+
+
+def test_a_group_is_found_by_its_whole_name_in_each_queue_that_has_it() -> None:
+    send("a"), send("a", queue="other"), send("ab")
+    Group.objects.limit("third", "a", 2)
+    session = session_of("default")
+    assert [each.queue for each in groups_named(session, "a", [QUEUE, "other", "third", "none"])] == [
+        *(QUEUE, "other", "third")
+    ]
+    assert groups_named(session, "b", [QUEUE]) == []

@@ -1,0 +1,108 @@
+"""Why a message of a group waits: each answer by what stands in the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_dbqueue.insight import turns
+from django_dbqueue.insight.why import Why, why
+from django_dbqueue.models import Group, Line, Message, Queue, Ticket
+from django_dbqueue.models.fields import clock
+from tests.factories import QUEUE, claim_one, let_end
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pytest_django.fixtures import SettingsWrapper
+
+pytestmark = pytest.mark.django_db
+
+
+def send(**options: Any) -> Message:
+    return Message.objects.enqueue(1, queue=QUEUE, group="a", **options)
+
+
+def ask(message: Message) -> Why:
+    standing = Message.objects.get(pk=message.pk)
+    return why(standing, now=clock("default"), has_consumer=lambda _queue: True)
+
+
+def test_it_is_behind_another_one_whatever_that_one_does() -> None:
+    first, second, third = send(), send(), send()
+    answer = ask(second)
+    assert (answer.code, answer.behind, answer.verbs) == ("behind", first.pk, ("reject", "drop"))
+    assert answer.text == f"It waits for its turn: #{first.pk} of its group a is ready, and has not been claimed yet."
+    assert answer.evidence == ("It is the next one of its group.",)
+    assert ask(third).evidence == ("1 message of its group waits before it.",)
+    held = claim_one()
+    assert ask(second).text == f"It waits for its turn: #{first.pk} of its group a is running."
+    let_end(held)
+    assert "is stuck; its lease expired" in ask(second).text
+    held.nack(delay=60)
+    assert f"#{first.pk} of its group a failed, and is retried in" in ask(second).text
+    assert ask(first).code == "not_due"
+    Message.objects.filter(pk=first.pk).drop_all("unwanted")
+    assert ask(second).code == "no_worker"
+    assert ask(third).behind == second.pk
+
+
+def test_the_one_before_it_is_delayed() -> None:
+    first, second = send(delay=3_600), send()
+    assert f"#{first.pk} of its group a is delayed, and due in" in ask(second).text
+
+
+def test_all_that_may_run_are_named_and_those_before_it_are_counted_to_a_cap(
+    settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_limit": 8}}}
+    monkeypatch.setattr(turns, "AHEAD", 2)
+    first, *others = [send() for _ in range(12)]
+    named = ", ".join(f"#{each.pk}" for each in others[:4])
+    assert ask(others[-1]).evidence == (
+        f"Also before it: {named}…", "Up to 8 messages of its group may run at once.",
+        "2+ messages of its group wait before it.",
+    )  # fmt: skip
+    assert ask(others[-1]).behind == first.pk
+    Group.objects.limit(QUEUE, "a", 2)
+    assert "Up to 2 messages of its group may run at once." in ask(others[-1]).evidence
+
+
+def test_its_group_is_paused_by_somebody_for_a_reason() -> None:
+    first, second = send(), send()
+    Group.objects.pause(QUEUE, "a", by="ann", reason="the bank is down")
+    Queue.objects.pause(QUEUE, by="bob", reason="all of it")
+    for message in (first, second):
+        answer = ask(message)
+        assert (answer.code, answer.verbs[0]) == ("group_paused", "resume_group")
+        assert "by ann: the bank is down" in answer.evidence[0]
+        assert "by bob: all of it" in answer.evidence[-1]
+
+
+def test_a_dead_one_holds_its_group(settings: SettingsWrapper) -> None:
+    settings.DBQUEUE = {"QUEUES": {QUEUE: {"on_dead": "hold"}}}
+    first, second = send(), send()
+    claim_one().reject("unwanted")
+    answer = ask(second)
+    assert (answer.code, answer.behind) == ("group_held", first.pk)
+    assert answer.text == f"It waits because #{first.pk} is dead, and holds its group a."
+    assert answer.advice == f"Requeue or drop #{first.pk}: then the group goes on."
+    told = ask(first)
+    assert told.code == "rejected"
+    assert told.evidence == ("It holds its group a, which goes on when it is requeued, dropped or purged.",)
+
+
+def test_a_dead_one_that_holds_nobody_says_nothing_of_its_group() -> None:
+    message = send()
+    claim_one().reject("unwanted")
+    assert ask(message).evidence == ()
+
+
+def test_a_place_is_free_and_nobody_was_let_in() -> None:
+    _first, second = send(), send()
+    Ticket.objects.all().delete()
+    Line.objects.filter(message_id__lt=second.pk).delete()
+    answer = ask(second)
+    assert (answer.code, answer.behind) == ("group_idle", None)
+    assert "queue_doctor" in answer.advice

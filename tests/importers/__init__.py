@@ -1,0 +1,1 @@
+"""Taking over what waits in other queues."""

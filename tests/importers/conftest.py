@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.importers.layouts import created
+from tests.importers.others import OTHERS, Other
+from tests.tasks.conftest import _tasks as _tasks
+from tests.tasks.conftest import worker_env as worker_env
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(params=sorted(OTHERS))
+def other(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Other]:
+    """Each other queue, with an empty table."""
+    found = OTHERS[request.param]
+    with created(found.table):
+        yield found

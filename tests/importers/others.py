@@ -1,0 +1,148 @@
+"""The other queues as the tests see them: who enqueues there, who claims there, and what still waits."""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.core import signing
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from django_dbqueue.models import Message
+from django_dbqueue.models.fields import clock
+from tests.importers.layouts import DBTaskResult, Job, OrmQ
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from django.db import models
+
+NOTHING = "tests.tasks_app.jobs.nothing"
+NEVER_DELAYED = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+class Other(ABC):
+    """One of them."""
+
+    name: str
+    table: type[models.Model]
+
+    @abstractmethod
+    def enqueue(self, numbers: Iterable[int]) -> None:
+        """Enqueue a call of ``tests.tasks_app.jobs.nothing`` with each of these numbers, as that package does."""
+
+    @abstractmethod
+    def claim(self) -> Any:
+        """Claim one as that package's worker does, and return its primary key; None if nothing waits."""
+
+    @abstractmethod
+    def waiting(self) -> set[str]:
+        """The primary keys of what waits, as that package's worker sees it."""
+
+    def number(self, payload: Any) -> int:
+        """The number that a message was enqueued with."""
+        return int(payload["args"][0])
+
+
+class DjangoTasksDB(Other):
+    name = "django-tasks-db"
+    table = DBTaskResult
+
+    def enqueue(self, numbers: Iterable[int], **said: Any) -> None:
+        row: dict[str, Any] = {"task_path": NOTHING, "backend_name": "default"} | said
+        row.setdefault("run_after", NEVER_DELAYED)
+        for number in numbers:
+            DBTaskResult.objects.create(**{"args_kwargs": {"args": [number], "kwargs": {}}} | row)
+
+    def claim(self) -> Any:
+        """As ``db_worker`` and ``DBTaskResult.claim`` do in 0.13.0."""
+        due = Q(run_after=NEVER_DELAYED) | Q(run_after__lte=timezone.now())
+        with transaction.atomic():  # on SQLite an immediate one (tests.settings)
+            found = DBTaskResult.objects.filter(due, status="READY").select_for_update(skip_locked=True).first()
+            if found is None:
+                return None
+            found.status, found.started_at, found.worker_ids = "RUNNING", timezone.now(), ["w"]
+            found.save(update_fields=["status", "started_at", "worker_ids"])
+        return found.pk
+
+    def waiting(self) -> set[str]:
+        return set(map(str, DBTaskResult.objects.filter(status="READY").values_list("pk", flat=True)))
+
+
+class PickleSerializer:
+    """As in ``django_q.signing``."""
+
+    def dumps(self, obj: object) -> bytes:
+        return pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def loads(self, data: bytes) -> object:
+        return pickle.loads(data)
+
+
+class DjangoQ2(Other):
+    name = "django-q2"
+    table = OrmQ
+
+    def enqueue(self, numbers: Iterable[int], *, salt: str = "default", compress: bool = False, **said: Any) -> None:
+        """As ``async_task`` and the ORM broker do in 1.11.1."""
+        for number in numbers:
+            package = {"id": "f" * 32, "name": "yellow-one", "func": NOTHING, "args": (number,), "kwargs": {}}
+            package |= {"started": timezone.now()} | said
+            payload = signing.dumps(package, salt=salt, compress=compress, serializer=PickleSerializer)
+            self.store(payload)
+
+    def store(self, payload: str) -> None:
+        row = OrmQ.objects.create(key="default", payload=payload, lock=timezone.now())
+        wait_until(lambda: clock("default") > row.lock, "the database's clock, which may be coarser")
+
+    def claim(self) -> Any:
+        """As the ORM broker's ``dequeue`` does in 1.11.1."""
+        for task in OrmQ.objects.filter(lock__lt=timezone.now())[:1]:
+            later = timezone.now() + timedelta(seconds=60)
+            if OrmQ.objects.filter(id=task.id, lock=task.lock).update(lock=later):
+                return task.pk
+        return None
+
+    def waiting(self) -> set[str]:
+        return set(map(str, OrmQ.objects.filter(lock__lte=timezone.now()).values_list("pk", flat=True)))
+
+
+class DjangoDBQueue(Other):
+    name = "django-db-queue"
+    table = Job
+
+    def enqueue(self, numbers: Iterable[int], **said: Any) -> None:
+        for number in numbers:
+            row = {"name": "report", "next_task": "shop.jobs.report", "queue_name": "reports"}
+            Job.objects.create(**row | {"workspace": {"n": number}} | said)
+
+    def claim(self) -> Any:
+        """As its worker's ``_process_job`` does in 3.3.0."""
+        with transaction.atomic():
+            due = Q(run_after__isnull=True) | Q(run_after__lte=timezone.now())
+            found = Job.objects.select_for_update().filter(due, state__in=("READY", "NEW")).first()
+            if found is None:
+                return None
+            found.state = "PROCESSING"
+            found.save()
+        return found.pk
+
+    def waiting(self) -> set[str]:
+        return set(map(str, Job.objects.filter(state__in=("READY", "NEW")).values_list("pk", flat=True)))
+
+    def number(self, payload: Any) -> int:
+        return int(payload["workspace"]["n"])
+
+
+def imported(name: str) -> list[str]:
+    """The primary keys of the rows that messages say they come from."""
+    told = (message.headers["dbqueue.imported_from"] for message in Message.objects.all())
+    return sorted(key for source, key in (each.split(" ") for each in told) if source == name)
+
+
+OTHERS: dict[str, Other] = {other.name: other for other in (DjangoTasksDB(), DjangoQ2(), DjangoDBQueue())}

@@ -1,0 +1,310 @@
+"""A token that a sender gives is taken once in its time: another message with it is ignored (P20)."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.db import connection, connections, transaction
+
+from django_dbqueue import DuplicateKey, Envelope, InvalidMessage
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.expired_rows import forget_tokens
+from django_dbqueue.models import ArchivedMessage, Message, Once
+from django_dbqueue.models.fields import DbNow
+from tests.factories import QUEUE, claim_one, claimed
+
+if TYPE_CHECKING:
+    from pytest_django import DjangoAssertNumQueries
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PRODUCERS = 64
+
+
+def send(payload: Any = "a", token: str | None = "t", **options: Any) -> Message:
+    return Message.objects.enqueue(payload, **({"queue": QUEUE, "once": token} | options))
+
+
+def send_many(*items: Any, **options: Any) -> tuple[int, int, int]:
+    report = Message.objects.enqueue_many(items, queue=QUEUE, **options)
+    return report.created, report.updated, report.ignored
+
+
+def let_expire() -> None:
+    Once.objects.update(expires_at=DbNow() - timedelta(microseconds=1))
+
+
+def named() -> dict[int, int]:
+    """How many tokens name each message."""
+    found = list(Once.objects.values_list("message_id", flat=True))
+    return {message_id: found.count(message_id) for message_id in found}
+
+
+def bodies() -> list[Any]:
+    return [message.payload for message in Message.objects.order_by("pk")]
+
+
+def test_a_second_message_with_the_token_is_ignored_and_the_first_one_returned() -> None:
+    first, second = send("first"), send("second")
+    assert (first.outcome, second.outcome) == ("created", "ignored")
+    assert (second.pk, second.payload, second.status) == (first.pk, "first", "n")
+    assert bodies() == ["first"]
+    assert named() == {first.pk: 1}
+
+
+def test_a_token_is_its_queues_and_compared_byte_by_byte() -> None:
+    sent = [send(queue=queue, token=token) for queue in ("tests", "others") for token in ("t", "T", "t ", "ť")]
+    assert [message.outcome for message in sent] == ["created"] * 8
+
+
+def test_a_day_is_what_holds_by_default() -> None:
+    send()
+    send(token="hour", once_for=timedelta(hours=1))
+    send(token="second", once_for=1.5)
+    left = sorted(round((row.expires_at - row.now).total_seconds()) for row in Once.objects.annotate(now=DbNow()))
+    assert left[1:] == [3_600, 86_400]
+    assert left[0] in (1, 2)
+
+
+def test_when_its_time_is_over_the_token_can_be_taken_again() -> None:
+    first = send("first", once_for=60)
+    let_expire()
+    second = send("second", once_for=60)
+    assert (second.outcome, bodies(), named()) == ("created", ["first", "second"], {second.pk: 1})
+    assert second.pk != first.pk
+    assert send("third").pk == second.pk
+
+
+def test_a_message_does_not_prolong_the_time_of_the_one_that_it_repeats() -> None:
+    send(once_for=60)
+    before = Once.objects.get().expires_at
+    send(once_for=3_600)
+    assert Once.objects.get().expires_at == before
+
+
+def test_what_is_rolled_back_frees_its_token() -> None:
+    with transaction.atomic():
+        send("undone")
+        transaction.set_rollback(True)
+    assert not Once.objects.exists()
+    assert send("sent").outcome == "created"
+    let_expire()
+    with transaction.atomic():
+        assert send("undone").outcome == "created"
+        transaction.set_rollback(True)
+    assert send("sent again").outcome == "created"
+    assert bodies() == ["sent", "sent again"]
+
+
+@pytest.mark.parametrize("end", ["ack", "reject", "drop"])
+@pytest.mark.parametrize("is_archived", [False, True], ids=["in the queue", "archived"])
+def test_a_message_that_has_ended_still_has_its_token_and_tells_how_it_ended(end: str, is_archived: bool) -> None:
+    send("first", key="k", group="g", headers={"by": "ann"})
+    message = claim_one()
+    if end == "drop":
+        Message.objects.drop(QUEUE, "k", reason="unwanted")
+    else:
+        message.ack() if end == "ack" else message.reject("unwanted")
+    if is_archived:
+        Message.objects.filter(pk=message.pk).purge()
+        assert ArchivedMessage.objects.count() == 1
+    again = send("second", key="k", group="g")
+    assert (again.outcome, again.pk, again.payload) == ("ignored", message.pk, "first")
+    assert (again.is_dead, again.status) == (end == "reject", "n" if end == "reject" else "y")
+    assert (again.error is None) is (end == "ack")
+    assert (again.queue, again.key, again.group, again.headers) == (QUEUE, "k", "g", {"by": "ann"})
+    assert (again.read_count, again.finished_at is None, again.claimed_at is None) == (1, False, False)
+    assert Message.objects.filter(pk=message.pk).exists() is not is_archived
+    assert claimed() == []
+
+
+def test_of_a_message_that_is_nowhere_the_id_is_known() -> None:
+    first = send()
+    Message.objects.all().delete()
+    again = send()
+    assert (again.outcome, again.pk, again.queue) == ("ignored", first.pk, QUEUE)
+    with pytest.raises(Message.DoesNotExist):
+        _ = again.status
+
+
+def test_with_a_key_the_token_stands_for_the_message_that_the_sender_got() -> None:
+    live = send("live", token=None, key="k")
+    met = send("met", token="t1", key="k")
+    assert (met.outcome, met.pk, met.payload) == ("ignored", live.pk, "live")
+    updated = send("new", token="t2", key="k", on_conflict="update")
+    assert (updated.outcome, updated.pk, bodies()) == ("updated", live.pk, ["new"])
+    with pytest.raises(DuplicateKey):
+        send("refused", token="t3", key="k", on_conflict="error")
+    assert named() == {live.pk: 2}, "the refused one freed its own"
+    live.refresh_from_db()
+    claim_one().ack()
+    late = send("late", token="t1", key="k", on_conflict="update")
+    assert (late.outcome, late.pk) == ("ignored", live.pk)
+    assert send("late", token="t3", key="k").outcome == "created"
+
+
+def test_many_with_tokens() -> None:
+    send("before", token="known")
+    items = [
+        Envelope("a", once="a"),
+        Envelope("plain"),
+        Envelope("a again", once="a"),
+        Envelope("known", once="known"),
+        Envelope("b", once="b", key="b", once_for=60),
+        Envelope("in a group", once="g", group="g"),
+        Envelope("also in it", group="g"),
+        Envelope("b again", once="b2", key="b"),
+    ]
+    assert send_many(*items) == (5, 0, 3)
+    told = {message.payload: message.pk for message in Message.objects.all()}
+    assert sorted(told) == ["a", "also in it", "b", "before", "in a group", "plain"]
+    assert named() == {told["before"]: 1, told["a"]: 1, told["b"]: 2, told["in a group"]: 1}
+    assert send_many(*items) == (2, 0, 6)
+    assert [send("x", token=token).pk for token in ("a", "b", "g", "b2")] == [
+        told["a"],
+        told["b"],
+        told["in a group"],
+        told["b"],
+    ]
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_each_of_very_many_tokens_names_its_own_message(group: str | None) -> None:
+    items = [
+        Envelope(n, once=f"t{n}" if n % 3 else None, key=f"k{n}" if n % 2 else None, group=group) for n in range(700)
+    ]
+    assert send_many(*items) == (700, 0, 0)
+    assert Once.objects.count() == sum(n % 3 > 0 for n in range(700))
+    for n in (1, 2, 77, 350, 352, 698):
+        assert send("again", token=f"t{n}").payload == n
+
+
+def test_many_that_fail_free_their_tokens() -> None:
+    send("live", token=None, key="k")
+    with pytest.raises(DuplicateKey):
+        send_many(Envelope("a", once="a"), Envelope("b", key="k", once="b"), on_conflict="error")
+    assert not Once.objects.exists()
+    assert send_many(Envelope("new", key="k", once="b"), on_conflict="update") == (0, 1, 0)
+    assert send_many(Envelope("newer", key="k", once="b"), on_conflict="update") == (0, 0, 1)
+    assert bodies() == ["new"]
+
+
+def test_many_after_their_time() -> None:
+    assert send_many(Envelope("a", once="a")) == (1, 0, 0)
+    let_expire()
+    assert send_many(Envelope("b", once="a"), Envelope("c", once="a")) == (1, 0, 1)
+    assert bodies() == ["a", "b"]
+
+
+def test_a_chunk_needs_few_statements_and_those_without_a_token_need_none_more(
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    size = session_of("default").dialect.sql.rows_of_an_insert
+    with transaction.atomic(), django_assert_max_num_queries(8) as sent:
+        send_many(*(Envelope(n, once=str(n)) for n in range(size)))
+    assert sum("django_dbqueue_once" in each["sql"] for each in sent.captured_queries) in (2, 3)
+    with transaction.atomic(), django_assert_max_num_queries(8) as sent:
+        send_many(*range(size))
+        send(token=None)
+    assert not [each["sql"] for each in sent.captured_queries if "django_dbqueue_once" in each["sql"]]
+
+
+def test_it_goes_from_async_code_too() -> None:
+    async def work() -> tuple[Message, Message, Any]:
+        first = await Message.objects.aenqueue("a", queue=QUEUE, once="t")
+        second = await Message.objects.aenqueue("b", queue=QUEUE, once="t", once_for=timedelta(days=366))
+        return first, second, await Message.objects.aenqueue_many([Envelope("c", once="t")], queue=QUEUE)
+
+    first, second, report = async_to_sync(work)()
+    assert (second.outcome, second.pk, report.ignored) == ("ignored", first.pk, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"once": ""}, "token once has 0 characters"),
+        ({"once": "x" * 201}, "token once has 201 characters"),
+        ({"once": 17}, "token once must be a string or None, not int"),
+        ({"once": "a\0b"}, "NUL"),
+        ({"once": "a\ud800"}, "token once"),
+        ({"once_for": 60}, "give once too"),
+        ({"once": "t", "once_for": 0}, "once_for must be above 0"),
+        ({"once": "t", "once_for": -1}, "once_for must be from 0"),
+        ({"once": "t", "once_for": timedelta(days=367)}, "a year"),
+        ({"once": "t", "once_for": "1d"}, "once_for must be a number of seconds or a timedelta"),
+        ({"once": "t", "once_for": float("nan")}, "once_for must be a number of seconds"),
+    ],
+)
+def test_what_can_not_be_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidMessage, match=says):
+        Message.objects.enqueue("a", queue=QUEUE, **options)
+    with pytest.raises(InvalidMessage, match=says):
+        Message.objects.enqueue_many([Envelope("a", **options)], queue=QUEUE)
+    assert not Message.objects.exists()
+    assert not Once.objects.exists()
+
+
+def test_workers_delete_those_whose_time_is_over_and_no_other() -> None:
+    send_many(*(Envelope(n, once=str(n)) for n in range(600)))
+    let_expire()
+    send(token="young")
+    assert forget_tokens(session_of("default"), limit=550) == 550
+    assert forget_tokens(session_of("default"), limit=550) == 50
+    assert forget_tokens(session_of("default"), limit=550) == 0
+    assert Once.objects.count() == 1
+
+
+@pytest.mark.skipif(settings.TEST_DATABASE == "sqlite", reason="SQLite has one writer")
+def test_who_deletes_what_has_expired_waits_for_no_sender(other_connection: Any) -> None:
+    send_many(*(Envelope(n, once=str(n)) for n in range(5)))
+    let_expire()
+    held = Once.objects.filter(message_id=min(named())).values_list("hash", flat=True).get()
+    other_connection.set_autocommit(False)
+    with other_connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM django_dbqueue_once WHERE hash = %s FOR UPDATE", (held,))
+        assert forget_tokens(session_of("default"), limit=100) == 4
+    other_connection.rollback()
+    assert forget_tokens(session_of("default"), limit=100) == 1
+
+
+def test_of_many_producers_with_one_token_one_stores_a_message() -> None:
+    together = threading.Barrier(PRODUCERS, timeout=120)
+
+    def produce(number: int) -> tuple[str | None, int]:
+        try:
+            connection.ensure_connection()
+            together.wait()
+            message = send(number)
+        finally:
+            connections.close_all()
+        return message.outcome, message.pk
+
+    with ThreadPoolExecutor(PRODUCERS) as pool:
+        told = list(pool.map(produce, range(PRODUCERS)))
+    [stored] = Message.objects.values_list("pk", flat=True)
+    assert sorted(outcome or "" for outcome, _ in told) == ["created"] + ["ignored"] * (PRODUCERS - 1)
+    assert {pk for _, pk in told} == {stored}
+
+
+@pytest.mark.parametrize("is_rolled_back", [False, True], ids=["commits", "rolls back"])
+def test_producers_wait_for_a_transaction_that_has_the_token(is_rolled_back: bool) -> None:
+    def produce(number: int) -> str | None:
+        try:
+            return send(number).outcome
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(8) as pool:
+        with transaction.atomic():
+            send("first")
+            others = [pool.submit(produce, number) for number in range(8)]
+            transaction.set_rollback(is_rolled_back)
+        told = [other.result(60) for other in others]
+    assert told.count("created") == is_rolled_back
+    assert Message.objects.count() == Once.objects.count() == 1

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.otel.span_file import read
+from tests.process.conftest import start_worker as start_worker
+from tests.process.conftest import wait_until
+from tests.tasks.conftest import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def worker_env(worker_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """Every process of these tests is traced, into the same files."""
+    return worker_env | {
+        "DJANGO_SETTINGS_MODULE": "tests.otel.traced_settings",
+        "DBQUEUE_TEST_TASKS": json.dumps(TASKS),
+        "DBQUEUE_TEST_SPANS": str(tmp_path / "spans.jsonl"),
+        "DBQUEUE_TEST_METRICS": str(tmp_path / "metrics.jsonl"),
+    }
+
+
+@pytest.fixture
+def spans(tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
+    """Read the spans of all processes so far."""
+    return lambda: read(tmp_path / "spans.jsonl")
+
+
+@pytest.fixture
+def request_site(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+    """Start a web server in a process of its own; ask it for a path, and get its JSON."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    output = tmp_path / "web.log"
+    with output.open("wb") as file:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "django", "runserver", "--noreload", "--skip-checks", f"127.0.0.1:{port}"],
+            env=worker_env,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+
+    def listens() -> bool:
+        assert server.poll() is None, output.read_text()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def ask(path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+            return json.load(response)
+
+    wait_until(listens, lambda: f"the web server:\n{output.read_text()}")
+    yield ask
+    server.terminate()
+    server.wait()

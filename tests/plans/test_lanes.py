@@ -1,0 +1,123 @@
+"""What groups cost is one index entry for each lane, however many wait in it, and whatever the server believes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases.statements import PARKED
+from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
+from django_dbqueue.models import Group, Line, Message, Ticket
+from tests.factories import QUEUE
+from tests.plans import crowd
+from tests.plans.plan import cost_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_django import DjangoDbBlocker
+
+    from django_dbqueue.databases.statements import Statement
+
+pytestmark = pytest.mark.django_db
+HOT, LANES, EACH = 20_000, 400, 50
+"""Messages that wait in the first lane; the other lanes, and how many wait in each."""
+ASKED = 100
+MOST = {"mysql": 14, "postgresql": 22, "sqlite": 450}
+"""What a lane may cost in one statement: entries and rows read, pages, steps of the machine."""
+
+
+@pytest.fixture(scope="module", params=["stale", "fresh"])
+def lanes(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[list[int]]:
+    """The numbers of lanes, the hot one first; message n of a lane has the id lane * 100_000 + n."""
+    numbers = [(lane + 1) * 1_000_000 for lane in range(LANES + 1)]
+    with django_db_blocker.unblock():
+        _empty()
+        crowd.gather_statistics(Message, Line, Ticket, Group)
+        crowd.forget_statistics()
+        _fill(numbers)
+        if request.param == "fresh":
+            crowd.gather_statistics(Message, Line, Ticket, Group)
+    yield numbers
+    with django_db_blocker.unblock():
+        _empty()
+        connection.close()
+
+
+def _empty() -> None:
+    for model in (Line, Ticket, Group):
+        model.objects.all().delete()
+    crowd.empty()
+
+
+def _fill(numbers: list[int]) -> None:
+    for lane in numbers:
+        count = HOT if lane == numbers[0] else EACH
+        Line.objects.bulk_create([Line(lane=lane, message_id=lane + n) for n in range(1, count)], batch_size=5_000)
+        few = range(3)
+        Message.objects.bulk_create(
+            [Message(id=lane + n, queue=QUEUE, body="1", lane=lane, group_name=str(lane), status="n") for n in few]
+        )
+    Ticket.objects.bulk_create([Ticket(lane=lane, ticket=0, message_id=lane) for lane in numbers])
+    Message.objects.exclude(id__in=numbers).update(available_at=PARKED + "+00:00")
+    Group.objects.bulk_create([Group(lane=lane, queue=QUEUE, name=str(lane), width=2) for lane in own_groups(numbers)])
+
+
+def own_groups(lanes: list[int]) -> list[int]:
+    """Those that have a row of their own."""
+    return lanes[::7]
+
+
+def statements(lanes: list[int]) -> dict[str, Statement]:
+    dialect = dialect_of(connection)
+    sql, rates, groups = dialect.lanes, dialect.rates, dialect.groups
+    asked = lanes[:ASKED]
+    heads = [(lane, lane) for lane in asked]
+    first = [(lane, lane + 1) for lane in asked]
+    return {
+        "who is next": sql.heads(heads),
+        "which tickets are out": sql.standing(asked),
+        "take a ticket": sql.draw([(lane, 1) for lane in asked], -7),
+        "leave the line": sql.leave(first),
+        "enter the line": sql.enter([(lane, lane + HOT) for lane in asked]),
+        "pass the ticket on": sql.pass_on([(lane, 0, lane, lane + 1) for lane in asked]),
+        "free the ticket": sql.free(heads),
+        "let it run": sql.let_run([number for _, number in first]),
+        "next lane": sql.next_lane(lanes[0]),
+        "walk the tickets": sql.tickets_behind(-1, 0, ASKED),
+        "who may go along": sql.behind([lane for lane in asked if lane not in own_groups(lanes)], 1),
+        "go along": sql.follow(first),
+        "walk those that went along": sql.followers_behind(~lanes[-1], 0, ASKED),
+        "make groups for their rates": rates.make_groups([number for _, number in first]),
+        "schedule their starts": rates.step([(lane, 1_000, 1_000) for lane in asked]),
+        "ask for their starts": rates.gate(asked),
+        "reserve their starts": rates.start([(lane, 1) for lane in asked]),
+        "hurry one": rates.hurry(lanes[0]),
+        "who is ready in one": sql.ready_in(lanes[0]),
+        "who is first": groups.firsts(asked),
+        "who has a ticket": groups.with_ticket(heads),
+        "who stands in line": groups.in_line(first),
+        "how many are before one": groups.ahead(lanes[0], lanes[0] + HOT, ASKED),
+        "who is gone from a line": groups.gone_from_line((lanes[0], lanes[0] + HOT // 2), ASKED),
+    }
+
+
+@pytest.mark.parametrize("what", list(statements([1])))
+def test_a_lane_costs_the_same_however_many_wait_in_it(lanes: list[int], what: str) -> None:
+    cost = cost_of(connection, statements(lanes)[what], everywhere=True)
+    assert cost <= ASKED * MOST[connection.vendor]
+
+
+def test_a_keeper_kicks_a_lane_among_many(lanes: list[int]) -> None:
+    left = lanes[-1]
+    Ticket.objects.filter(lane=left).delete()
+    keeper = LaneKeeper(session_of("default"))
+    while keeper.turn():
+        pass
+    assert Ticket.objects.filter(lane=left, message_id=left + 1).exists()

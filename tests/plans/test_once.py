@@ -1,0 +1,76 @@
+"""A token is looked up by its hash, however many are kept, and whatever the server believes (P20)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.databases import dialect_of
+from django_dbqueue.keys import key_hash
+from django_dbqueue.models import Once
+from tests.plans import crowd
+from tests.plans.plan import cost_of, plan_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_django import DjangoDbBlocker
+
+    from django_dbqueue.databases import Statement
+
+pytestmark = pytest.mark.django_db
+KEPT, EXPIRED = 20_000, 2_000
+"""How many tokens are kept, and how many of those have expired."""
+MOST = {"mysql": 100, "postgresql": 150, "sqlite": 4_000}
+"""What ten rows may cost (as in test_statements)."""
+
+
+@pytest.fixture(scope="module", params=["stale", "fresh"])
+def hashes(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[list[str]]:
+    """Ten that are kept."""
+    now = datetime.now(UTC)
+    with django_db_blocker.unblock():
+        Once.objects.all().delete()
+        crowd.gather_statistics(Once)
+        crowd.forget_statistics()
+        Once.objects.bulk_create(
+            [
+                Once(
+                    hash=key_hash("q", f"t{n}"), message_id=n, expires_at=now + timedelta(days=-1 if n < EXPIRED else 1)
+                )
+                for n in range(KEPT)
+            ],
+            batch_size=5_000,
+        )
+        if request.param == "fresh":
+            crowd.gather_statistics(Once)
+    yield [key_hash("q", f"t{n}") for n in range(KEPT - 10, KEPT)]
+    with django_db_blocker.unblock():
+        Once.objects.all().delete()
+        crowd.forget_statistics()
+        connection.close()
+
+
+def statements(hashes: list[str]) -> dict[str, Statement]:
+    once = dialect_of(connection).once
+    wanted = {
+        "take tokens": once.take(dict.fromkeys(hashes, 60.0)),
+        "read whose they are": once.taken(hashes),
+        "name their messages": once.name({token: number for number, token in enumerate(hashes)}),
+        "those that have expired": once.expired(10),
+        "forget some": once.delete(hashes),
+    }
+    return {what: statement for what, statement in wanted.items() if statement is not None}
+
+
+@pytest.mark.parametrize("what", list(statements(["a"])))
+def test_a_token_costs_the_same_however_many_are_kept(hashes: list[str], what: str) -> None:
+    statement = statements(hashes)[what]
+    assert cost_of(connection, statement, everywhere=True) <= MOST[connection.vendor], plan_of(
+        connection, statement
+    ).text

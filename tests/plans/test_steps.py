@@ -1,0 +1,151 @@
+"""Sleepers and steps: 100,000 of them cost neither a claim, nor an idle worker, nor one another anything (P21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from django_dbqueue.databases import Claim, Statement, dialect_of
+from django_dbqueue.databases.lookout_sql import EXPIRED, READY
+from django_dbqueue.databases.statements import Mark
+from django_dbqueue.lifecycle.emitting import hash_of_event
+from django_dbqueue.models import Event, Message, Step, Waiter
+from tests.plans import crowd
+from tests.plans.plan import CLAIM, NO_INDEX, PRIMARY, cost_of, plan_of, walk
+from tests.plans.statements import claim_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from pytest_django import DjangoDbBlocker
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+SLEEPERS = 100_000
+WAITING = hash_of_event("many")
+MOST = {"mysql": 100, "postgresql": 150, "sqlite": 4_000}
+"""What ten rows may cost (as in test_statements)."""
+BELIEFS = ["stale", "fresh"]
+
+
+@pytest.fixture(scope="module", params=BELIEFS)
+def sleepers(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[list[int]]:
+    """100,000 messages that wait for events, each with a step that is done; ready ones among them."""
+    tables = (Step, Waiter, Event)
+    with django_db_blocker.unblock():
+        crowd.empty()
+        for model in tables:
+            model.objects.all().delete()
+        crowd.gather_statistics(Message, *tables)
+        crowd.forget_statistics()
+        crowd.fill(done=10, delayed=0, stuck=10, dead=2, backlog=0, queues=0)
+        insert_sleepers()
+        if request.param == "fresh":
+            crowd.gather_statistics(Message, *tables)
+        ids = list(Waiter.objects.order_by("message_id").values_list("message_id", flat=True)[:500])
+    yield ids
+    with django_db_blocker.unblock():
+        crowd.empty()
+        for model in tables:
+            with connection.cursor() as cursor:
+                cursor.execute(f"DELETE FROM {model._meta.db_table}")
+        crowd.forget_statistics()
+        connection.close()
+
+
+def insert_sleepers() -> None:
+    sql = dialect_of(connection).sql
+    crowd.insert_messages(connection, SLEEPERS, f"'{crowd.QUEUE}'", "n", 0, "3600 + n * 0.01")
+    parked = f"FROM {sql.message} WHERE available_at = '9999-12-31 00:00:00.000000'"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {sql.message} SET available_at = '9999-12-31 00:00:00.000000', claim_token = id "
+            f"WHERE queue = '{crowd.QUEUE}' AND status = 'n' AND available_at > {sql.plus(sql.now, '60')}",
+            (),
+        )
+        for name, kind in (("done", "step"), ("many", "wait")):
+            cursor.execute(
+                f"INSERT INTO {sql.step} (message_id, name, kind, body, content_type, token, read_count, at) "
+                f"SELECT id, '{name}', '{kind}', '1', 'json', id, 1, {sql.now} {parked}",
+                (),
+            )
+        cursor.execute(f"INSERT INTO {sql.waiter} (name_hash, message_id, token) SELECT '{WAITING}', id, id {parked}")
+        columns = "name_hash, name, body, content_type, token, at, wake_from, expires_at"
+        for name, woken in (("told", "NULL"), ("many", sql.plus(sql.now, "60"))):
+            unique = sql.joined(f"'{name}'", "id")
+            cursor.execute(
+                f"INSERT INTO {sql.event_value} ({columns}) SELECT {unique}, '{name}', '1', 'json', 1, {sql.now}, "
+                f"{woken}, {sql.plus(sql.now, '60')} {parked}",
+                (),
+            )
+        cursor.execute(f"SELECT COUNT(*) {parked}")
+        assert cursor.fetchone()[0] == SLEEPERS
+
+
+def no_table_is_read_whole(statement: Statement) -> None:
+    """By the plan, whatever the table: on PostgreSQL costs are known of messages alone."""
+    plan = plan_of(connection, statement)
+    if connection.vendor == "postgresql":
+        assert "Seq Scan" not in plan.text, plan.text
+    elif connection.vendor == "sqlite":
+        assert "SCAN" not in plan.text.replace("SCAN json_each", ""), plan.text
+    else:
+        whole = [line for line in plan.text.splitlines() if "'type': 'ALL'" in line and "'table': 'named'" not in line]
+        assert not whole, plan.text
+
+
+@pytest.mark.usefixtures("sleepers")
+@pytest.mark.parametrize("limit", [10, 200])
+def test_100_000_sleepers_cost_a_claim_and_an_idle_worker_nothing(limit: int) -> None:
+    dialect = dialect_of(connection)
+    mark: Mark | None = None
+    statement = claim_from(dialect, crowd.QUEUE, limit, mark)
+    plan = plan_of(connection, statement)
+    assert CLAIM in plan.indexes, plan.text
+    assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+    for fact in (READY, EXPIRED):
+        facts = dialect.lookout.together(list(dialect.lookout.due(fact, crowd.QUEUE, [9, 0])))
+        assert NO_INDEX not in plan_of(connection, facts).indexes
+        assert cost_of(connection, facts) <= MOST[connection.vendor]
+
+
+STATEMENTS: dict[str, Callable[[Any, list[int]], Statement]] = {
+    "read the steps of a message": lambda d, ids: d.steps.of_message(ids[7]),
+    "read their names": lambda d, ids: d.steps.names(ids[7]),
+    "is there a step": lambda d, _: d.steps.any(),
+    "walk behind an id": lambda d, ids: d.steps.behind(ids[7], 10),
+    "park a message": lambda d, ids: d.steps.park(Claim(ids[7], ids[7]), "many"),
+    "forget a step": lambda d, ids: d.steps.forget_one(ids[7], "done"),
+    "resolve a wait": lambda d, ids: d.event_values.wait_no_more(ids[7], WAITING),
+    "forget the steps of messages": lambda d, ids: d.steps.forget(ids[:5])[0],
+    "forget what they wait for": lambda d, ids: d.steps.forget(ids[:5])[1],
+    "who waits for an event": lambda d, ids: d.event_values.waiting(WAITING, ids[7], 10),
+    "wake them": lambda d, ids: d.event_values.wake(d.event_values.still_waiting(WAITING, ids[:5])),
+    "who was left behind": lambda d, _: d.event_values.left_behind(0.0, 10),
+    "events that have expired": lambda d, _: d.event_values.expired(10),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_about_steps_reads_what_it_needs(sleepers: list[int], name: str) -> None:
+    statement = STATEMENTS[name](dialect_of(connection), sleepers)
+    assert cost_of(connection, statement) <= MOST[connection.vendor]
+    if name != "is there a step":
+        no_table_is_read_whole(statement)
+
+
+if settings.TEST_DATABASE == "postgres":
+
+    @pytest.mark.usefixtures("sleepers")
+    def test_the_first_step_of_any_message_is_read_and_no_other() -> None:
+        with connection.cursor() as cursor:
+            statement = dialect_of(connection).steps.any()
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}", statement.params)
+            plan = cursor.fetchone()[0][0]["Plan"]
+        assert max(node["Actual Rows"] for node in walk(plan)) == 1

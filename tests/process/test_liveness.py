@@ -1,0 +1,93 @@
+"""The liveness file's time follows the loops of a real worker's children, and not their heartbeats."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from django_dbqueue.models import Message, Worker
+from tests.process.conftest import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "alive"
+
+
+def is_touched_after(file: Path, moment: float) -> bool:
+    return file.exists() and file.stat().st_mtime > moment
+
+
+def test_it_is_touched_while_the_worker_idles_and_works_and_is_gone_when_it_has_ended(
+    start_worker: Callable[..., Any], file: Path
+) -> None:
+    worker = start_worker("--queues", "test", "--processes", "2", "--liveness-file", str(file))
+    worker.wait_for_output("worker started")
+    for _ in range(2):
+        now = time.time()
+        wait_until(lambda now=now: is_touched_after(file, now), "the idle worker to touch it")
+    message = Message.objects.enqueue({"do": "sleep", "seconds": 30}, queue="test")
+    worker.wait_for("begin", message.pk)
+    for _ in range(2):
+        now = time.time()
+        wait_until(lambda now=now: is_touched_after(file, now), "the working worker to touch it")
+    file.unlink()
+    wait_until(file.exists, "it to be made again")
+    worker.signal(signal.SIGTERM)
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 3
+    assert not file.exists()
+
+
+def test_a_child_whose_loop_stands_still_is_seen_though_another_one_works(
+    start_worker: Callable[..., Any], file: Path
+) -> None:
+    worker = start_worker("--queues", "test", "--processes", "2", "--liveness-file", str(file))
+    wait_until(lambda: Worker.objects.count() == 2, "two children")
+    pids = list(Worker.objects.values_list("pid", flat=True))
+    os.kill(pids[0], signal.SIGSTOP)
+    stopped = time.time()
+    for _ in range(3):  # which the supervisor and the other child live through
+        message = Message.objects.enqueue({"do": "sleep", "seconds": 1.5}, queue="test")
+        worker.wait_for("end", message.pk)
+    last = file.stat().st_mtime
+    os.kill(pids[0], signal.SIGCONT)
+    assert last <= stopped + 1.0
+    assert time.time() > stopped + 4.0
+    now = time.time()
+    wait_until(lambda: is_touched_after(file, now), "it to be touched once more")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0, worker.output
+
+
+def test_a_file_that_cannot_be_written_is_refused_at_the_start(start_worker: Callable[..., Any], file: Path) -> None:
+    worker = start_worker("--liveness-file", str(file / "below" / "nothing"))
+    assert worker.ended() == 1
+    assert "--liveness-file can't be written: " in worker.output
+
+
+def test_a_file_that_can_no_longer_be_written_is_logged_once(start_worker: Callable[..., Any], tmp_path: Path) -> None:
+    directory = tmp_path / "alive"
+    directory.mkdir()
+    worker = start_worker("--queues", "test", "--liveness-file", str(directory / "file"))
+    worker.wait_for_output("worker started")
+    (directory / "file").unlink()
+    directory.rmdir()
+    worker.wait_for_output("can't touch the liveness file")
+    message = Message.objects.enqueue({"do": "ok"}, queue="test")
+    worker.wait_for("ok", message.pk)
+    directory.mkdir()
+    wait_until((directory / "file").exists, "it to be made once more")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0, worker.output
+    assert worker.output.count("can't touch the liveness file") == 1

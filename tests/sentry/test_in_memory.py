@@ -1,0 +1,135 @@
+"""What this process sends to Sentry, kept in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sentry_sdk
+
+from django_dbqueue import Envelope, hooks, signals
+from django_dbqueue.contrib.sentry import DBQueueIntegration
+from django_dbqueue.contrib.sentry.check_ins import MAX_SLUG, CheckIn, check_in_of, slug_of
+from django_dbqueue.contrib.sentry.deaths import is_told_already
+from django_dbqueue.models import Message
+from tests.factories import QUEUE, dead
+from tests.sentry.transports import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def init() -> Iterator[Callable[..., None]]:
+    """Set Sentry up in this process, with the integration as it is given; afterwards it is off, and nothing listens."""
+    before = hooks.installed()
+    client = sentry_sdk.get_client()
+
+    def start(integration: DBQueueIntegration) -> None:
+        sentry_sdk.init(
+            dsn="https://key@sentry.invalid/1",
+            transport=Memory,
+            traces_sample_rate=1.0,
+            default_integrations=False,
+            integrations=[integration],
+        )
+        if hooks.installed() == before:  # a process sets an integration up only once
+            DBQueueIntegration.setup_once()
+
+    yield start
+    sentry_sdk.get_global_scope().set_client(client)
+    for each in hooks.installed():
+        if each not in before:
+            hooks.remove(each)
+    signals.message_died.disconnect(dispatch_uid="django_dbqueue.sentry")
+
+
+def kept(kind: str) -> list[Any]:
+    return [payload for type_, payload in Memory.kept if type_ == kind]
+
+
+def test_an_enqueue_is_a_span_of_the_sender_and_the_message_carries_its_trace(init: Callable[..., None]) -> None:
+    init(DBQueueIntegration())
+    with sentry_sdk.start_transaction(name="request", op="http.server"):
+        one = Message.objects.enqueue({"n": 1}, queue="q", headers={"mine": 1})
+        Message.objects.enqueue_many([1, Envelope(2, headers={"sentry-trace": "mine"})], queue="many")
+    [request] = kept("transaction")
+    single, several = request["spans"]
+    assert (single["op"], single["description"]) == ("queue.publish", "q")
+    assert single["data"]["messaging.message.id"] == str(one.pk)
+    assert single["data"]["messaging.destination.name"] == "q"
+    assert single["data"]["messaging.message.body.size"] == len(one.body)
+    assert several["data"]["messaging.batch.message_count"] == 2
+    trace_id = request["contexts"]["trace"]["trace_id"]
+    assert one.headers["sentry-trace"] == f"{trace_id}-{single['span_id']}-1"
+    assert f"sentry-trace_id={trace_id}" in str(one.headers["baggage"])
+    assert one.headers["mine"] == 1
+    first, second = Message.objects.in_queue("many").order_by("pk")
+    assert str(first.headers["sentry-trace"]).startswith(trace_id)
+    assert second.headers == {"sentry-trace": "mine"}
+
+
+def test_what_is_switched_off_is_not_sent(init: Callable[..., None]) -> None:
+    init(DBQueueIntegration(spans=False, deaths=False, check_ins=False))
+    with sentry_sdk.start_transaction(name="request"):
+        message = Message.objects.enqueue({}, queue="q")
+    assert message.headers == {}
+    signals.message_died.send(Message, queue=QUEUE, message_id=dead().pk, error="ValueError: no")
+    assert kept("transaction")[0]["spans"] == []
+    assert kept("event") == kept("check_in") == []
+
+
+def test_a_project_without_the_integration_is_left_alone(init: Callable[..., None]) -> None:
+    init(DBQueueIntegration())
+    sentry_sdk.get_global_scope().set_client(sentry_sdk.Client(dsn=None))
+    assert Message.objects.enqueue({}, queue="q").headers == {}
+    signals.message_died.send(Message, queue=QUEUE, message_id=dead().pk, error="ValueError: no")
+    assert Memory.kept == []
+
+
+def test_a_death_of_a_message_that_is_gone_is_told_too(init: Callable[..., None]) -> None:
+    init(DBQueueIntegration())
+    signals.message_died.send(Message, queue="q", message_id=2**40, error="ValueError: no\nmore")
+    [event] = kept("event")
+    assert event["exception"]["values"][0]["value"] == "no"
+    assert event["contexts"]["message"]["id"] == 2**40
+
+
+def test_log_lines_about_a_death_are_no_second_event() -> None:
+    assert is_told_already({"logger": "django_dbqueue", "extra": {"event": "died"}})
+    assert is_told_already({"logger": "django.tasks", "level": "error"})
+    assert not is_told_already({"logger": "django_dbqueue", "extra": {"event": "lease_lost"}})
+    assert not is_told_already({"logger": "django_dbqueue"})
+    assert not is_told_already({"logger": "shop", "level": "error"})
+
+
+def test_a_check_in_is_that_of_a_schedules_due_time_and_of_nothing_else() -> None:
+    text = '{"dbqueue.schedule":"nightly","dbqueue.due":"2026-01-01T00:00:00+00:00"}'
+    found = check_in_of(text)
+    assert found == CheckIn("nightly", "2026-01-01T00:00:00+00:00")
+    assert found is not None
+    assert found.id == check_in_of(text).id  # type: ignore[union-attr]
+    assert found.id != found._replace(due="2026-01-02T00:00:00+00:00").id
+    for other in (
+        None,
+        "{}",
+        '{"dbqueue.schedule":1,"dbqueue.due":2}',
+        '{"dbqueue.schedule":"x"}',
+        '"dbqueue.schedule"',
+        text.replace("}", ',"dbqueue.run_by":"ann"}'),
+    ):
+        assert check_in_of(other) is None
+
+
+def test_a_slug_is_the_schedules_name_or_one_that_sentry_can_take() -> None:
+    assert slug_of("nightly-report_2") == "nightly-report_2"
+    odd = ["Nightly", "nightly.report", "nightly:report", "n" * 64, "n" * 63 + "m", "17"]
+    slugs = [slug_of(name) for name in odd]
+    assert len(set(slugs)) == len(odd)
+    for slug in slugs:
+        assert len(slug) <= MAX_SLUG
+        assert slug.replace("-", "").replace("_", "").isalnum()
+        assert slug == slug.lower()
+        assert not slug.isdecimal()

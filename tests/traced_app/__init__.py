@@ -1,0 +1,1 @@
+"""A site whose web requests, tasks and messages are traced; for the tests of `django_dbqueue.contrib.otel` alone."""

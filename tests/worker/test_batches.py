@@ -1,0 +1,113 @@
+"""What becomes of each of a list of deliveries, and when a thread gets how many."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from django_dbqueue.consumers import Consumer
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.models import Message, Queue
+from django_dbqueue.worker.batches import attempt_batch
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
+from django_dbqueue.worker.holding import Holding
+from tests.factories import QUEUE, as_claimed, held_many, rows
+from tests.worker.clock import Clock, Turns
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def deliveries(number: int, handler: Any = print, *, queue: str = QUEUE, **said: Any) -> list[Delivery]:
+    consumer = Consumer(queue, handler, **said)
+    return [Delivery(as_claimed(each), consumer, consumer.resolved()) for each in held_many(number, queue=queue)]
+
+
+def offered(*given: list[Delivery], waits: bool = True) -> Holding:
+    holding = Holding(Board(100), waits=waits)
+    for each in given:
+        holding.keep(*each)
+        holding.offer(*each)
+    return holding
+
+
+def test_what_was_lost_is_told_and_the_rest_is_run_again_in_one_commit() -> None:
+    calls: list[int] = []
+
+    def handle(messages: list[Message]) -> None:
+        calls.append(len(messages))
+        Queue.objects.bulk_create(Queue(name=f"effect-{message.pk}") for message in messages)
+
+    given = deliveries(6, handle, batch=10, transactional=True)
+    lost = given[1], given[4]
+    Message.objects.filter(pk__in=[each.claim.id for each in lost]).update(claim_token=1)
+    ended = attempt_batch(given)
+    assert calls == [6, 4]
+    assert {each.delivery for each in ended if isinstance(each.error, LeaseLost)} == set(lost)
+    assert all(each.is_lost for each in lost)
+    assert {each.verdict.verb for each in ended if each.delivery not in lost} == {"acked"}
+    assert [standing["status"] for standing in rows()] == ["y", "run", "y", "y", "run", "y"]
+    assert Queue.objects.count() == 4
+
+
+def test_once_the_time_is_over_no_half_is_tried() -> None:
+    calls: list[int] = []
+
+    def handle(messages: list[Message]) -> None:
+        calls.append(len(messages))
+        given[0].timed_out = True
+        raise ValueError("as told")
+
+    given = deliveries(4, handle, batch=10, transactional=True)
+    assert [each.verdict.verb for each in attempt_batch(given)] == ["nack"] * 4
+    assert calls == [4]
+
+
+def test_a_thread_gets_at_most_what_its_handler_takes_of_one_queue() -> None:
+    of_one, of_another = deliveries(5, batch=3), deliveries(2, queue="another", batch=3)
+    holding = offered(of_one[:1], of_another, of_one[1:], waits=False)
+    first = holding.take()
+    assert first is of_one[0]
+    assert holding.take_beside(first) == of_one[:3]
+    assert [each.beside for each in of_one] == [3, 3, 3, 1, 1]
+    assert all(each.slot is not None for each in of_one[:3])
+    assert holding.waiting == 4
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_list_that_may_wait_is_counted_as_work_when_it_is_full(number: int) -> None:
+    holding = offered(deliveries(number, batch=5, batch_wait=60.0), deliveries(2, queue="another"))
+    assert holding.waiting == (2 if number == 4 else 7)
+    first = holding.take()
+    assert first is not None
+    assert first.consumer.queue == ("another" if number == 4 else QUEUE)
+
+
+def test_a_list_that_may_wait_goes_when_nothing_more_comes() -> None:
+    holding = offered(given := deliveries(2, batch=5, batch_wait=60.0))
+    taken: list[Delivery | None] = []
+    thread = threading.Thread(target=lambda: taken.append(holding.take()))
+    thread.start()
+    holding.close()
+    thread.join(30)
+    assert taken == given[:1]
+
+
+def test_without_patience_a_list_goes_as_it_is() -> None:
+    holding = offered(given := deliveries(2, batch=5, batch_wait=60.0), waits=False)
+    assert holding.take() is given[0]
+    assert holding.take_beside(given[0]) == given
+
+
+def test_single_messages_are_fetched_ahead_no_further_beside_a_handler_that_takes_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns(Clock(monkeypatch), Consumer("listed", print, batch=50), batch=10)
+    turns.feeder.learn(8.0, "single")  # so slow that one for each thread is enough
+    Message.objects.enqueue_many(range(100), queue=QUEUE)
+    Message.objects.enqueue_many(range(300), queue="listed")
+    turns.go_on(5.0)
+    loads = turns.holding.loads()
+    assert (loads["single"].held, loads["batch"].held) == (1, 50)
