@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 def parser(what: str, *, contests: Sequence[str], databases: Sequence[str]) -> argparse.ArgumentParser:
     """Understands `--only`, `--database`, `--rounds`, `--quick` and `--json`; `what` is bin/bench's own word."""
     made = argparse.ArgumentParser(prog=f"bin/bench --{what}", allow_abbrev=False)
-    made.add_argument("--only", type=_names(contests), default=list(contests), metavar="CONTEST[,CONTEST]")
-    made.add_argument("--database", type=_names(databases), default=list(databases), metavar="DB[,DB]")
+    made.add_argument("--only", type=names(contests), default=list(contests), metavar="CONTEST[,CONTEST]")
+    made.add_argument("--database", type=names(databases), default=list(databases), metavar="DB[,DB]")
     made.add_argument("--rounds", type=positive, help="rounds that count; default 5, quick 2")
     made.add_argument("--quick", action="store_true", help="only checks that it runs: too few rows to draw conclusions")
     made.add_argument("--json", type=Path, metavar="FILE", help="write every round to this file")
     return made
 
 
-def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
-    def names(text: str) -> list[str]:
+def names(known: Sequence[str]) -> Callable[[str], list[str]]:
+    def read(text: str) -> list[str]:
         if unknown := set(text.split(",")) - set(known):
             raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; available: {', '.join(known)}")
         return text.split(",")
 
-    return names
+    return read
 
 
 def positive(text: str) -> int:

@@ -33,15 +33,24 @@ def prepared(databases: Sequence[str]) -> Iterator[None]:
         )
         django.setup()
         for each in databases:
-            _execute(each, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-            stack.callback(_execute, each, f"DROP DATABASE {name}")
-            connections[each].close()
-            connections[each].settings_dict["NAME"] = name
+            is_postgres = connections[each].vendor == "postgresql"
+            _execute(each, f"CREATE DATABASE {name}{'' if is_postgres else ' CHARACTER SET utf8mb4'}")
+            own = connections[each].settings_dict["NAME"]
+            _go_to(each, name)
+            stack.callback(_execute, each, f"DROP DATABASE {name}{' WITH (FORCE)' if is_postgres else ''}")
+            stack.callback(_go_to, each, own)
             call_command("migrate", database=each, verbosity=0)
         yield
 
 
+def _go_to(alias: str, database: str) -> None:
+    connections[alias].close()
+    connections[alias].settings_dict["NAME"] = database
+
+
 def _settings(server: dict[str, Any]) -> dict[str, Any]:
+    if server["ENGINE"].endswith("postgresql"):
+        return server
     options = {"charset": "utf8mb4", "init_command": "SET sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')"}
     return server | {"OPTIONS": options}
 

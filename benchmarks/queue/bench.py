@@ -29,6 +29,12 @@ SLOW_QUEUE: Final = "bench-slow"
 """The same, for the consumer that takes five milliseconds."""
 TASKS_QUEUE: Final = "bench-tasks"
 """The same, for the tasks of `bench_tasks`."""
+ASYNC_QUEUE: Final = "bench-async"
+"""The same, for the consumer that waits in a coroutine."""
+ONE_QUEUE: Final = "bench-rows"
+"""The same, for the consumer that writes two rows in a transaction for each message."""
+LIST_QUEUE: Final = "bench-rows-of-many"
+"""The same, for the one that does so for a hundred at once."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 PADDING: Final = "x" * 60
 _AT_ONCE: Final = 100_000
@@ -43,11 +49,14 @@ class Sizes:
     drain: int
     drain_one: int
     slow: int
+    waiting: int
     backlog: int
 
 
-FULL: Final = Sizes(one_by_one=12_000, bulk=10_000, drain=20_000, drain_one=4_000, slow=600, backlog=1_000_000)
-QUICK: Final = Sizes(one_by_one=200, bulk=1_000, drain=4_000, drain_one=200, slow=100, backlog=10_000)
+FULL: Final = Sizes(
+    one_by_one=12_000, bulk=10_000, drain=20_000, drain_one=4_000, slow=600, waiting=2_000, backlog=1_000_000
+)
+QUICK: Final = Sizes(one_by_one=200, bulk=1_000, drain=4_000, drain_one=200, slow=100, waiting=2_000, backlog=10_000)
 
 
 @dataclass(frozen=True, slots=True)

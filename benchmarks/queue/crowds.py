@@ -34,6 +34,8 @@ class Rows:
     seconds: str = _DUE
     queues: int = 0
     """How many queues share them; 0: they are where the claim looks."""
+    parked: bool = False
+    """They wait for others of their groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ def crowds(million: int) -> list[Crowd]:
         Crowd("1M done", [Rows(million, DONE)]),
         Crowd("1M delayed", [Rows(million, seconds=_LATER)]),
         Crowd("1M delayed, higher priority", [Rows(million, priority=9, seconds=_LATER)]),
+        Crowd("1M waiting in groups", [Rows(million, parked=True)]),
         Crowd("1M ready in 1,000 queues", [Rows(million, queues=1_000)]),
         Crowd("1k leases expired", [Rows(READY, RUNNING)]),
         Crowd("200k leases expired", [Rows(million // 5, RUNNING)]),
@@ -103,4 +106,5 @@ def _insert(alias: str, rows: Rows) -> None:
         rows.seconds,
         finished=dialect.sql.now if rows.status == DONE else "NULL",
         claim=f"n + 1, NULL, {dialect.sql.now}" if rows.status == RUNNING else "NULL, NULL, NULL",
+        available=dialect.sql.parked if rows.parked else None,
     )

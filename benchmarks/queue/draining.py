@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.queue import probe, rivals, troubles
-from benchmarks.queue.bench import QUEUE, RESULTS, SLOW_QUEUE, TABLE, TASKS_QUEUE
+from benchmarks.queue.bench import LIST_QUEUE, ONE_QUEUE, QUEUE, RESULTS, SLOW_QUEUE, TABLE, TASKS_QUEUE
 from benchmarks.queue.floors import floor
 from benchmarks.queue.probe import Probe
 from benchmarks.queue.processes import together
@@ -39,8 +39,8 @@ def _draining(bench: Bench, processes: int) -> Contest:
     rows = bench.sizes.drain
     contestants = [
         _by_floor(bench, FLOOR, rows, processes, batch=_FLOOR_BATCH, shared=True),
-        _by_worker(bench, WORKER, rows, processes),
-        _by_worker(bench, DELETING, rows, processes, on_ack="delete"),
+        by_worker(bench, WORKER, rows, processes),
+        by_worker(bench, DELETING, rows, processes, on_ack="delete"),
         *rivals.draining(bench, processes),
     ]
     targets = [
@@ -59,7 +59,7 @@ def one_at_a_time(bench: Bench) -> Contest:
     contestants = [
         _by_floor(bench, plain, rows, 1, batch=1, shared=False),
         _by_floor(bench, "raw loop of one, shared commit", rows, 1, batch=1, shared=True),
-        _by_worker(bench, WORKER, rows, 1, "--batch", "1"),
+        by_worker(bench, WORKER, rows, 1, "--batch", "1"),
     ]
     return Contest("drain, batch of 1", contestants, [Target(WORKER, plain, 0.9)], UNIT)
 
@@ -71,7 +71,7 @@ def slow(bench: Bench) -> list[Contest]:
             f"drain 5 ms, {processes}",
             [
                 _by_floor(bench, FLOOR, bench.sizes.slow * processes, processes, 20, shared=True, queue=SLOW_QUEUE),
-                _by_worker(bench, WORKER, bench.sizes.slow * processes, processes, queue=SLOW_QUEUE),
+                by_worker(bench, WORKER, bench.sizes.slow * processes, processes, queue=SLOW_QUEUE),
             ],
             [Target(WORKER, FLOOR, 0.9)],
             UNIT,
@@ -81,20 +81,26 @@ def slow(bench: Bench) -> list[Contest]:
 
 
 def tasks(bench: Bench) -> Contest:
-    """The same work as a consumer's, as tasks that return nothing, and as tasks whose results are kept."""
+    """The same work by a consumer, by tasks, by tasks whose results are kept, and by other backends of tasks."""
     rows = bench.sizes.drain
     contestants = [
-        _by_worker(bench, WORKER, rows, 1),
+        by_worker(bench, WORKER, rows, 1),
         _by_tasks(bench, "tasks", "count"),
         _by_tasks(bench, "tasks with results", "count_and_return", results=rows),
+        *rivals.draining(bench, 1, only_tasks=True),
     ]
-    targets = [Target("tasks", WORKER, 0.8), Target("tasks with results", WORKER, 0.6)]
+    targets = [
+        Target("tasks", WORKER, 0.8),
+        Target("tasks with results", WORKER, 0.6),
+        *rivals.keeps_up(bench, "tasks", "django_tasks_db", at_least=20),
+        *rivals.keeps_up(bench, "tasks", "django_ox", at_least=9),
+    ]
     return Contest("drain tasks", contestants, targets, UNIT)
 
 
 def _by_tasks(bench: Bench, name: str, function: str, *, results: int = 0) -> Contestant:
     rows = bench.sizes.drain
-    plain = _by_worker(bench, name, rows, 1, queue=TASKS_QUEUE)
+    plain = by_worker(bench, name, rows, 1, queue=TASKS_QUEUE)
 
     def prepare() -> None:
         from benchmarks.queue import bench_tasks
@@ -111,12 +117,35 @@ def _by_tasks(bench: Bench, name: str, function: str, *, results: int = 0) -> Co
     return replace(plain, prepare=prepare, check=check)
 
 
+def batches(bench: Bench) -> Contest:
+    """Two rows written for each message: in a transaction for each, and in one for a hundred."""
+    one, many = "one message, one commit", "a hundred in a commit"
+    contestants = [_by_writer(bench, one, ONE_QUEUE), _by_writer(bench, many, LIST_QUEUE)]
+    return Contest("drain, two rows", contestants, [Target(many, one, 8)], UNIT)
+
+
+def _by_writer(bench: Bench, name: str, queue: str) -> Contestant:
+    rows = bench.sizes.drain_one
+    plain = by_worker(bench, name, rows, 1, queue=queue)
+
+    def prepare_without_groups() -> None:
+        with bench.raw() as session:
+            session.cursor().execute("DELETE FROM auth_group")
+        prepare(bench, rows, queue)
+
+    def check_groups() -> None:
+        plain.check()
+        bench.expect(bench.number("SELECT COUNT(*) FROM auth_group"), 2 * rows, "the rows that were written")
+
+    return replace(plain, prepare=prepare_without_groups, check=check_groups)
+
+
 def backlog(bench: Bench) -> Contest:
     """The rate over the first messages, where many times as many are ready."""
     few, many = f"{bench.sizes.drain:,} ready", f"{bench.sizes.backlog:,} ready"
 
     def contestant(name: str, ready: int) -> Contestant:
-        return Contestant(name, prepare=lambda: _prepare(bench, ready), measure=lambda: _first(bench))
+        return Contestant(name, prepare=lambda: prepare(bench, ready), measure=lambda: _first(bench))
 
     contestants = [contestant(few, bench.sizes.drain), contestant(many, bench.sizes.backlog)]
     return Contest("drain a backlog", contestants, [Target(many, few, 0.9)], UNIT, rounds=3, warm_up=False)
@@ -132,26 +161,34 @@ def _first(bench: Bench) -> float:
     return probe.rate(hits, hits[-1].at)
 
 
-def _by_worker(
-    bench: Bench, name: str, rows: int, processes: int, *arguments: str, queue: str = QUEUE, on_ack: str = "keep"
+def by_worker(
+    bench: Bench,
+    name: str,
+    rows: int,
+    processes: int,
+    *arguments: str,
+    queue: str = QUEUE,
+    on_ack: str = "keep",
+    group_batch: int = 1,
 ) -> Contestant:
     seen = Probe(bench.directory / "probe")
     said = ("--queues", queue, "--processes", str(processes), *arguments)
-    told = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": {"on_ack": on_ack}})}
+    options = {"on_ack": on_ack, "group_batch": group_batch}
+    told = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": options})}
 
     def measure() -> float:
         seen.empty()
         with troubles.told(bench, name), worker(bench, *said, **told) as running:
             seen.wait_for(rows, running.still_alive)
-            end = _acknowledged(bench, queue)
+            end = acknowledged(bench, queue)
         return probe.rate(seen.hits(), end)
 
     return Contestant(
         name,
         rows,
-        prepare=lambda: _prepare(bench, rows, queue),
+        prepare=lambda: prepare(bench, rows, queue),
         measure=measure,
-        check=lambda: _check(bench, seen, rows, queue, kept=0 if on_ack == "delete" else rows),
+        check=lambda: check(bench, seen, rows, queue, kept=0 if on_ack == "delete" else rows),
     )
 
 
@@ -169,9 +206,9 @@ def _by_floor(
     return Contestant(
         name,
         rows,
-        prepare=lambda: _prepare(bench, rows, queue),
+        prepare=lambda: prepare(bench, rows, queue),
         measure=measure,
-        check=lambda: _check(bench, seen, rows, queue, kept=rows),
+        check=lambda: check(bench, seen, rows, queue, kept=rows),
     )
 
 
@@ -191,12 +228,12 @@ def _drain(begin: Callable[[], Any], url: str, path: str, queue: str, batch: int
         return time.time()
 
 
-def _prepare(bench: Bench, rows: int, queue: str = QUEUE) -> None:
+def prepare(bench: Bench, rows: int, queue: str = QUEUE) -> None:
     bench.empty()
     bench.fill(rows, queue=queue)
 
 
-def _acknowledged(bench: Bench, queue: str) -> float:
+def acknowledged(bench: Bench, queue: str) -> float:
     """When nothing is left that isn't done, as it is seen from outside."""
     end = time.monotonic() + probe.PATIENCE
     with bench.raw() as session:
@@ -209,7 +246,7 @@ def _acknowledged(bench: Bench, queue: str) -> float:
     raise AssertionError(f"not all was acknowledged within {probe.PATIENCE:g} s after it was handled")
 
 
-def _check(bench: Bench, seen: Probe, rows: int, queue: str, *, kept: int) -> None:
+def check(bench: Bench, seen: Probe, rows: int, queue: str, *, kept: int) -> None:
     seen.check_each_once(rows)
     done = bench.number(
         f"SELECT COUNT(*) FROM {TABLE} WHERE queue = %s AND status = 'y' AND read_count = 1 AND error IS NULL", (queue,)

@@ -49,10 +49,10 @@ def _enqueue_many(begin: Callable[[], Any], rows: int) -> float:
     Message.objects.enqueue_many([{}], queue="bench-warm")
     Message.objects.filter(queue="bench-warm").delete()
     begin()
-    before = _megabytes("self", "VmRSS")
+    before = megabytes("self", "VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # forgets the highest point until now
     Message.objects.enqueue_many(({"n": number, "padding": PADDING} for number in range(rows)), queue=QUEUE)
-    return _megabytes("self", "VmHWM") - before
+    return megabytes("self", "VmHWM") - before
 
 
 def _of_a_worker(bench: Bench) -> Contest:
@@ -66,14 +66,14 @@ def _of_a_worker(bench: Bench) -> Contest:
             for count in (few, many):
                 bench.fill(count - len(seen.hits()))
                 seen.wait_for(count, running.still_alive)
-                held.append(_megabytes(str(seen.hits()[-1].pid), "VmRSS"))
+                held.append(megabytes(str(seen.hits()[-1].pid), "VmRSS"))
             return held[1] - held[0]
 
     contestant = Contestant(name, prepare=bench.empty, measure=measure)
     return Contest("memory, worker", [contestant], [Target(name, at_most=_WORKER_MB)], UNIT, rounds=2, warm_up=False)
 
 
-def _megabytes(process: str, line: str) -> float:
+def megabytes(process: str, line: str) -> float:
     """What the kernel says of a process."""
     [kilobytes] = re.findall(rf"^{line}:\s+(\d+) kB$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
     return int(kilobytes) / 1024

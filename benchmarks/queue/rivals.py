@@ -45,9 +45,10 @@ def enqueueing_in_bulk(bench: Bench, messages: int) -> list[Contestant]:
     ]
 
 
-def draining(bench: Bench, workers: int) -> list[Contestant]:
+def draining(bench: Bench, workers: int, *, only_tasks: bool = False) -> list[Contestant]:
     """Each of as many messages as take it some seconds: rates compare, counts needn't."""
-    return [_draining(bench, peer, workers) for peer in bench.peers]
+    peers = [peer for peer in bench.peers if peer.profile.of_tasks or not only_tasks]
+    return [_draining(bench, peer, workers) for peer in peers]
 
 
 def _draining(bench: Bench, peer: Peer, workers: int) -> Contestant:
@@ -68,7 +69,7 @@ def beats(bench: Bench, contestant: str, at_least: float) -> Sequence[Target]:
     return [Target(contestant, names, at_least)] if names else []
 
 
-def keeps_up(bench: Bench, contestant: str, *names: str) -> Sequence[Target]:
-    """The target not to be behind the best of these peers, where they take part."""
+def keeps_up(bench: Bench, contestant: str, *names: str, at_least: float = 1) -> Sequence[Target]:
+    """The target not to be behind the best of these peers, or as many times ahead of it, where they take part."""
     present = tuple(peer.name for peer in bench.peers if peer.name in names)
-    return [Target(contestant, present, 1)] if present else []
+    return [Target(contestant, present, at_least)] if present else []

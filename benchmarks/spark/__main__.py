@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     from benchmarks.spark.bench import Sizes
 
 CONTESTS = ("read", "parquet", "write", "stream")
-DATABASES = ("mariadb", "mysql")
+DATABASES = ("mariadb", "mysql", "postgres")
 
 
 def main() -> int:
     command.unwind_when_stopped()
     options = _parser().parse_args()
     try:
-        with prepared(options.database), own_directory("bench") as directory, _session(options.jar, directory) as spark:
+        with (
+            prepared(options.database),
+            own_directory("bench") as directory,
+            _session(options.jars, directory) as spark,
+        ):
             found = {each: _on(each, spark, directory, options) for each in options.database}
     except ServerError as error:
         print(error, file=sys.stderr)
@@ -48,17 +52,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rows", type=positive, help="rows in the table that is read; default 1,000,000, quick 100,000"
     )
-    parser.add_argument("--jar", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--jars", required=True, help=argparse.SUPPRESS)
     return parser
 
 
 @contextmanager
-def _session(jar: str, directory: Path) -> Iterator[Any]:
+def _session(jars: str, directory: Path) -> Iterator[Any]:
     from django_dbqueue.spark import build_session
 
     settings = {
         "spark.driver.memory": "2g",
-        "spark.jars": jar,
+        "spark.jars": jars,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
@@ -77,6 +81,7 @@ def _on(database: str, spark: Any, directory: Path, options: argparse.Namespace)
     from benchmarks.spark.bench import Bench
     from benchmarks.spark.reading import reading, reading_to_parquet
     from benchmarks.spark.streaming import streaming
+    from benchmarks.spark.vendors import VENDORS
     from benchmarks.spark.writing import writing
     from django_dbqueue.management.spark_settings import credentials_of
 
@@ -85,7 +90,7 @@ def _on(database: str, spark: Any, directory: Path, options: argparse.Namespace)
     credentials.write_text(credentials_of(database).to_json())
     home = directory / database
     home.mkdir()
-    bench = Bench(spark, database, _sizes(options), home, credentials)
+    bench = Bench(spark, VENDORS[database](database), _sizes(options), home, credentials)
     tell(f"{database}: filling the tables")
     bench.fill_source()
     contests = {"read": reading, "parquet": reading_to_parquet, "write": writing, "stream": streaming}
@@ -113,7 +118,7 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
         "cores": cpu_count(),
         "python": platform.python_version(),
         "pyspark": version("pyspark"),
-        "driver": Path(options.jar).resolve().name,
+        "drivers": [Path(jar).resolve().name for jar in options.jars.split(",")],
     }
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import MySQLdb
 from django.db import connections, transaction
 
+from benchmarks.spark.vendors import MySQL
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrameReader, SparkSession
@@ -34,14 +32,19 @@ class Sizes:
 @dataclass(frozen=True, slots=True)
 class Bench:
     spark: SparkSession
-    alias: str
+    vendor: MySQL
     sizes: Sizes
     directory: Path
     credentials: Path
 
+    @property
+    def alias(self) -> str:
+        return self.vendor.alias
+
     def execute(self, sql: str, params: tuple[Any, ...] = ()) -> int:
         with connections[self.alias].cursor() as cursor:
-            return int(cursor.execute(sql, params))
+            cursor.execute(sql, params)
+            return int(cursor.rowcount)
 
     def number(self, sql: str) -> int:
         with connections[self.alias].cursor() as cursor:
@@ -57,7 +60,7 @@ class Bench:
                 Message.objects.db_manager(self.alias).enqueue_many(
                     [_payload(each) for each in numbers], queue=f"q{queue}"
                 )
-        self.execute(f"CREATE TABLE {SOURCE} LIKE {TABLE}")
+        self.execute(self.vendor.like.format(new=SOURCE, old=TABLE))
         self.execute(f"INSERT INTO {SOURCE} SELECT * FROM {TABLE}")
 
     def fill(self, rows: int, *, queue: str | None = None, half_done: bool = False) -> None:
@@ -67,23 +70,17 @@ class Bench:
         taken = ["queue" if queue is None else f"'{queue}'", "body", "content_type"]
         if half_done:
             names += ["status", "claim_token", "claimed_at", "finished_at"]
-            half = "IF(id % 2, {}, {})".format
+            half = "CASE WHEN MOD(id, 2) = 1 THEN {} ELSE {} END".format
             taken += [half("'y'", "'n'"), half("id", "NULL"), half("created_at", "NULL"), half("created_at", "NULL")]
         self.execute(
             f"INSERT INTO {TABLE} ({', '.join(names)}) SELECT {', '.join(taken)} FROM {SOURCE} ORDER BY id LIMIT %s",
             (rows,),
         )
-        self.execute(f"ANALYZE TABLE {TABLE}")
+        self.execute(self.vendor.analyze.format(TABLE))
 
     def empty(self) -> None:
         with transaction.atomic(using=self.alias):  # a TRUNCATE resets the ids, and leaves no purge behind
-            self.execute(f"TRUNCATE TABLE {TABLE}")
-
-    @contextmanager
-    def raw(self, **options: Any) -> Iterator[Any]:
-        """A session of mysqlclient's own, ended whatever happens: an open one keeps its tables from being dropped."""
-        with closing(MySQLdb.connect(**connections[self.alias].get_connection_params(), **options)) as session:
-            yield session
+            self.execute(self.vendor.truncate.format(TABLE))
 
     def expect(self, found: int, wanted: int, what: str) -> None:
         if found != wanted:
@@ -93,15 +90,11 @@ class Bench:
         return self.spark.read.format("dbqueue").option("credentials_file", str(self.credentials))
 
     def jdbc_options(self, **parameters: str) -> dict[str, str]:
-        """The MariaDB driver is told jdbc:mysql://, else it quotes columns so that the server reads them as text."""
-        said = connections[self.alias].settings_dict
-        pairs = {"useSSL": "false", "allowPublicKeyRetrieval": "true", "permitMysqlScheme": "", **parameters}
-        query = "&".join(f"{name}={value}" if value else name for name, value in pairs.items())
         return {
-            "url": f"jdbc:mysql://{said['HOST']}:{said['PORT'] or 3306}/{said['NAME']}?{query}",
-            "driver": "org.mariadb.jdbc.Driver",
-            "user": said["USER"],
-            "password": said["PASSWORD"],
+            "url": self.vendor.jdbc_url(parameters),
+            "driver": self.vendor.driver,
+            "user": self.vendor.said["USER"],
+            "password": self.vendor.said["PASSWORD"],
         }
 
 

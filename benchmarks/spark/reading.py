@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from MySQLdb.cursors import SSCursor
-
 from benchmarks.race import Contest, Contestant, Target
 from benchmarks.spark.bench import TABLE, Bench
 
@@ -71,7 +69,8 @@ def _dbqueue(bench: Bench) -> DataFrame:
 def _jdbc(bench: Bench) -> DataFrame:
     """The same columns; an ENUM has to be cast for it."""
     columns = ", ".join(
-        "CAST(status AS CHAR) AS status" if name == "status" else f"`{name}`" for name in _dbqueue(bench).columns
+        f"CAST(status AS {bench.vendor.text}) AS status" if name == "status" else bench.vendor.quoted.format(name)
+        for name in _dbqueue(bench).columns
     )
     bounds = {
         "partitionColumn": "id",
@@ -85,9 +84,9 @@ def _jdbc(bench: Bench) -> DataFrame:
 
 
 def _fetch_all(bench: Bench) -> None:
-    """mysqlclient's streaming cursor with its default converters: what a program without Spark would do first."""
-    with bench.raw(cursorclass=SSCursor) as session:
-        cursor = session.cursor()
+    """The driver's streaming cursor with its default converters: what a program without Spark would do first."""
+    with bench.vendor.session() as session:
+        cursor = bench.vendor.streaming(session)
         cursor.execute(f"SELECT * FROM {TABLE}")
         rows = 0
         while batch := cursor.fetchmany(10_000):

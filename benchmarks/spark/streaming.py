@@ -11,15 +11,6 @@ from benchmarks.spark.bench import TABLE, Bench
 
 _QUEUE = "streamed"
 _STREAM, _RAW = "dbqueue stream to Parquet", "raw claim + ack"
-_CLAIM = (
-    f"UPDATE {TABLE} SET status = 'run', conn_id = CONNECTION_ID(), claim_token = %s, read_count = read_count + 1, "
-    "claimed_at = UTC_TIMESTAMP(6), available_at = '9999-12-31' "
-    "WHERE id BETWEEN %s AND %s AND queue = %s AND status = 'n'"
-)
-_ACK = (
-    f"UPDATE {TABLE} SET status = 'y', live = NULL, available_at = UTC_TIMESTAMP(6), finished_at = UTC_TIMESTAMP(6) "
-    "WHERE id BETWEEN %s AND %s AND claim_token = %s AND status = 'run'"
-)
 _runs = itertools.count()
 
 
@@ -39,7 +30,7 @@ def _stream(bench: Bench) -> Contestant:
             .option("credentials_file", str(bench.credentials))
             .option("queue", _QUEUE)
             .option("stream", f"bench-{run_number}")
-            .option("maxRowsPerBatch", str(bench.sizes.batch))
+            .option("maxMessagesPerTrigger", str(bench.sizes.batch))
             .load()
             .writeStream.format("parquet")
             .option("path", str(where / f"rows-{run_number}"))
@@ -78,21 +69,29 @@ def _expect_all_done(bench: Bench) -> None:
 
 
 def _claim_and_ack(bench: Bench) -> None:
-    with bench.raw(autocommit=False) as session:
+    now, connection = bench.vendor.now, bench.vendor.conn_id
+    claim = (
+        f"UPDATE {TABLE} SET status = 'run', conn_id = {connection}, claim_token = %s, read_count = read_count + 1, "
+        f"claimed_at = {now}, available_at = '9999-12-31' WHERE id BETWEEN %s AND %s AND queue = %s AND status = 'n'"
+    )
+    ack = (
+        f"UPDATE {TABLE} SET status = 'y', live = NULL, available_at = {now}, finished_at = {now} "
+        "WHERE id BETWEEN %s AND %s AND claim_token = %s AND status = 'run'"
+    )
+    with bench.vendor.session(autocommit=False) as session:
         cursor = session.cursor()
-        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        while ids := _lock(cursor, bench.sizes.batch):
+        while ids := _lock(bench, cursor):
             token = secrets.randbelow(2**63)
-            cursor.execute(_CLAIM, (token, ids[0], ids[-1], _QUEUE))
+            cursor.execute(claim, (token, ids[0], ids[-1], _QUEUE))
             session.commit()
-            cursor.execute(_ACK, (ids[0], ids[-1], token))
+            cursor.execute(ack, (ids[0], ids[-1], token))
             session.commit()
 
 
-def _lock(cursor: Any, rows: int) -> list[int]:
+def _lock(bench: Bench, cursor: Any) -> list[int]:
     cursor.execute(
-        f"SELECT id FROM {TABLE} FORCE INDEX (dbqueue_claim) WHERE queue = %s AND status = 'n' AND priority = 0 "
-        "AND available_at <= UTC_TIMESTAMP(6) ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED",
-        (_QUEUE, rows),
+        f"SELECT id FROM {TABLE}{bench.vendor.claim_index} WHERE queue = %s AND status = 'n' AND priority = 0 "
+        f"AND available_at <= {bench.vendor.now} ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED",
+        (_QUEUE, bench.sizes.batch),
     )
     return sorted(number for (number,) in cursor.fetchall())

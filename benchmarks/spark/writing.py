@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.race import Contest, Contestant, Target
 from benchmarks.spark.bench import SOURCE, TABLE, Bench
-from django_dbqueue.envelope import key_hash
+from django_dbqueue.keys import key_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def writing(bench: Bench) -> Contest:
         contestant(_STAGED, lambda: _dbqueue(bench, frame).option("job_id", f"bench-{next(_jobs)}").save()),
         contestant(_DIRECT, lambda: _dbqueue(bench, frame).option("direct", "true").save()),
         contestant(_PLAIN, lambda: _jdbc(bench, frame).save()),
-        contestant(_REWRITTEN, lambda: _jdbc(bench, frame, rewriteBatchedStatements="true").save()),
+        contestant(_REWRITTEN, lambda: _jdbc(bench, frame, **bench.vendor.rewritten).save()),
         contestant("raw client, one process", lambda: _insert_all(bench)),
     ]
     targets = [Target(_STAGED, _PLAIN, 1.3), Target(_DIRECT, _PLAIN, 3), Target(_DIRECT, _REWRITTEN, 0.85)]
@@ -72,15 +72,15 @@ def _jdbc(bench: Bench, frame: DataFrame, **parameters: str) -> DataFrameWriter:
 
 
 def _insert_all(bench: Bench) -> None:
-    """mysqlclient on one connection."""
-    # One INSERT of many rows is made only where the values are nothing but placeholders
-    statement = (
-        f"INSERT INTO {TABLE} (queue, `key`, key_hash, live, body, content_type) VALUES (%s, %s, %s, %s, %s, %s)"
-    )
-    with bench.raw(autocommit=True) as session:
+    """The driver on one connection."""
+    key = bench.vendor.quoted.format("key")
+    statement = f"INSERT INTO {TABLE} (queue, {key}, key_hash, live, body, content_type)"
+    with bench.vendor.session() as session:
         cursor = session.cursor()
         cursor.execute(f"SELECT id, body FROM {SOURCE} ORDER BY id LIMIT %s", (bench.sizes.write,))
         keys = [(f"flight:{number}", body) for number, body in cursor]
         rows = [(_QUEUE, key, key_hash(_QUEUE, key), 1, body, "json") for key, body in keys]
         for first in range(0, len(rows), _STATEMENT_ROWS):
-            cursor.executemany(statement, rows[first : first + _STATEMENT_ROWS])
+            bench.vendor.insert_many(
+                session, statement, "(%s, %s, %s, %s, %s, %s)", rows[first : first + _STATEMENT_ROWS]
+            )

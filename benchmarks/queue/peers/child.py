@@ -1,8 +1,9 @@
 """python -m benchmarks.queue.peers.child PEER OPERATION [NUMBER ...]: one operation, under the peer's own interpreter.
 
 It says `{"ready": true}` when it is connected and warm, waits for a line on its input, works, and answers in one line
-of JSON. `set_up`, `preload` and `remaining` don't wait; `work` runs one worker until a signal ends it, and says
-nothing. Where the server is and where handlers report stand in the environment.
+of JSON. `set_up`, `preload`, `remaining` and `unfinished` don't wait; `send` says a line for each message until a
+signal ends it; `work` runs one worker until a signal ends it, and says nothing. Where the server is and where handlers
+report stand in the environment.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 import time
 from importlib import import_module
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,6 +72,16 @@ class Operations:
 
     def work(self) -> None:
         self._adapter.work()
+
+    def send(self, first: str, gap: str) -> None:
+        """Send messages numbered from there on, ``gap`` seconds apart, until killed; report each that is stored."""
+        for number in count(int(first)):
+            self._adapter.enqueue_one(number)
+            self._say(stored=number)
+            time.sleep(float(gap))
+
+    def unfinished(self) -> None:
+        self._say(left=self._adapter.left(), failed=self._adapter.failed())
 
     def _get_warm(self) -> None:
         self._adapter.enqueue_one(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 _HOME: Final = ROOT / ".venv-bench"
 _HERE: Final = Path(__file__).parent
 _STAMP: Final = "installed"
+_PYTHON: Final = "DBQUEUE_BENCH_PYTHON"
+_NEWEST: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +34,43 @@ class Environment:
     variables: dict[str, str]
 
 
-def environment_of(peer: str) -> Environment:
-    """Raises ServerError with what helps when the peer can't be had."""
+def environment_of(peer: str, python: tuple[int, int]) -> Environment:
+    """With this Python or a newer one. Raises ServerError with what helps when the peer can't be had."""
     pins = _HERE / "requirements" / f"{peer}.json"
     if pins.exists():
         return _of_node(peer, pins)
-    return _of_python(peer, pins.with_suffix(".txt"))
+    return _of_python(peer, pins.with_suffix(".txt"), _interpreter(peer, python))
 
 
-def _of_python(peer: str, pins: Path) -> Environment:
+def _of_python(peer: str, pins: Path, interpreter: str) -> Environment:
     def install(place: Path) -> None:
-        _run(peer, [sys.executable, "-m", "venv", str(place)], "On Debian: apt-get install python3-venv")
+        _run(peer, [interpreter, "-m", "venv", str(place)], "On Debian: apt-get install python3-venv")
         pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         _run(peer, [*pip, "--requirement", str(pins)], "Can the package index be reached?")
 
-    place = _installed(peer, pins, sys.version, install)
+    place = _installed(peer, pins, _version_of(interpreter), install)
     return Environment((str(place / "bin/python"), "-m", "benchmarks.queue.peers.child", peer), {})
+
+
+def _interpreter(peer: str, oldest: tuple[int, int]) -> str:
+    """This one if it is new enough, else that of DBQUEUE_BENCH_PYTHON, or of the PATH."""
+    if sys.version_info >= oldest:
+        return sys.executable
+    names = [f"python3.{minor}" for minor in range(oldest[1], _NEWEST + 1)]
+    for program in filter(None, (os.environ.get(_PYTHON), *map(shutil.which, names))):
+        if _version_of(program) >= oldest:
+            return program
+    raise ServerError(f"{peer} needs Python {oldest[0]}.{oldest[1]}, which {_PYTHON} can name.")
+
+
+def _version_of(program: str) -> tuple[int, ...]:
+    """() for what is no Python, or only pretends to have one."""
+    script = "import sys; print(*sys.version_info[:3])"
+    try:
+        done = subprocess.run([program, "-c", script], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ()
+    return tuple(map(int, done.stdout.split()))
 
 
 def _of_node(peer: str, pins: Path) -> Environment:
@@ -63,10 +87,10 @@ def _of_node(peer: str, pins: Path) -> Environment:
     return Environment((node, str(_HERE / "child.mjs"), peer), {"DBQUEUE_BENCH_MODULES": str(place / "package.json")})
 
 
-def _installed(peer: str, pins: Path, interpreter: str, install: Callable[[Path], None]) -> Path:
+def _installed(peer: str, pins: Path, interpreter: object, install: Callable[[Path], None]) -> Path:
     """Another run in the same checkout waits until this one has installed."""
     place = _HOME / peer
-    wanted = hashlib.sha256(pins.read_bytes() + interpreter.encode()).hexdigest()
+    wanted = hashlib.sha256(pins.read_bytes() + str(interpreter).encode()).hexdigest()
     with _alone(peer):
         stamp = place / _STAMP
         if not stamp.exists() or stamp.read_text() != wanted:

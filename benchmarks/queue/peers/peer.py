@@ -51,7 +51,7 @@ class Peer:
         self._directory = directory
         if self.profile.on_redis:
             needed_program("redis-server", package=Redis.package)
-        self._environment = environment_of(name)
+        self._environment = environment_of(name, self.profile.python)
 
     def enqueue_one(self, messages: int, producers: int = 1) -> float:
         """Messages per second, from when all producers are warm until the last one is done; each sends its share."""

@@ -40,6 +40,11 @@ class Child:
                 preexec_fn=ends_with_its_starter(signal.SIGKILL),
             )
 
+    @property
+    def pid(self) -> int:
+        """The process that was started, which leads its session."""
+        return self._process.pid
+
     def heard(self) -> dict[str, Any]:
         """What it says next. Raises ChildFailed if it ends instead."""
         assert self._process.stdout is not None

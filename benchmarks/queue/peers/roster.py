@@ -19,11 +19,23 @@ class Profile:
     """It documents an interface for many messages at once."""
     of_django: bool = False
     """It enqueues through Django's connection, so that a message commits with what the caller wrote beside it."""
+    of_tasks: bool = False
+    """It is a backend of Django's tasks."""
+    python: tuple[int, int] = (3, 9)
+    """The oldest Python that it runs on."""
 
 
 _POSTGRES: Final = frozenset({"postgres"})
 PEERS: Final = {
-    "django_tasks_db": Profile(drain=2_000, of_django=True),
+    "django_tasks_db": Profile(drain=2_000, of_django=True, of_tasks=True),
+    "django_ox": Profile(
+        drain=2_000,
+        databases=frozenset({"mysql", "postgres"}),
+        bulk=True,
+        of_django=True,
+        of_tasks=True,
+        python=(3, 12),
+    ),
     "django_q2": Profile(drain=4_000, of_django=True),
     "huey": Profile(drain=3_000),
     "procrastinate": Profile(drain=3_000, databases=_POSTGRES, bulk=True),

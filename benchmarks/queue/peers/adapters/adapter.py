@@ -7,6 +7,15 @@ from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from benchmarks.queue.probe import hit
+
+IN_FAULTS = "DBQUEUE_BENCH_FAULTS" in os.environ
+"""Whether this is no race, but the scoreboard of faults: then settings are those by which a queue recovers soon."""
+if IN_FAULTS:
+    from benchmarks.faults.handler import handle as handled
+else:
+    handled = hit
+
 _PADDING = "x" * 60
 
 
@@ -41,6 +50,14 @@ class Adapter(ABC):
     @abstractmethod
     def remaining(self) -> int:
         """Messages not yet acknowledged."""
+
+    def left(self) -> list[int]:
+        """The numbers of messages that are not finished; for the scoreboard of faults."""
+        raise NotImplementedError(f"{type(self).__module__} takes no part in the scoreboard")
+
+    def failed(self) -> list[int]:
+        """The numbers of messages that the queue has recorded as failed for good."""
+        return []
 
     @abstractmethod
     def work(self) -> None:

@@ -4,6 +4,9 @@ django-q2.readthedocs.io, Configuration: `bulk` takes many tasks at once from th
 them in memory; `save_limit` -1 keeps no successes, where each would cost an insert and a count; `recycle` starts
 workers afresh after so many tasks, which short ones feel; `scheduler` off, as nothing is scheduled. Two workers (its
 default is one for each core). `retry` above `timeout`, as it demands. There is no bulk interface.
+
+Under faults: `retry` of 10 seconds, after which it gives a task again that has not been acknowledged, and no `bulk`,
+since what waits in memory for that long is run twice.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from benchmarks.queue.peers.adapters import django_site
+from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, handled, payload
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import payload
-from benchmarks.queue.probe import hit
+
+_SOON = {"bulk": 1, "queue_limit": 4, "timeout": 8, "retry": 10, "max_attempts": 0} if IN_FAULTS else {}
 
 django_site.configure(
     "django_q",
@@ -32,6 +36,7 @@ django_site.configure(
         "retry": 120,
         "scheduler": False,
         "log_level": "ERROR",
+        **_SOON,
     },
 )
 
@@ -41,7 +46,7 @@ from django_q.tasks import async_task  # noqa: E402
 
 
 def noop(payload: dict[str, Any]) -> None:
-    hit(payload["n"])
+    handled(payload["n"])
 
 
 class Adapter(Base):
@@ -62,6 +67,9 @@ class Adapter(Base):
 
     def remaining(self) -> int:
         return int(OrmQ.objects.count())
+
+    def left(self) -> list[int]:
+        return [SignedPackage.loads(row.payload)["args"][0]["n"] for row in OrmQ.objects.all()]
 
     def work(self) -> None:
         call_command("qcluster", verbosity=0)

@@ -13,8 +13,7 @@ from django.core.management import call_command
 
 from benchmarks.queue.peers.adapters import django_site
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import payload
-from benchmarks.queue.probe import hit
+from benchmarks.queue.peers.adapters.adapter import handled, payload
 
 django_site.configure(
     "django_tasks", "django_tasks_db", TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
@@ -26,7 +25,7 @@ from django_tasks_db.models import DBTaskResult, get_date_max  # noqa: E402
 
 @task()
 def noop(payload: dict[str, Any]) -> None:
-    hit(payload["n"])
+    handled(payload["n"])
 
 
 class Adapter(Base):
@@ -53,6 +52,16 @@ class Adapter(Base):
 
     def remaining(self) -> int:
         return DBTaskResult.objects.filter(status__in=("READY", "RUNNING")).count()
+
+    def left(self) -> list[int]:
+        return self._numbers("READY", "RUNNING")
+
+    def failed(self) -> list[int]:
+        return self._numbers("FAILED")
+
+    @staticmethod
+    def _numbers(*statuses: str) -> list[int]:
+        return [row.args_kwargs["args"][0]["n"] for row in DBTaskResult.objects.filter(status__in=statuses)]
 
     def work(self) -> None:
         call_command("db_worker", startup_delay=False, verbosity=0)

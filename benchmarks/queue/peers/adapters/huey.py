@@ -3,25 +3,25 @@
 huey.readthedocs.io, Consuming Tasks: workers are threads, which is the default; four of them. SqlHuey: a pooled peewee
 database, so that each thread keeps its connection. `results=False` stores no results. peewee takes mysqlclient where
 there is no PyMySQL; that is C, and faster. On PostgreSQL `PostgresHuey` waits by LISTEN. huey deletes a task before it
-runs it, and so promises at most once. There is no bulk interface.
+runs it, and so promises at most once. There is no bulk interface. Under faults its tasks have retries, a second apart.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, handled, payload, server
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import payload, server
-from benchmarks.queue.probe import hit
 
 _WORKERS = 4
 _BATCH = 1000
+_RETRIES: dict[str, Any] = {"retries": 10, "retry_delay": 1} if IN_FAULTS else {}
 
 
 class Adapter(Base):
     def __init__(self) -> None:
         self._huey = _on_postgres() if server().scheme == "postgres" else _on_mysql()
-        self._noop = self._huey.task(name="noop")(_noop)
+        self._noop = self._huey.task(name="noop", **_RETRIES)(_noop)
 
     def set_up(self) -> None:
         """Making the storage has made its tables."""
@@ -44,12 +44,17 @@ class Adapter(Base):
     def remaining(self) -> int:
         return int(self._huey.storage.queue_size())
 
+    def left(self) -> list[int]:
+        storage = self._huey.storage
+        waiting = [*storage.enqueued_items(), *storage.scheduled_items()]
+        return [self._huey.deserialize_task(data).args[0]["n"] for data in waiting]
+
     def work(self) -> None:
         self._huey.create_consumer(workers=_WORKERS, worker_type="thread", periodic=False).run()
 
 
 def _noop(payload: dict[str, Any]) -> None:
-    hit(payload["n"])
+    handled(payload["n"])
 
 
 def _on_mysql() -> Any:

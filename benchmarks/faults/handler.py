@@ -1,0 +1,59 @@
+"""What every contestant's handler does while faults happen: some work, and one row in a table of its own transaction.
+
+It runs under each peer's own interpreter, and so imports nothing but the driver that all of them have.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+DIRECTORY: Final = "DBQUEUE_BENCH_FAULTS"
+"""The environment variable that says that faults happen, and names the directory where failures are remembered."""
+FAILS: Final = "DBQUEUE_BENCH_FAILS"
+"""Set where handlers are to fail: each tenth message, at its first delivery."""
+TABLE: Final = "CREATE TABLE effects (id bigserial PRIMARY KEY, number bigint NOT NULL)"
+INSERT: Final = "INSERT INTO effects (number) VALUES (%s)"
+WORK: Final = 0.05
+"""Seconds before the row is written, and after it was committed."""
+EACH: Final = 10
+
+
+class PlannedFailure(Exception):
+    """The handler fails because it is its turn."""
+
+
+class _Own(threading.local):
+    session: Any = None
+    pid = 0
+
+
+_own = _Own()
+
+
+def handle(number: int) -> None:
+    """Work, with a session of one's own."""
+    time.sleep(WORK)
+    if _own.session is None or _own.session.closed or _own.pid != os.getpid():
+        import psycopg  # here, since the tests read this module where only SQLite is tested
+
+        place = os.environ["DBQUEUE_BENCH_URL"].replace("postgres://", "postgresql://", 1)
+        _own.session, _own.pid = psycopg.connect(place), os.getpid()
+    with _own.session.transaction():
+        _own.session.execute(INSERT, (number,))
+        fail_if_planned(number)
+    time.sleep(WORK)
+
+
+def fail_if_planned(number: int) -> None:
+    """Raise at the first delivery of each tenth message, where handlers are to fail."""
+    if FAILS not in os.environ or number % EACH:
+        return
+    try:
+        os.close(os.open(Path(os.environ[DIRECTORY]) / str(number), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    raise PlannedFailure(f"message {number} fails once")

@@ -1,0 +1,1 @@
+"""What each job costs as the history grows: ``bin/bench --scale``."""

@@ -1,0 +1,28 @@
+"""A look that is repeated in a thread while something else runs."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def polling(look: Callable[[], None], every: float) -> Iterator[None]:
+    """Call ``look`` every so many seconds until the block ends."""
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.wait(every):
+            look()
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
