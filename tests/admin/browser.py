@@ -23,12 +23,16 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHROMEDRIVER = shutil.which("chromedriver")
 POLICY = "tests.admin.csp.strict_policy"
+PATIENCE = patience(20)
+"""Seconds after which what a page should show is called missing."""
 SETTLED = """
 const done = arguments[arguments.length - 1];
 const drawn = () => new Promise(requestAnimationFrame);
@@ -54,7 +58,7 @@ class Page:
         self.enter()
 
     def find(self, selector: str) -> Any:
-        return WebDriverWait(self.driver, 20).until(lambda d: d.find_element(By.CSS_SELECTOR, selector))
+        return WebDriverWait(self.driver, PATIENCE).until(lambda d: d.find_element(By.CSS_SELECTOR, selector))
 
     def click(self, selector: str) -> None:
         """Click, and wait until the next page has replaced this one."""
@@ -82,7 +86,7 @@ class Page:
 
     def wait_for_focus(self, selector: str) -> None:
         """Wait until the page has set the focus where it says: that comes with its first picture, not with its load."""
-        WebDriverWait(self.driver, 20).until(lambda d: d.switch_to.active_element == self.find(selector))
+        WebDriverWait(self.driver, PATIENCE).until(lambda d: d.switch_to.active_element == self.find(selector))
 
     def enter(self) -> None:
         """Press Enter, and wait until the next page has replaced this one."""
@@ -91,8 +95,10 @@ class Page:
         self.wait_until_gone(here)
 
     def wait_until_gone(self, element: Any) -> None:
-        WebDriverWait(self.driver, 20).until(staleness_of(element))
-        WebDriverWait(self.driver, 20).until(lambda d: d.execute_script("return document.readyState") == "complete")
+        WebDriverWait(self.driver, PATIENCE).until(staleness_of(element))
+        WebDriverWait(self.driver, PATIENCE).until(
+            lambda d: d.execute_script("return document.readyState") == "complete"
+        )
 
     @contextmanager
     def in_every_document(self, script: str) -> Iterator[None]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,7 +53,7 @@ def run_alone(env: dict[str, str], *arguments: str, **options: Any) -> Ended:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=patience(120),
         **options,
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)

@@ -2,60 +2,90 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pty
 import select
 import signal
 import subprocess
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_dbqueue.models import Message
 from tests.commands.running import hidden, run, run_alone, start
 from tests.factories import QUEUE, dead, rows, waiting
+from tests.patience import patience
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
+PATIENCE = patience(60)
+
 
 # -- a person at a terminal -------------------------------------------------------------------------------
+
+
+class Terminal:
+    """What a command draws, as a person sees it."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
+
+    def wait_for(
+        self, words: str, process: subprocess.Popen[str], *, times: int = 1, if_silent: Callable[[], object] = bool
+    ) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.seen.count(words) < times:
+            if time.monotonic() > deadline:
+                process.kill()
+                pytest.fail(f"waited {PATIENCE:g} s in vain for {times} × {words!r} in {self.seen!r}")
+            readable, _, _ = select.select([self.ours], [], [], 1)
+            if readable:
+                self.seen += self._decoder.decode(os.read(self.ours, 10_000))
+            else:
+                if_silent()
 
 
 class Asked:
     """A command whose standard input and error are a terminal, where a person sits."""
 
     def __init__(self, env: dict[str, str], *arguments: str) -> None:
-        self.terminal, theirs = pty.openpty()
+        self.terminal = Terminal()
+        theirs = self.terminal.theirs
         self.process = start(env, *arguments, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
         os.close(theirs)
-        self.seen = ""
         self.is_interrupted = False
 
+    @property
+    def seen(self) -> str:
+        return self.terminal.seen
+
+    def answer(self, words: str) -> None:
+        os.write(self.terminal.ours, f"{words}\n".encode())
+
     def wait_for(self, words: str) -> None:
-        deadline = time.monotonic() + 60
-        while words not in self.seen:
-            readable, _, _ = select.select([self.terminal], [], [], 1)
-            if readable:
-                self.seen += os.read(self.terminal, 10_000).decode()
-            elif time.monotonic() > deadline:
-                self.process.kill()
-                raise AssertionError(f"no {words!r} in {self.seen!r}")
-            elif self.is_interrupted:
-                self.interrupt()
+        self.terminal.wait_for(words, self.process, if_silent=self._interrupt_again)
 
     def interrupt(self) -> None:
         """Press Ctrl-C; again, as people do, where it came just before the wait for an answer, which hides it."""
         self.is_interrupted = True
         self.process.send_signal(signal.SIGINT)
 
+    def _interrupt_again(self) -> None:
+        if self.is_interrupted:
+            self.interrupt()
+
     def ended(self) -> tuple[int, str]:
-        out, _ = self.process.communicate(timeout=60)
-        os.close(self.terminal)
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        os.close(self.terminal.ours)
         return self.process.returncode, out
 
 
@@ -71,7 +101,7 @@ def test_a_person_is_asked_and_only_a_yes_is_one(answer: str, code: int, left: i
     dead()
     dead()
     asked = asked_to_drop(worker_env)
-    os.write(asked.terminal, f"{answer}\n".encode())
+    asked.answer(answer)
     assert asked.ended() == (code, "" if code else "2 messages dropped.\n")
     assert Message.objects.dead().count() == left
 
@@ -91,49 +121,58 @@ def test_an_interrupt_at_the_question_changes_nothing(worker_env: dict[str, str]
 # -- watching ---------------------------------------------------------------------------------------------
 
 
+def wait_for(watch: subprocess.Popen[str], what: str, is_it: Callable[[Any], bool]) -> Any:
+    """Read document after document until one is it; a watch that never says so is killed, and has no more lines."""
+    assert watch.stdout is not None
+    alarm = threading.Timer(PATIENCE, watch.kill)
+    alarm.start()
+    try:
+        for line in watch.stdout:
+            if line.endswith("\n") and is_it(said := json.loads(line)):
+                return said
+    finally:
+        alarm.cancel()
+    pytest.fail(f"waited {PATIENCE:g} s in vain for {what}, or the watch has ended")
+
+
 def test_a_watch_looks_again_until_it_is_told_to_stop(worker_env: dict[str, str]) -> None:
     waiting()
     watch = start(worker_env, "queue_status", "--watch", "--interval", "0.1", "--json", stdout=subprocess.PIPE)
-    assert watch.stdout is not None
-    assert json.loads(watch.stdout.readline())["queues"][0]["ready"] == 1
+    assert wait_for(watch, "its first look", bool)["queues"][0]["ready"] == 1
     waiting()
-    while json.loads(watch.stdout.readline())["queues"][0]["ready"] != 2:
-        pass
+    wait_for(watch, "both messages", lambda said: said["queues"][0]["ready"] == 2)
     watch.send_signal(signal.SIGTERM)
-    watch.communicate(timeout=60)
+    watch.communicate(timeout=PATIENCE)
     assert watch.returncode == 0
 
 
 def test_a_watch_waits_for_a_database_that_is_away(worker_env: dict[str, str]) -> None:
     waiting()
     watch = start(worker_env, "queue_status", "--watch", "--interval", "0.1", "--json", stdout=subprocess.PIPE)
-    assert watch.stdout is not None
-    assert "queues" in json.loads(watch.stdout.readline())
+    assert "queues" in wait_for(watch, "its first look", bool)
     with hidden("django_dbqueue_message"):
-        while "error" not in json.loads(watch.stdout.readline()):
-            pass
-    while "queues" not in json.loads(watch.stdout.readline()):
-        pass
+        wait_for(watch, "an error", lambda said: "error" in said)
+    wait_for(watch, "the queues again", lambda said: "queues" in said)
     watch.send_signal(signal.SIGINT)
-    watch.communicate(timeout=60)
+    watch.communicate(timeout=PATIENCE)
     assert watch.returncode == 0
 
 
 def test_a_watch_on_a_terminal_draws_over_what_it_drew(worker_env: dict[str, str]) -> None:
     for number in range(60):
         waiting(queue=f"q{number:02}")
-    terminal, theirs = pty.openpty()
+    terminal = Terminal()
     watch = start(
-        worker_env | {"LINES": "20", "COLUMNS": "60"}, "queue_status", "--watch", "--interval", "0.1", stdout=theirs
+        worker_env | {"LINES": "20", "COLUMNS": "60"},
+        *("queue_status", "--watch", "--interval", "0.1"),
+        stdout=terminal.theirs,
     )
-    os.close(theirs)
-    seen = ""
-    while seen.count("\x1b[H") < 3:
-        seen += os.read(terminal, 10_000).decode()
+    os.close(terminal.theirs)
+    terminal.wait_for("\x1b[H", watch, times=3)
     watch.send_signal(signal.SIGINT)
-    watch.wait(60)
-    os.close(terminal)
-    screen = seen.split("\x1b[H")[1].replace("\x1b[K", "").replace("\x1b[J", "").splitlines()
+    watch.wait(PATIENCE)
+    os.close(terminal.ours)
+    screen = terminal.seen.split("\x1b[H")[1].replace("\x1b[K", "").replace("\x1b[J", "").splitlines()
     assert len(screen) == 19
     assert screen[1].startswith("QUEUE")
     assert screen[-1].startswith("… and ")
@@ -152,7 +191,7 @@ def test_a_closed_pipe_ends_a_watch(worker_env: dict[str, str]) -> None:
     assert watch.stderr is not None
     with watch.stderr as complaint:
         assert complaint.read() == ""
-    assert watch.wait(60) == 141
+    assert watch.wait(PATIENCE) == 141
 
 
 def test_a_terminal_that_knows_ascii_only_is_written_to_in_escapes(worker_env: dict[str, str]) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connection, connections, transaction
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Result = TypeVar("Result")
 
-PATIENCE = 60
+PATIENCE = patience(60)
 """Seconds after which a test has failed; nothing here waits for time to pass."""
 LOOK_AGAIN = {"postgresql": 0.01, "mysql": 0.12}
 """Seconds between two looks; MariaDB's list of transactions is a copy that is made anew only if nobody read it for

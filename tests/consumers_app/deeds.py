@@ -29,11 +29,15 @@ def _ok(message: Message, _what: dict[str, Any]) -> None:
 
 
 def _starve(message: Message, what: dict[str, Any]) -> None:
+    starve(what["bytes"])
+    note("starved", message)
+
+
+def starve(share: int) -> None:
     """Limit this process to this many bytes of memory beyond what it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + what["bytes"]
+    most = pages * resource.getpagesize() + share
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-    note("starved", message)
 
 
 def _sleep(message: Message, what: dict[str, Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from tests.consumers_app import batch_consumers as batch_consumers
 from tests.consumers_app import flow_consumers as flow_consumers
 from tests.consumers_app import group_consumers as group_consumers
 from tests.consumers_app import step_consumers as step_consumers
-from tests.consumers_app.deeds import DEEDS
+from tests.consumers_app.deeds import DEEDS, starve
 from tests.consumers_app.noting import note, until
 
-if "DBQUEUE_TEST_MEMORY" in os.environ:  # imported before the worker forks, so that its children have no more either
-    resource.setrlimit(resource.RLIMIT_AS, (int(os.environ["DBQUEUE_TEST_MEMORY"]),) * 2)
+if "DBQUEUE_TEST_MEMORY" in os.environ:  # in the child, so that what was imported until then is no part of its share
+    os.register_at_fork(after_in_child=partial(starve, int(os.environ["DBQUEUE_TEST_MEMORY"])))
 
 
 @consumer("test", max_reads=3, backoff=0.05, backoff_max=0.2)

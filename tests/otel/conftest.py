@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.otel.span_file import read
+from tests.patience import patience
 from tests.process.conftest import start_worker as start_worker
 from tests.process.conftest import wait_until
 from tests.tasks.conftest import TASKS
@@ -57,7 +58,7 @@ def request_site(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     def ask(path: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=patience(30)) as response:
             return json.load(response)
 
     wait_until(listens, lambda: f"the web server:\n{output.read_text()}")

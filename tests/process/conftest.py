@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from django.conf import settings
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -20,8 +22,10 @@ collect_ignore = [] if settings.TEST_DATABASE == "postgres" else ["test_listenin
 if settings.TEST_DATABASE == "sqlite":
     collect_ignore.append("test_async_sessions.py")  # it has no sessions
 
-PATIENCE = 60.0
+PATIENCE = patience(60)
 """Seconds after which an event that should have come is called missing; far beyond what any machine needs."""
+LONGEST = 10 * PATIENCE
+"""Seconds after which a worker that still moves is called endless."""
 
 
 def whole_lines(file: Path) -> list[str]:
@@ -84,12 +88,23 @@ class WorkerProcess:
         """Wait until it has printed something."""
         wait_until(lambda: text in self.output, lambda: f"{text!r} in the output:\n{self.output}")
 
-    def ended(self) -> int:
-        """Wait for its end and return the exit code."""
-        try:
-            return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"the worker did not end; output:\n{self.output}")
+    def ended(self, moved: Callable[[], object] = lambda: None) -> int:
+        """Wait for its end as long as something moves, and return the exit code.
+
+        A drain is many events, and the deadline is that of one: it fails when neither the consumers' log nor its output
+        grew, nor ``moved`` gave another value, which is for consumers that write no log. Who hangs may go on to print
+        (a database that comes and goes, children that die again and again), so that this has an end too.
+        """
+        latest = began = time.monotonic()
+        seen: object = None
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(0.5)
+            now, sizes = time.monotonic(), [file.stat().st_size for file in (self.log, self._output) if file.exists()]
+            if (found := (sizes, moved())) != seen:
+                latest, seen = now, found
+            if now - latest > PATIENCE or now - began > LONGEST:
+                pytest.fail(f"the worker did not end, and last moved {now - latest:.0f} s ago; output:\n{self.output}")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the supervisor alone."""
@@ -144,9 +159,9 @@ def start_worker(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
 def drain(start_worker: Callable[..., WorkerProcess]) -> Callable[..., WorkerProcess]:
     """Run a worker with --drain to its end."""
 
-    def run(*arguments: str) -> WorkerProcess:
+    def run(*arguments: str, moved: Callable[[], object] = lambda: None) -> WorkerProcess:
         worker = start_worker("--drain", *arguments)
-        assert worker.ended() == 0, worker.output
+        assert worker.ended(moved) == 0, worker.output
         return worker
 
     return run

@@ -72,11 +72,11 @@ def one_each(what: str, points: list[str]) -> Deaths:
     return {number: [(what, point)] for number, point in zip(range(3, 10_000, 3), points, strict=False)}
 
 
-def until_all_are_done(drain: Callable[..., Any], *arguments: str) -> list[Any]:
+def until_all_are_done(bank: BankInSteps, drain: Callable[..., Any], *arguments: str) -> list[Any]:
     """Drain until nothing sleeps either."""
-    workers = [drain("--queues", QUEUE, *arguments)]
-    while Message.objects.exclude(status="y").exists():
-        workers.append(drain("--queues", QUEUE, *arguments))
+    workers = [drain("--queues", QUEUE, *arguments, moved=bank.left)]
+    while bank.left():
+        workers.append(drain("--queues", QUEUE, *arguments, moved=bank.left))
     return workers
 
 
@@ -86,7 +86,7 @@ def test_processes_killed_at_every_statement_leave_the_rows_of_each_step_once(
     points = points_of_a_transfer(bank, drain)
     bank.plan(one_each(KILL, points), watched=[])
     bank.send(3 * len(points) + 20)
-    workers = until_all_are_done(drain, "--batch", "1")
+    workers = until_all_are_done(bank, drain, "--batch", "1")
     bank.assert_each_was_booked_once()
     bank.assert_each_has_all_steps()
     assert Counter(bank.log("hit.log")) == Counter(points)
@@ -102,7 +102,7 @@ def test_workers_with_two_threads_and_processes_killed_twice_do_as_well(
     plan = {number: [(KILL, dice.choice(early)), *then] for number, then in one_each(KILL, points).items()}
     bank.plan(plan, watched=[])
     bank.send(3 * len(points) + 20)
-    until_all_are_done(drain, "--threads", "2")
+    until_all_are_done(bank, drain, "--threads", "2")
     bank.assert_each_was_booked_once()
     bank.assert_each_has_all_steps()
     assert len(bank.log("hit.log")) > len(points) / 2
@@ -125,7 +125,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions
         points = points_of_a_transfer(bank, drain)
         bank.plan(one_each(CUT, points), watched=[])
         bank.send(3 * len(points) + 20)
-        until_all_are_done(drain, "--threads", "2")
+        until_all_are_done(bank, drain, "--threads", "2")
         bank.assert_each_was_booked_once()
         bank.assert_each_has_all_steps()
         assert set(bank.log("hit.log")) == set(points)

@@ -16,13 +16,14 @@ from typing import IO, TYPE_CHECKING
 import pyspark
 
 from tests.conftest import ROOT
+from tests.patience import patience
 from tests.servers.lifeline import ends_with_its_starter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPARK_HOME = Path(pyspark.__file__).parent
-PATIENCE = 120
+PATIENCE = patience(120)
 NO_DJANGO = """
 import sys
 
@@ -146,7 +147,7 @@ def wait_for_words(log: Path, pattern: str, process: subprocess.Popen[bytes]) ->
         if found := re.search(pattern, text):
             return found
         assert process.poll() is None, f"it ended before it said {pattern!r}:\n{text[-4000:]}"
-        assert time.monotonic() < end, f"it did not say {pattern!r} in {PATIENCE} s:\n{text[-4000:]}"
+        assert time.monotonic() < end, f"it did not say {pattern!r} in {PATIENCE:g} s:\n{text[-4000:]}"
         time.sleep(0.1)
 
 

@@ -13,6 +13,7 @@ from django.db import connection
 
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ def wait_until_alone() -> None:
     if connection.vendor != "postgresql":
         return
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     with connection.cursor() as cursor:
         while cursor.execute(others).fetchone() != (0,):
             assert time.monotonic() < deadline, "Spark's sessions have not ended"

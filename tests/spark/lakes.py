@@ -19,6 +19,7 @@ from django_dbqueue.spark.jobs.erase import EraseResult
 from django_dbqueue.spark.jobs.export import ExportResult, run
 from django_dbqueue.spark.lake import read_lake
 from django_dbqueue.spark.manifests import manifests
+from tests.patience import patience
 from tests.spark.archives import ids_of, rows_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Lake:
             env=env | {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=patience(300),
             check=False,
         )
         assert killed.returncode == -signal.SIGKILL, killed.stderr[-3_000:]

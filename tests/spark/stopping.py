@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tests.conftest import ROOT
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.servers.private import PrivateServer
 
-PATIENCE = 240
+PATIENCE = patience(240)
 """Seconds for a program on Spark to start and do its part, on a busy machine."""
 
 

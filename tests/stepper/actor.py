@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from tests.patience import patience
 from tests.stepper.sessions import end_session, prepare_session, session_id
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ALIAS = "default"
-PATIENCE = 30.0
+PATIENCE = patience(30)
 """Seconds after which an order has failed in which nobody reaches a statement or an end."""
 _QUIET = {
     "mysql": ("BEGIN", "SET ", "SAVEPOINT", "RELEASE", "SHOW "),

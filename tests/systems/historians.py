@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tests.patience import patience
 from tests.systems.historian import SHARE
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 PRODUCERS = 2
 OTHERS = ("archiver", "archiver", "maintainer", "purger")
-PATIENCE = 120
+PATIENCE = patience(120)
 MESSAGES = PRODUCERS * SHARE
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from django_dbqueue.spark import build_session, enqueue_dataframe
 from django_dbqueue.spark.jobs.config import JOBS
 from django_dbqueue.spark.jobs.job_runner import run_job
+from tests.patience import patience
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ MANY_PARTS = 1_000
 """Bytes of a file that are a partition of their own, so an ingest has some sixty."""
 HAS_ROWS, FULL = "has_rows", "full"
 """Files: a task of ``write_when_full`` has rows to write, and nobody can have a session now."""
-PATIENCE = 120.0
+PATIENCE = patience(120)
 
 
 class Steps:
