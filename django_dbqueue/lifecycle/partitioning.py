@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -110,6 +110,8 @@ def archivers_held(session: DjangoSession) -> Iterator[None]:
             cursor.execute("BEGIN")
             cursor.execute(held.sql, held.params)
         yield
+        with suppress(Error), other.cursor() as cursor:
+            cursor.execute("ROLLBACK")  # a server learns of a closed session only some time afterwards
     finally:
         other.close()
 
