@@ -17,6 +17,8 @@ _LONG = (
     "tests/admin/test_scale.py",
     "tests/bulk/test_deaths.py",
     "tests/concurrency/test_*.py",
+    "tests/doctor/test_examining.py",
+    "tests/lifecycle/test_guardian.py",
     "tests/monitors/test_scrape_at_scale.py",
     "tests/otel/test_across_processes.py",
     "tests/plans/test_*.py",
