@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from tests import gate
 from tests.servers.private import ServerError
 from tests.servers.suite import DATABASES, Selection, run_suite, server_url
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    # A stop signal unwinds the stack, and every server with it.
+    # A stop signal unwinds the stack, and every server with it. A shell that starts this in the background has SIGINT
+    # ignored, which all that this starts would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, _leave)
     options, rest = _parser().parse_known_args()
@@ -47,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
     suite.add_argument("--quick", action="store_true")
     suite.add_argument("--nightly", action="store_true")
+    suite.add_argument("--gate", choices=[*gate.PARTS, "changed"], help="a part of what runs before each change lands")
     suite.add_argument("-m", dest="marks", default="", metavar="MARKS")
     suite.set_defaults(run=_suite)
     return parser
@@ -69,6 +73,8 @@ def _serve(options: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _suite(options: argparse.Namespace, rest: list[str]) -> int:
+    if options.gate:
+        return gate.run(options.gate, options.only, rest)
     selection = Selection(
         options.marks,
         slow=options.slow and not options.quick,

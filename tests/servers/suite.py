@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import subprocess
-import sys
+import shutil
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from tests.left_out import BROWSER
+from tests.servers import second_chance
 from tests.servers.directory import own_directory
-from tests.servers.lifeline import ends_with_its_starter
 from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import mysql_url
 from tests.servers.postgres import Postgres
 from tests.servers.private import NoServer, ServerError
+from tests.servers.pytest_process import ROOT, ended, run_pytest, started_pytest
 from tests.servers.times import dearest_folders
 from tests.servers.version import server_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+
+    from tests.servers.second_chance import Flaky
 
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
-_ROOT = Path(__file__).resolve().parents[2]
-# Past this something hangs; pytest has said where by then (faulthandler_timeout).
-_LIMIT_SECONDS = 40 * 60
+_TESTS_FAILED = 1
 _NO_TEST_RAN = 5
-_NO_TEST = "no test ran"
+NO_TEST = "no test ran"
 KILLS = ("tests/process", "tests/bulk/test_deaths.py", "tests/systems")
 """Where real workers run, and die."""
 
@@ -47,6 +47,7 @@ class Result:
     seconds: float = 0
     problem: str = ""
     tested: bool = True
+    flaky: tuple[Flaky, ...] = ()
 
     @property
     def bad(self) -> bool:
@@ -72,7 +73,7 @@ class Selection:
         wanted += [] if self.slow else ["not slow"]
         wanted += [] if self.nightly else ["not nightly"]
         unwanted = (() if self.browser else tuple(BROWSER.files)) + (() if self.kills else KILLS)
-        left_out = tuple(f"--ignore-glob={_ROOT}/{files}" for files in unwanted)
+        left_out = tuple(f"--ignore-glob={ROOT}/{files}" for files in unwanted)
         without = Pass("testing", ("-m", " and ".join([*wanted, "not spark"]), *left_out))
         on_spark = Pass("testing on Spark", ("-m", " and ".join([*wanted, "spark"]), "-n", "0"))
         return [without, on_spark] if self.spark else [without]
@@ -106,9 +107,14 @@ def run_suite(
     pytest_arguments = [*pytest_arguments, *in_random_order(pytest_arguments)]
     for database in databases:
         passes = selection.passes(first=not any(result.tested for result in results))
-        results.append(_run(database, passes, pytest_arguments, mysql_may_miss=not require_mysql))
+        results.append(run_on(database, passes, pytest_arguments, mysql_may_miss=not require_mysql))
     if any(word.startswith(("tests/", "-k")) for word in pytest_arguments):
         results = without_empty(results)
+    return end_of(results)
+
+
+def end_of(results: Sequence[Result]) -> int:
+    """Print what was tested, and what was not; return the exit code."""
     _summarise(results)
     _keep_totals(results)
     return int(any(result.bad for result in results) or not any(result.tested for result in results))
@@ -128,32 +134,85 @@ def without_empty(results: Sequence[Result]) -> list[Result]:
     first = next((each for each in results if each.tested), None)
     if first is None or first.problem:
         return [*results]
-    return [replace(each, problem="") if each.problem == _NO_TEST else each for each in results]
+    return [replace(each, problem="") if each.problem == NO_TEST else each for each in results]
 
 
-def _run(database: str, passes: Sequence[Pass], pytest_arguments: Sequence[str], *, mysql_may_miss: bool) -> Result:
+def run_on(
+    database: str,
+    passes: Sequence[Pass],
+    pytest_arguments: Sequence[str],
+    *,
+    mysql_may_miss: bool = False,
+    sound: Collection[str] | None = None,
+    at_once: bool = False,
+) -> Result:
+    """Run these passes on one database, on a server that they have for themselves, one by one or at once.
+
+    ``sound``: what fails in passes one by one has a second chance, but for these files. Without it nothing has one.
+    """
     print(f"\n=== {database}: starting", flush=True)
     try:
         with server_url(database) as url:
             version = server_version(url)
-            return _together([_run_pass(each, database, version, url, pytest_arguments) for each in passes])
+            if at_once:
+                return _together(_run_at_once(passes, database, version, url, pytest_arguments))
+            run = partial(_run_pass, database=database, version=version, url=url, said=pytest_arguments, sound=sound)
+            return _together([run(each) for each in passes])
     except ServerError as error:
         print(f"=== {database}: NOT TESTED: {error}", flush=True)
         missing = database == "mysql" and mysql_may_miss and isinstance(error, NoServer)
         return Result(database, tested=False, problem="" if missing else str(error))
 
 
-def _run_pass(which: Pass, database: str, version: str, url: str, pytest_arguments: Sequence[str]) -> Result:
+def _run_pass(
+    which: Pass, *, database: str, version: str, url: str, said: Sequence[str], sound: Collection[str] | None
+) -> Result:
     start = time.monotonic()
     print(f"=== {database} {version}: {which.title}", flush=True)
     with own_directory("report") as report:
-        code = _pytest(database, url, [*pytest_arguments, *which.arguments, f"--junitxml={report}/report.xml"])
-        return _counted(report / "report.xml", code, database, version, time.monotonic() - start)
+        arguments = [*said, *which.arguments, *second_chance.cached_in(report)]
+        code = run_pytest(database, url, [*arguments, f"--junitxml={report}/report.xml"])
+        result = _counted(report / "report.xml", code, database, version, time.monotonic() - start)
+        failed = second_chance.last_failed(report)
+        if code == _TESTS_FAILED and sound is not None and second_chance.may_be_accidents(failed, sound):
+            print(f"=== {database}: once more, alone: {', '.join(failed)}", flush=True)
+            flaky = second_chance.once_more(report, failed, arguments, partial(run_pytest, database, url))
+            still = len(failed) - len(flaky)
+            passed = result.passed + result.failed - still
+            result = replace(result, passed=passed, failed=still, seconds=time.monotonic() - start, flaky=tuple(flaky))
+        _keep_report(report / "report.xml", which, database)
+        return result
+
+
+def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, said: Sequence[str]) -> list[Result]:
+    """Each beside the others, which are its noise; their outputs are shown in turn."""
+    start = time.monotonic()
+    with ExitStack() as stack:
+        reports = [stack.enter_context(own_directory("report")) for _ in passes]
+        running = []
+        for each, report in zip(passes, reports, strict=True):
+            print(f"=== {database} {version}: {each.title}", flush=True)
+            arguments = [*said, *each.arguments, *second_chance.cached_in(report), f"--junitxml={report}/report.xml"]
+            output = stack.enter_context((report / "output").open("wb"))
+            running.append(stack.enter_context(started_pytest(database, url, arguments, output)))
+        codes = [ended(process, database) for process in running]
+        for report in reports:
+            print((report / "output").read_text(errors="replace"), flush=True)
+        seconds = (time.monotonic() - start) / len(passes)
+        counted = zip(reports, codes, strict=True)
+        return [_counted(report / "report.xml", code, database, version, seconds) for report, code in counted]
+
+
+def _keep_report(report: Path, which: Pass, database: str) -> None:
+    """For who wants every test's seconds."""
+    if directory := os.environ.get("DBQUEUE_TEST_REPORTS"):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        shutil.copy(report, Path(directory) / f"{database}-{which.title.replace(' ', '-')}-{os.getpid()}.xml")
 
 
 def _together(passes: Sequence[Result]) -> Result:
     """A selection of the caller's may leave one of the passes without a test."""
-    ran = [each for each in passes if each.problem != _NO_TEST] or passes[:1]
+    ran = [each for each in passes if each.problem != NO_TEST] or passes[:1]
     return Result(
         ran[0].database,
         ran[0].version,
@@ -162,42 +221,8 @@ def _together(passes: Sequence[Result]) -> Result:
         sum(each.skipped for each in ran),
         sum(each.seconds for each in passes),
         "; ".join(each.problem for each in ran if each.problem),
+        flaky=tuple(flaky for each in ran for flaky in each.flaky),
     )
-
-
-def _pytest(database: str, url: str, arguments: list[str]) -> int:
-    environ = {
-        name: value for name, value in os.environ.items() if name not in {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN"}
-    } | {
-        "DBQUEUE_TEST_DATABASE": database,
-        "DBQUEUE_TEST_URL": url,
-        "DJANGO_SETTINGS_MODULE": "tests.settings",
-    }
-    process = subprocess.Popen(
-        # The files keep the order of tests/conftest.py: pytest-xdist would begin with those of the most tests.
-        [sys.executable, "-m", "pytest", "-q", "--no-loadscope-reorder", *arguments],
-        cwd=_ROOT,
-        env=environ,
-        preexec_fn=ends_with_its_starter(signal.SIGINT),
-    )
-    try:
-        return process.wait(_LIMIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        print(f"=== {database}: stopped after {_LIMIT_SECONDS} s", flush=True)
-        return -1
-    finally:
-        _interrupt(process)
-
-
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Lets pytest take its test database away; without effect on one that has ended."""
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(30)
-    process.kill()
-    process.wait()
 
 
 def _counted(report: Path, code: int, database: str, version: str, seconds: float) -> Result:
@@ -214,7 +239,7 @@ def _counted(report: Path, code: int, database: str, version: str, seconds: floa
         print(f"=== {database}: {spent}", flush=True)
     problem = ""
     if code == _NO_TEST_RAN:
-        problem = _NO_TEST
+        problem = NO_TEST
     elif code and not failed:
         problem = f"pytest ended with exit code {code}"
     return Result(database, version, total - failed - skipped, failed, skipped, seconds, problem)
@@ -230,8 +255,16 @@ def _summarise(results: Sequence[Result]) -> None:
         print("\n" + "!" * 78)
         print("!!  MySQL was NOT tested (why: see above). What is green here says nothing of it.")
         print("!" * 78)
+    _say_flaky(results)
     passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
     print(f"\n{passed} passed, {_failures(results)} failed, {skipped} skipped", flush=True)
+
+
+def _say_flaky(results: Sequence[Result]) -> None:
+    for database, flaky in [(result.database, each) for result in results for each in result.flaky]:
+        print(
+            f"\nFLAKY: {database}: {flaky.test} failed, and passed alone ({flaky.noise}). It said:\n{flaky.traceback}"
+        )
 
 
 def _failures(results: Sequence[Result]) -> int:

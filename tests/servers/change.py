@@ -1,0 +1,40 @@
+"""What a change touches: the files that differ from what has landed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LANDED = ROOT / ".ci" / "landed"
+"""The commit from which a change is reckoned; whoever begins one writes there what has landed."""
+
+
+def base() -> str:
+    """The commit that the change begins at: the caller's DBQUEUE_GATE_BASE, else the one in `.ci/landed`.
+
+    Empty where neither is a commit of this clone.
+    """
+    said = os.environ.get("DBQUEUE_GATE_BASE") or LANDED.read_text().split()[0]
+    return _git("rev-parse", "--verify", "--quiet", f"{said}^{{commit}}").strip()
+
+
+def changed_files() -> list[str]:
+    """Files that were added or edited since the base, committed or not, from the repository's root."""
+    if not (begins := base()):
+        return []
+    changed = _git("diff", "--name-only", "--no-renames", "--diff-filter=d", begins).splitlines()
+    return sorted({*changed, *_git("ls-files", "--others", "--exclude-standard").splitlines()})
+
+
+def test_files(files: list[str]) -> list[str]:
+    """Those among them that pytest collects."""
+    return [file for file in files if file.startswith("tests/") and fnmatch(Path(file).name, "test_*.py")]
+
+
+def _git(*arguments: str) -> str:
+    """What git prints, or nothing where it fails: an archive of the source has no history."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""

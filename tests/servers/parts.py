@@ -1,0 +1,58 @@
+"""A part of the gate: which tests, where, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tests.servers.change import ROOT
+from tests.servers.suite import Pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SEED = 20_261_126
+"""One order for every run: a gate that draws another one each time refuses the innocent. The night draws."""
+
+SECONDS = 180
+"""What a test may take, its fixtures included; past this it hangs."""
+
+TIMES = 3
+"""How often the gate runs a test file that the change adds or edits, each time in another order."""
+
+QUICK = "not slow and not nightly and not spark"
+ON_A_SERVER = f"{QUICK} and not once"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tests, by paths and node ids, on some databases.
+
+    ``left_out``: paths and beginnings of node ids for which the gate has no time. ``touched``: it runs only for a
+    change of a file below one of these. ``at_once``: processes; none runs the tests one by one in one session.
+    """
+
+    title: str
+    databases: Sequence[str]
+    tests: Sequence[str]
+    left_out: Sequence[str] = ()
+    marks: str = QUICK
+    at_once: int = 2
+    touched: Sequence[str] = ()
+
+    def runs_for(self, changed: Iterable[str]) -> bool:
+        """Whether such a change has this part run."""
+        return not self.touched or any(file.startswith(tuple(self.touched)) for file in changed)
+
+    def only(self, files: Iterable[str]) -> Part:
+        """What it holds of these test files."""
+        roots = {test.partition("::")[0] for test in self.tests}
+        held = [file for file in files if any(file == root or file.startswith(f"{root}/") for root in roots)]
+        return replace(self, tests=held)
+
+    def one_pass(self, seed: int = SEED) -> Pass:
+        """Pytest's arguments."""
+        left_out = [f"--deselect={each}" if "::" in each else f"--ignore-glob={ROOT}/{each}" for each in self.left_out]
+        workers = ("-n", str(self.at_once), "--dist", "loadfile") if self.at_once else ("-n", "0")
+        order, limit = f"--randomly-seed={seed}", f"--timeout={SECONDS}"
+        return Pass(self.title, ("-m", self.marks, *left_out, *workers, order, limit, *self.tests))

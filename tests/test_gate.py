@@ -1,0 +1,207 @@
+"""The gate: what has a second chance, and what a change adds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import gate
+from tests.conftest import ROOT
+from tests.servers import change, pytest_process, second_chance, suite
+from tests.servers.suite import Pass, run_on
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.once
+
+TOY = """
+import pathlib
+import pytest
+
+def first_time(name):
+    seen = pathlib.Path(__file__).with_name(name)
+    there = seen.exists()
+    seen.touch()
+    return not there
+
+def test_sound():
+    pass
+
+@pytest.mark.parametrize("which", {flaky})
+def test_flaky(which):
+    assert not first_time(f"flaky-{{which}}"), "the neighbours are noisy"
+
+@pytest.fixture
+def server():
+    if first_time("server"):
+        raise OSError("Address already in use")
+
+def test_whose_set_up_is_flaky(server):
+    pass
+"""
+DEFECT = """
+def test_defect():
+    assert 1 == 2, "the change is broken"
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose suite is run as this one's."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setattr(pytest_process, "ROOT", tmp_path)
+    monkeypatch.setattr(
+        pytest_process, "COMMAND", (sys.executable, "-m", "pytest", "-q", "-p", "no:django", "-p", "no:dbqueue")
+    )
+    return tmp_path
+
+
+def written(toy: Path, *, flaky: Sequence[str] = ("one",), more: str = "") -> None:
+    (toy / "tests" / "test_toy.py").write_text(TOY.format(flaky=list(flaky)) + more)
+
+
+def run_toy(*arguments: str, sound: Sequence[str] = ()) -> suite.Result:
+    return run_on("sqlite", [Pass("testing", (*(arguments or ("-n", "0")), "tests"))], (), sound=sound)
+
+
+def test_what_fails_among_others_and_passes_alone_is_told_as_flaky_and_is_no_failure(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(toy)
+    result = run_toy("-n", "2", "--randomly-seed=5")
+    assert (result.passed, result.failed, result.bad) == (3, 0, False)
+    names = ["tests/test_toy.py::test_flaky[one]", "tests/test_toy.py::test_whose_set_up_is_flaky"]
+    assert [each.test for each in result.flaky] == names
+    capsys.readouterr()
+    assert suite.end_of([result]) == 0
+    told = capsys.readouterr().out
+    assert f"FLAKY: sqlite: {names[0]} failed, and passed alone (load " in told
+    assert "AssertionError: the neighbours are noisy" in told, "its first traceback"
+    assert "OSError: Address already in use" in told
+    assert told.rstrip().endswith("3 passed, 0 failed, 0 skipped")
+
+
+def test_what_fails_twice_is_a_failure_beside_what_is_flaky(toy: Path) -> None:
+    written(toy, more=DEFECT)
+    result = run_toy()
+    assert (result.passed, result.failed, result.bad, len(result.flaky)) == (3, 1, True, 2)
+
+
+def test_a_file_that_the_change_touches_has_no_second_chance(toy: Path) -> None:
+    written(toy)
+    result = run_toy(sound=["tests/test_toy.py"])
+    assert (result.passed, result.failed, result.flaky) == (1, 2, ())
+
+
+def test_many_failures_at_once_have_no_second_chance(toy: Path) -> None:
+    written(toy, flaky=[str(number) for number in range(second_chance.MOST)])
+    result = run_toy()
+    assert (result.failed, result.flaky) == (second_chance.MOST + 1, ())
+
+
+def test_a_run_that_ended_otherwise_than_by_failed_tests_has_no_second_chance(toy: Path) -> None:
+    written(toy)
+    (toy / "conftest.py").write_text("def pytest_sessionfinish(session):\n    session.exitstatus = 3\n")
+    result = run_toy()
+    assert result.bad
+    assert result.flaky == ()
+
+
+def test_of_passes_at_once_each_is_shown_and_counted_and_none_has_a_second_chance(
+    toy: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (toy / "tests" / "test_toy.py").write_text(DEFECT + "\ndef test_sound():\n    pass\n")
+    passes = [Pass(f"testing, {number}", ("-n", "0", "tests")) for number in range(3)]
+    result = run_on("sqlite", passes, (), sound=(), at_once=True)
+    assert (result.passed, result.failed, result.flaky) == (3, 3, ())
+    assert capfd.readouterr().out.count("the change is broken") >= 3
+
+
+def test_outside_the_gate_nothing_has_a_second_chance(toy: Path) -> None:
+    written(toy)
+    result = run_on("sqlite", [Pass("testing", ("-n", "0", "tests"))], ())
+    assert (result.failed, result.flaky) == (2, ())
+
+
+def test_alone_a_test_has_more_patience(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DBQUEUE_TEST_PATIENCE", "3")
+    (toy / "tests" / "test_toy.py").write_text(
+        "import os\ndef test_patience():\n    assert float(os.environ['DBQUEUE_TEST_PATIENCE']) == 6\n"
+    )
+    assert len(run_toy().flaky) == 1
+
+
+def test_an_interrupt_reaches_a_suite_that_a_shell_has_started_in_the_background() -> None:
+    program = (
+        "import signal; from tests.servers import __main__ as m; m._parser = lambda: exit(str(signal.getsignal(2)))"
+    )
+    command = f'"{sys.executable}" -c "{program}; m.main()" & wait $!'
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "default_int_handler" in done.stderr, done
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone whose change begins at its first commit."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "--quiet")
+    for name in ("tests/test_old.py", "tests/test_gone.py", "tests/conftest.py", "django_dbqueue/worker/loop.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("\n")
+    git("add", ".")
+    git("commit", "--quiet", "--message=landed")
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "landed").write_text(git("rev-parse", "HEAD"))
+    (tmp_path / "tests" / "test_gone.py").unlink()
+    (tmp_path / "tests" / "test_old.py").write_text("edited = True\n")
+    (tmp_path / "tests" / "conftest.py").write_text("edited = True\n")
+    git("add", "--all", "tests")
+    git("commit", "--quiet", "--message=the change")
+    (tmp_path / "tests" / "test_new.py").touch()
+    monkeypatch.setattr(change, "ROOT", tmp_path)
+    monkeypatch.setattr(change, "LANDED", tmp_path / ".ci" / "landed")
+    monkeypatch.delenv("DBQUEUE_GATE_BASE", raising=False)
+    return tmp_path
+
+
+def test_a_change_is_what_differs_from_what_has_landed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [".ci/landed", "tests/conftest.py", "tests/test_new.py", "tests/test_old.py"]
+    assert change.changed_files() == files
+    assert change.test_files(files) == ["tests/test_new.py", "tests/test_old.py"]
+    monkeypatch.setenv("DBQUEUE_GATE_BASE", "HEAD")
+    assert change.changed_files() == [".ci/landed", "tests/test_new.py"]
+
+
+def test_where_the_history_lacks_what_has_landed_no_change_is_known(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBQUEUE_GATE_BASE", "0" * 40)
+    assert change.changed_files() == []
+
+
+def test_what_a_change_touches_adds_its_part() -> None:
+    added = {part.title for part in gate.PARTS["touched"] if part.runs_for(["django_dbqueue/spark/lake.py"])}
+    assert added == {"all of it", "all on Spark"}
+    assert not any(part.runs_for(["django_dbqueue/worker/loop.py"]) for part in gate.PARTS["touched"])
+    assert all(part.runs_for([]) for part in gate.PARTS["sqlite"])
+
+
+def test_each_path_and_test_that_the_gate_names_is_there() -> None:
+    named = {
+        name for parts in gate.PARTS.values() for part in parts for name in (*part.tests, *part.left_out, *part.touched)
+    }
+    for name in named:
+        path, _, test = name.partition("::")
+        found = list(ROOT.glob(path))
+        assert found, name
+        assert not test or f"def {test.partition('[')[0]}(" in found[0].read_text(), name
