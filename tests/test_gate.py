@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -137,6 +138,26 @@ def test_alone_a_test_has_more_patience(toy: Path, monkeypatch: pytest.MonkeyPat
     assert len(run_toy().flaky) == 1
 
 
+def test_nothing_runs_beside_a_second_chance(toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shared = tmp_path / "alone"
+    monkeypatch.setenv("DBQUEUE_TEST_ALONE", str(shared))
+    others_may_run: list[bool] = []
+
+    def run_pytest(*arguments: object) -> int:
+        with shared.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                others_may_run.append(True)
+            except BlockingIOError:
+                others_may_run.append(False)
+        return pytest_process.run_pytest(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(suite, "run_pytest", run_pytest)
+    written(toy)
+    assert len(run_toy().flaky) == 2
+    assert others_may_run == [True, False]
+
+
 def test_an_interrupt_reaches_a_suite_that_a_shell_has_started_in_the_background() -> None:
     program = (
         "import signal; from tests.servers import __main__ as m; m._parser = lambda: exit(str(signal.getsignal(2)))"
@@ -175,18 +196,21 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_change_is_what_differs_from_what_has_landed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [".ci/landed", "tests/conftest.py", "tests/test_new.py", "tests/test_old.py"]
-    assert change.changed_files() == files
+    files = [".ci/landed", "tests/conftest.py", "tests/test_gone.py", "tests/test_new.py", "tests/test_old.py"]
+    assert change.changed_files() == files, "what it deletes, too"
     assert change.test_files(files) == ["tests/test_new.py", "tests/test_old.py"]
+    assert change.most_changed(change.test_files(files), 1) == ["tests/test_new.py"]
     monkeypatch.setenv("DBQUEUE_GATE_BASE", "HEAD")
     assert change.changed_files() == [".ci/landed", "tests/test_new.py"]
 
 
 def test_where_the_history_lacks_what_has_landed_no_change_is_known(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DBQUEUE_GATE_BASE", "0" * 40)
     assert change.changed_files() == []
+    assert gate.run("touched", ["sqlite"], ()) == 0
+    assert "NOT TESTED: what the change touches" in capsys.readouterr().out
 
 
 def test_what_a_change_touches_adds_its_part() -> None:

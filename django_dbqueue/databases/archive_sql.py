@@ -63,7 +63,7 @@ class ArchiveSQL(Subject):
     def lock_dead(self, ids: Sequence[int], age: float) -> Statement:
         """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
         return Statement(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE id IN ({self.sql.holes(len(ids))}) "
+            f"SELECT id FROM {self.sql.message}{self.sql.use_ids} WHERE id IN ({self.sql.holes(len(ids))}) "
             f"AND {DEAD} AND finished_at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY id{self.sql.skip_locked}",
             (*ids, -age),
         )
@@ -71,7 +71,7 @@ class ArchiveSQL(Subject):
     def lock_finished(self, ids: Sequence[int]) -> Statement:
         """Lock those of the rows that are done or dead."""
         return Statement(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"SELECT id FROM {self.sql.message}{self.sql.use_ids} "
             f"WHERE id IN ({self.sql.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
             f"ORDER BY id{self.sql.skip_locked}",
             tuple(ids),
@@ -83,7 +83,7 @@ class ArchiveSQL(Subject):
         outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
         return Statement(
             f"INSERT INTO {self.sql.archived} ({names}, message_id, outcome, archived_at) "
-            f"SELECT {names}, id, {outcome}, {self.sql.now} FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"SELECT {names}, id, {outcome}, {self.sql.now} FROM {self.sql.message}{self.sql.use_ids} "
             f"WHERE id IN ({self.sql.holes(len(ids))}) ORDER BY finished_at, id",
             tuple(ids),
         )

@@ -71,9 +71,7 @@ class BulkSQL(Subject):
 
     def count_these(self, where: Statement) -> Statement:
         """Count the rows of a fence."""
-        return Statement(
-            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_primary_key} WHERE {where.sql}", where.params
-        )
+        return Statement(f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_ids} WHERE {where.sql}", where.params)
 
     def last_ids(self) -> Statement:
         """Read the highest message id and the highest event id; NULL where there is none."""

@@ -140,7 +140,7 @@ class ClaimsSQL(Subject):
         """Take rows that the same transaction has locked."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET {change.sql} WHERE {named.sql} "
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {named.sql} "
             f"AND status = '{NEW}'{returning}",
             (*change.params, *named.params),
         )
@@ -160,7 +160,7 @@ class ClaimsSQL(Subject):
         named = self.sql.id_in(ids)
         return Statement(
             f"SELECT {self._columns_as_text(tuple(names), most_bytes)}, {self.sql.as_text(self.sql.now)} "
-            f"FROM {self.sql.message}{self.sql.use_primary_key} WHERE {named.sql} AND status = '{NEW}' "
+            f"FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql} AND status = '{NEW}' "
             f"AND available_at = {self.sql.parked} AND due_at <= {self.sql.now} AND crashes = 0 "
             f"AND (COALESCE(max_reads, 0) = 0 OR read_count < max_reads) ORDER BY id{self.sql.skip_locked}",
             named.params,

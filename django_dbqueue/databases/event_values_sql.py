@@ -70,7 +70,7 @@ class EventValuesSQL(Subject):
         """Read the queues of messages."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use_primary_key} WHERE {named.sql}", named.params
+            f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql}", named.params
         )
 
     def still_waiting(self, name_hash: str, ids: Sequence[int]) -> Statement:
@@ -86,7 +86,7 @@ class EventValuesSQL(Subject):
     def wake(self, where: Statement) -> Statement:
         """Let the messages of a fence be due now."""
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} "
+            f"UPDATE {self.sql.message}{self.sql.use_ids} "
             f"SET available_at = {self.sql.now}, due_at = {self.sql.now} WHERE {where.sql}",
             where.params,
         )

@@ -80,7 +80,7 @@ class EventsSQL(Subject):
         facts, params = self.facts(event)
         return Statement(
             f"INSERT INTO {self.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} "
-            f"FROM {self.sql.message} AS m{self.sql.use_primary_key} WHERE {where.sql} ORDER BY id{self.sql.lock_row}",
+            f"FROM {self.sql.message} AS m{self.sql.use_ids} WHERE {where.sql} ORDER BY id{self.sql.lock_row}",
             (*params, *where.params),
         )
 

@@ -66,7 +66,7 @@ class FailuresSQL(Subject):
         """Read event and message for messages that are dead and have not failed again, or in another way, since."""
         return Statement(
             f"SELECT e.id, e.message_id FROM {self.sql.event} AS e{self.sql.use_primary_key} "
-            f"JOIN {self.sql.message} AS m{self.sql.use_primary_key} ON m.id = e.message_id "
+            f"JOIN {self.sql.message} AS m{self.sql.use_ids} ON m.id = e.message_id "
             f"WHERE e.id IN ({self.sql.holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
             f"AND (SELECT l.id FROM {self.sql.event} AS l{self.sql.use_event_message} "
             "WHERE l.message_id = e.message_id AND l.id > e.id AND l.failure_id IS NOT NULL LIMIT 1) IS NULL "

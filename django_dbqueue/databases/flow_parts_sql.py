@@ -60,7 +60,7 @@ class FlowPartsSQL(Subject):
         # Ranges, and no join with the parts: PostgreSQL would read the whole table for it
         within = " OR ".join(["(m.id BETWEEN %s AND %s)"] * len(ranges))
         return Statement(
-            f"FROM {self.sql.message} AS m{self.sql.use_primary_key} WHERE ({within}) AND m.flow = %s",
+            f"FROM {self.sql.message} AS m{self.sql.use_ids} WHERE ({within}) AND m.flow = %s",
             (*(edge for pair in ranges for edge in pair), flow),
         )
 

@@ -45,7 +45,7 @@ class FlowsSQL(FlowPartsSQL):
         """Write the gates of messages that wait."""
         return Statement(
             f"INSERT INTO {self.sql.edge} (downstream, upstream, needs) SELECT id, 0, %s FROM {self.sql.message}"
-            f"{self.sql.use_primary_key} WHERE id BETWEEN %s AND %s AND flow = %s",
+            f"{self.sql.use_ids} WHERE id BETWEEN %s AND %s AND flow = %s",
             (when, first, last, flow),
         )
 
@@ -53,10 +53,9 @@ class FlowsSQL(FlowPartsSQL):
         """Let each message of a range of ids wait for each of another one."""
         return Statement(
             f"INSERT INTO {self.sql.edge} (downstream, upstream, needs) SELECT d.id, u.id, %s "
-            f"FROM {self.sql.message} AS d{self.sql.use_primary_key} CROSS JOIN {self.sql.message} AS u"
-            f"{self.sql.use_primary_key} "
-            "WHERE d.id BETWEEN %s AND %s AND d.flow = %s "
-            f"AND u.id BETWEEN %s AND %s AND {self.sql.by_no_index}u.flow = %s",
+            f"FROM {self.sql.message} AS d{self.sql.use_ids} CROSS JOIN {self.sql.message} AS u"
+            f"{self.sql.use_ids} WHERE d.id BETWEEN %s AND %s AND d.flow = %s "
+            "AND u.id BETWEEN %s AND %s AND u.flow = %s",
             (when, *later, flow, *earlier, flow),
         )
 
@@ -64,8 +63,8 @@ class FlowsSQL(FlowPartsSQL):
         """Let those who wait for a message wait for its children too."""
         return Statement(
             f"INSERT INTO {self.sql.edge} (downstream, upstream, needs) SELECT e.downstream, u.id, e.needs "
-            f"FROM {self.sql.edge} AS e CROSS JOIN {self.sql.message} AS u{self.sql.use_primary_key} "
-            f"WHERE e.upstream = %s AND u.id BETWEEN %s AND %s AND {self.sql.by_no_index}u.flow = %s",
+            f"FROM {self.sql.edge} AS e CROSS JOIN {self.sql.message} AS u{self.sql.use_ids} "
+            "WHERE e.upstream = %s AND u.id BETWEEN %s AND %s AND u.flow = %s",
             (parent, first, last, flow),
         )
 
@@ -148,7 +147,7 @@ class FlowsSQL(FlowPartsSQL):
     def queues_of(self, where: Statement) -> Statement:
         """Lock the messages of a fence, and read their ids, queues and lanes."""
         return Statement(
-            f"SELECT id, queue, lane FROM {self.sql.message}{self.sql.use_primary_key} WHERE {where.sql} "
+            f"SELECT id, queue, lane FROM {self.sql.message}{self.sql.use_ids} WHERE {where.sql} "
             f"ORDER BY id{self.sql.lock_row}",
             where.params,
         )

@@ -31,7 +31,7 @@ class GroupsSQL(Subject):
             line, tickets = self._some(self.sql.line, "message_id"), self._some(self.sql.ticket, "ticket")
             dead = (
                 f"(SELECT MIN(k.message_id) FROM {tickets} AS k {self.sql.join_each} {self.sql.message} AS m"
-                f"{self.sql.use_primary_key} ON m.id = k.message_id WHERE {DEAD})"
+                f"{self.sql.use_ids} ON m.id = k.message_id WHERE {DEAD})"
             )
             columns += [f"(SELECT COUNT(*) FROM {each} AS counted)" for each in (line, tickets)] + [dead]
         return Statement(f"SELECT {', '.join(columns)}", tuple(each for lane in lanes for each in (lane, limit) * 3))

@@ -36,9 +36,7 @@ class LaneWalksSQL(Subject):
     def queues_of(self, ids: Sequence[int]) -> Statement:
         """Read the queues of messages."""
         named = self.sql.id_in(ids)
-        return Statement(
-            f"SELECT id, queue FROM {self.sql.message}{self.sql.use_primary_key} WHERE {named.sql}", named.params
-        )
+        return Statement(f"SELECT id, queue FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql}", named.params)
 
     def next_lanes(self, table: str, after: int, until: int, limit: int) -> Statement:
         """Read some of the next lanes that a line or a ticket names, in their order; none only if there are no more.

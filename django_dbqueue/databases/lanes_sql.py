@@ -38,7 +38,7 @@ class LanesSQL(LaneWalksSQL):
         """Put the rows of one INSERT into their lines, where the server tells only the first id (MySQL)."""
         return Statement(
             f"INSERT INTO {self.sql.line} (lane, message_id) SELECT lane, id FROM {self.sql.message} AS m"
-            f"{self.sql.use_primary_key} WHERE id BETWEEN %s AND %s + %s * @@auto_increment_increment "
+            f"{self.sql.use_ids} WHERE id BETWEEN %s AND %s + %s * @@auto_increment_increment "
             f"AND lane IS NOT NULL AND status = '{NEW}' AND available_at = {self.sql.parked}{self.sql.ignore_in_line}",
             (first, first, count - 1),
         )
@@ -50,8 +50,8 @@ class LanesSQL(LaneWalksSQL):
         """
         return Statement(
             f"INSERT INTO {self.sql.line} (lane, message_id) SELECT m.lane, m.id FROM {self.sql.message} AS m"
-            f"{self.sql.use_primary_key} WHERE m.id > %s AND m.lane IS NOT NULL AND m.status = '{NEW}' "
-            f"AND {self.sql.by_no_index}m.available_at = {self.sql.parked} AND m.claim_token IS NULL "
+            f"{self.sql.use_ids} WHERE m.id > %s AND m.lane IS NOT NULL AND m.status = '{NEW}' "
+            f"AND m.available_at = {self.sql.parked} AND m.claim_token IS NULL "
             f"AND NOT EXISTS (SELECT 1 FROM {self.sql.line} AS l"
             f"{self.sql.use_primary_key} WHERE l.lane = m.lane AND l.message_id = m.id)",
             (above,),
@@ -163,7 +163,7 @@ class LanesSQL(LaneWalksSQL):
             )
             due = self.sql.later_of(due, self.sql.plus(self.sql.now, f"({ahead})"))
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET available_at = {due} "
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET available_at = {due} "
             f"WHERE {named.sql} AND status = '{NEW}' AND available_at = {self.sql.parked}",
             named.params,
         )
@@ -172,7 +172,7 @@ class LanesSQL(LaneWalksSQL):
         """Let messages that are new, and not dead, wait for a ticket."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET available_at = {self.sql.parked} "
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET available_at = {self.sql.parked} "
             f"WHERE {named.sql} AND status = '{NEW}' AND available_at IS NOT NULL",
             named.params,
         )
@@ -183,8 +183,8 @@ class LanesSQL(LaneWalksSQL):
         Not those whose handlers wait for an event: they keep their tickets.
         """
         return Statement(
-            f"SELECT m.id FROM {self.sql.message} AS m{self.sql.use_primary_key} "
-            f"WHERE m.id IN (SELECT k.message_id FROM {self.sql.ticket} AS k WHERE k.lane = %s) "
+            f"SELECT m.id FROM {self.sql.message} AS m{self.sql.use_ids} "
+            f"WHERE {self._has_ticket('m.id', f'SELECT k.message_id FROM {self.sql.ticket} AS k WHERE k.lane = %s')} "
             f"AND m.status = '{NEW}' AND m.available_at < {self.sql.parked} ORDER BY m.id{self.sql.lock_row}",
             (lane,),
         )
@@ -192,10 +192,13 @@ class LanesSQL(LaneWalksSQL):
     def places(self, where: Statement) -> Statement:
         """Lock the rows of a fence that are in a lane, and read their places."""
         return Statement(
-            f"SELECT lane, id, queue FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"SELECT lane, id, queue FROM {self.sql.message}{self.sql.use_ids} "
             f"WHERE {where.sql} AND lane IS NOT NULL ORDER BY id{self.sql.lock_row}",
             where.params,
         )
+
+    def _has_ticket(self, column: str, tickets: str) -> str:
+        return f"{column} IN ({tickets})"
 
     def _delete(self, table: str, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
         # SQLite, once it has statistics, would rather read the whole table than look up a list of pairs
@@ -237,6 +240,10 @@ class MySQLLanesSQL(MySQLLaneWalksSQL, LanesSQL):
 
 class PostgreSQLLanesSQL(LanesSQL):
     """Joins where SQLite needs the rows' own ids."""
+
+    def _has_ticket(self, column: str, tickets: str) -> str:
+        # An array is looked up whatever the server believes; for IN it reads a small table in full
+        return f"{column} = ANY(ARRAY({tickets}))"
 
     def _delete(self, table: str, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
         given = self.sql.values(names, rows)

@@ -160,7 +160,7 @@ class MessagesSQL(Subject):
         columns = self.sql.columns(("key", "lane", "group_name"))
         return Statement(
             f"SELECT {columns}, available_at IS NULL, available_at = {self.sql.parked} FROM {self.sql.message}"
-            f"{self.sql.use_primary_key} WHERE {where.sql}{self.sql.lock_row}",
+            f"{self.sql.use_ids} WHERE {where.sql}{self.sql.lock_row}",
             where.params,
         )
 
@@ -219,7 +219,7 @@ class MessagesSQL(Subject):
         """Move the rows of a fence."""
         tail = " RETURNING id" if returning else ""
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET {change.sql} WHERE {where.sql}{tail}",
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {where.sql}{tail}",
             change.params + where.params,
         )
 
@@ -235,14 +235,14 @@ class MessagesSQL(Subject):
         """Lock the rows of a fence and return their ids, ascending."""
         lock = self.sql.skip_locked if skip_locked else self.sql.lock_row
         return Statement(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_primary_key} WHERE {where.sql} ORDER BY id{lock}",
+            f"SELECT id FROM {self.sql.message}{self.sql.use_ids} WHERE {where.sql} ORDER BY id{lock}",
             where.params,
         )
 
     def ties(self, where: Statement) -> Statement:
         """Lock the rows of a fence that are in a lane or a flow, and read what ties them to others."""
         return Statement(
-            f"SELECT id, queue, lane, flow FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"SELECT id, queue, lane, flow FROM {self.sql.message}{self.sql.use_ids} "
             f"WHERE {where.sql} AND (lane IS NOT NULL OR flow IS NOT NULL) ORDER BY id{self.sql.lock_row}",
             where.params,
         )
@@ -257,7 +257,7 @@ class MessagesSQL(Subject):
         named = self.sql.id_in(ids)
         return Statement(
             f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "
-            f"FROM {self.sql.message}{self.sql.use_primary_key} WHERE {named.sql}",
+            f"FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql}",
             named.params,
         )
 

@@ -30,7 +30,7 @@ class MySQLVocabulary(Vocabulary):
     session_id = "CONNECTION_ID()"
     database = "DATABASE()"
     use_claim_index = f" FORCE INDEX ({CLAIM_INDEX})"
-    use_primary_key = " FORCE INDEX (PRIMARY)"
+    use_primary_key = use_ids = " FORCE INDEX (PRIMARY)"
     use_live_key = f" FORCE INDEX ({LIVE_KEY})"
     use_event_failure = " FORCE INDEX (dbqueue_event_failure)"
     use_event_age = " FORCE INDEX (dbqueue_event_at)"

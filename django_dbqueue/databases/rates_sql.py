@@ -21,7 +21,7 @@ class RatesSQL(Subject):
         named = self.sql.id_in(ids)
         return Statement(
             f"INSERT INTO {self.sql.group} (lane, queue, name) SELECT lane, queue, group_name "
-            f"FROM {self.sql.message} AS m{self.sql.use_primary_key} WHERE {named.sql}{self.sql.ignore_same_lane}",
+            f"FROM {self.sql.message} AS m{self.sql.use_ids} WHERE {named.sql}{self.sql.ignore_same_lane}",
             named.params,
         )
 
@@ -68,7 +68,7 @@ class RatesSQL(Subject):
     def hurry(self, lane: int) -> Statement:
         """Make due what only the rate of its group holds back: its start asks for the rate anyway."""
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET available_at = {self.sql.now} "
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET available_at = {self.sql.now} "
             f"WHERE id IN (SELECT k.message_id FROM {self.sql.ticket} AS k WHERE k.lane = %s) AND status = '{NEW}' "
             f"AND available_at > {self.sql.now} AND due_at <= {self.sql.now}",
             (lane,),
@@ -97,7 +97,7 @@ class MySQLRatesSQL(RatesSQL):
     def hurry(self, lane: int) -> Statement:
         # MariaDB reads, and locks, the whole table for an UPDATE of ids that a subquery gives
         return Statement(
-            f"UPDATE {self.sql.ticket} AS k STRAIGHT_JOIN {self.sql.message} AS m{self.sql.use_primary_key} "
+            f"UPDATE {self.sql.ticket} AS k STRAIGHT_JOIN {self.sql.message} AS m{self.sql.use_ids} "
             f"ON m.id = k.message_id SET m.available_at = {self.sql.now} WHERE k.lane = %s AND m.status = '{NEW}' "
             f"AND m.available_at > {self.sql.now} AND m.due_at <= {self.sql.now}",
             (lane,),

@@ -20,6 +20,8 @@ class SQLiteVocabulary(Vocabulary):
 
     now = f"strftime({_FORMAT}, 'now')"
     use_claim_index = f" INDEXED BY {CLAIM_INDEX}"
+    # This leaves the rowid: https://sqlite.org/lang_indexedby.html
+    use_ids = " NOT INDEXED"
     # https://sqlite.org/optoverview.html#disqualifying_where_clause_terms_using_unary
     by_no_index = "+"
     use_event_age = " INDEXED BY dbqueue_event_at"

@@ -150,8 +150,7 @@ class StatisticsSQL(Subject):
     def dues(self, ids: Sequence[int]) -> Statement:
         """Read when messages were due: id, due_at."""
         return Statement(
-            f"SELECT id, due_at FROM {self.sql.message}{self.sql.use_primary_key} "
-            f"WHERE id IN ({self.sql.holes(len(ids))})",
+            f"SELECT id, due_at FROM {self.sql.message}{self.sql.use_ids} WHERE id IN ({self.sql.holes(len(ids))})",
             tuple(ids),
         )
 

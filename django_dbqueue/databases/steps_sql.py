@@ -67,7 +67,7 @@ class StepsSQL(Subject):
         return Statement(
             f"INSERT INTO {self.sql.step} (message_id, name, kind, body, content_type, until, token, read_count, at) "
             f"SELECT id, %s, %s, %s, %s, {until}, claim_token, read_count, {self.sql.now} "
-            f"FROM {self.sql.message}{self.sql.use_primary_key} WHERE {held.sql}{self.sql.lock_row}",
+            f"FROM {self.sql.message}{self.sql.use_ids} WHERE {held.sql}{self.sql.lock_row}",
             (step.name, step.kind, step.body, step.content_type, *seconds, *held.params),
         )
 
@@ -110,7 +110,7 @@ class StepsSQL(Subject):
         """
         until, parked = f"(SELECT until FROM {self.sql.step} WHERE message_id = %s AND name = %s)", self.sql.parked
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} "
+            f"UPDATE {self.sql.message}{self.sql.use_ids} "
             f"SET available_at = CASE WHEN available_at = {parked} THEN {parked} ELSE COALESCE({until}, {parked}) END, "
             f"due_at = COALESCE({until}, due_at) "
             f"WHERE id = %s AND status = '{NEW}' AND claim_token = %s AND available_at > {self.sql.now}",

@@ -70,7 +70,7 @@ class StreamMessagesSQL(Subject):
         """Move rows that wait, and that the same transaction has locked."""
         fence = self.waiting(among)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET {change.sql} WHERE {fence.sql}",
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {fence.sql}",
             change.params + fence.params,
         )
 
@@ -78,7 +78,7 @@ class StreamMessagesSQL(Subject):
         """Move what a claim still holds of these rows."""
         fence = self.held_in_claim(among, token)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_primary_key} SET {change.sql} WHERE {fence.sql}",
+            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {fence.sql}",
             change.params + fence.params,
         )
 
@@ -93,7 +93,7 @@ class StreamMessagesSQL(Subject):
     def parked(self, among: Among, token: int) -> Statement:
         """Read and lock what a claim still holds of these rows: id, reads, reads allowed, lane."""
         return Statement(
-            f"SELECT id, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use_primary_key} "
+            f"SELECT id, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use_ids} "
             f"WHERE {among.sql} AND status = '{RUNNING}' AND claim_token = %s ORDER BY id{self.sql.lock_row}",
             (*among.params, token),
         )
@@ -101,7 +101,7 @@ class StreamMessagesSQL(Subject):
     def delivered(self, columns: str, among: Among, token: int) -> Statement:
         """Read what a claim holds of these rows, or has acked of them, in id order."""
         return Statement(
-            f"SELECT {columns} FROM {self.sql.message}{self.sql.use_primary_key} WHERE {among.sql} "
+            f"SELECT {columns} FROM {self.sql.message}{self.sql.use_ids} WHERE {among.sql} "
             f"AND claim_token = %s AND {_DELIVERABLE} ORDER BY id",
             (*among.params, token),
         )
@@ -109,7 +109,7 @@ class StreamMessagesSQL(Subject):
     def count_delivered(self, among: Among, token: int) -> Statement:
         """Count what ``delivered`` reads."""
         return Statement(
-            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_primary_key} WHERE {among.sql} AND claim_token = %s "
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_ids} WHERE {among.sql} AND claim_token = %s "
             f"AND {_DELIVERABLE}",
             (*among.params, token),
         )

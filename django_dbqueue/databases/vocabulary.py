@@ -58,6 +58,8 @@ class Vocabulary(ABC):
     use_claim_index = ""
     use_primary_key = ""
     """Keeps rows named by id from being found by a scan, which would wait for everybody's locks."""
+    use_ids = ""
+    """The same for messages; SQLite, with statistics, would read all that are parked for some of them."""
     use_live_key = ""
     """The same for rows named by key."""
     use_event_failure = ""

@@ -17,7 +17,7 @@ class WatchSQL(Subject):
         return Statement(
             f"SELECT queue, COUNT(*), SUM(CASE WHEN created_at >= {self.sql.plus(self.sql.now, '%s')} "
             "THEN 1 ELSE 0 END), MIN(created_at) FROM (SELECT queue, created_at "
-            f"FROM {self.sql.message}{self.sql.use_primary_key} ORDER BY id DESC LIMIT %s) AS counted GROUP BY queue",
+            f"FROM {self.sql.message}{self.sql.use_ids} ORDER BY id DESC LIMIT %s) AS counted GROUP BY queue",
             (-seconds, limit),
         )
 

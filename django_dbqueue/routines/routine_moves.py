@@ -198,7 +198,7 @@ def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
 def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
     """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND reports that it isn't."""
     return Statement(
-        f"SELECT {what} FROM {dialect.sql.message}{dialect.sql.use_primary_key} WHERE id = _id AND {state}{lock}", ()
+        f"SELECT {what} FROM {dialect.sql.message}{dialect.sql.use_ids} WHERE id = _id AND {state}{lock}", ()
     )
 
 

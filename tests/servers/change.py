@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -22,16 +23,24 @@ def base() -> str:
 
 
 def changed_files() -> list[str]:
-    """Files that were added or edited since the base, committed or not, from the repository's root."""
+    """Files that were added, edited or deleted since the base, committed or not, from the repository's root."""
     if not (begins := base()):
         return []
-    changed = _git("diff", "--name-only", "--no-renames", "--diff-filter=d", begins).splitlines()
+    changed = _git("diff", "--name-only", "--no-renames", begins).splitlines()
     return sorted({*changed, *_git("ls-files", "--others", "--exclude-standard").splitlines()})
 
 
 def test_files(files: list[str]) -> list[str]:
-    """Those among them that pytest collects."""
-    return [file for file in files if file.startswith("tests/") and fnmatch(Path(file).name, "test_*.py")]
+    """Those among them that are there and that pytest collects."""
+    tests = [file for file in files if file.startswith("tests/") and fnmatch(Path(file).name, "test_*.py")]
+    return [file for file in tests if (ROOT / file).exists()]
+
+
+def most_changed(files: list[str], most: int) -> list[str]:
+    """So many of them: those with the most lines added. A file that git doesn't know yet comes first."""
+    numbers = [line.split("\t") for line in _git("diff", "--numstat", "--no-renames", base() or "HEAD").splitlines()]
+    added = {file: int(lines) for lines, _, file in numbers if lines.isdigit()}
+    return sorted(sorted(files, key=lambda file: -added.get(file, sys.maxsize))[:most])
 
 
 def _git(*arguments: str) -> str:

@@ -6,8 +6,10 @@ More than a handful at once are no accident, and a file that the change itself t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,24 @@ class Flaky:
     noise: str
 
 
+@contextmanager
+def among_others() -> Iterator[None]:
+    """Beside the other passes of a gate, and never beside a second chance of one."""
+    with _holding(fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def _holding(how: int) -> Iterator[None]:
+    """On the file that all passes of a gate share, where there is one; nobody waits for it while holding it."""
+    if not (shared := os.environ.get("DBQUEUE_TEST_ALONE")):
+        yield
+        return
+    with Path(shared).open("a") as file:
+        fcntl.flock(file, how)
+        yield
+
+
 def cached_in(report: Path) -> tuple[str, ...]:
     """Arguments that let pytest keep what failed beside its report, of all of pytest-xdist's processes."""
     return ("-o", f"cache_dir={report}/cache")
@@ -53,12 +73,16 @@ def may_be_accidents(failed: Sequence[str], changed: Collection[str]) -> bool:
 def once_more(
     report: Path, failed: Sequence[str], arguments: Sequence[str], run: Callable[[list[str]], object]
 ) -> list[Flaky]:
-    """Run what has failed alone, in the order of the files, and return what passed. ``run`` starts pytest."""
+    """Run what has failed alone, in the order of the files, and return what passed. ``run`` starts pytest.
+
+    Waits until the other passes of the gate have ended theirs.
+    """
     tracebacks, noise = dict(_tracebacks(report / "report.xml")), noise_now()
     before = os.environ.get("DBQUEUE_TEST_PATIENCE", "1")
     os.environ["DBQUEUE_TEST_PATIENCE"] = str(float(before) * PATIENCE)
     try:
-        run([*_without_seed(arguments), *ALONE, f"--junitxml={report}/again.xml"])
+        with _holding(fcntl.LOCK_EX):
+            run([*_without_seed(arguments), *ALONE, f"--junitxml={report}/again.xml"])
     finally:
         os.environ["DBQUEUE_TEST_PATIENCE"] = before
     passed = sorted(set(failed) - set(last_failed(report)))

@@ -171,7 +171,8 @@ def _run_pass(
     print(f"=== {database} {version}: {which.title}", flush=True)
     with own_directory("report") as report:
         arguments = [*said, *which.arguments, *second_chance.cached_in(report)]
-        code = run_pytest(database, url, [*arguments, f"--junitxml={report}/report.xml"])
+        with second_chance.among_others():
+            code = run_pytest(database, url, [*arguments, f"--junitxml={report}/report.xml"])
         result = _counted(report / "report.xml", code, database, version, time.monotonic() - start)
         failed = second_chance.last_failed(report)
         if code == _TESTS_FAILED and sound is not None and second_chance.may_be_accidents(failed, sound):
@@ -188,6 +189,7 @@ def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, 
     """Each beside the others, which are its noise; their outputs are shown in turn."""
     start = time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(second_chance.among_others())
         reports = [stack.enter_context(own_directory("report")) for _ in passes]
         running = []
         for each, report in zip(passes, reports, strict=True):
@@ -205,7 +207,7 @@ def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, 
 
 def _keep_report(report: Path, which: Pass, database: str) -> None:
     """For who wants every test's seconds."""
-    if directory := os.environ.get("DBQUEUE_TEST_REPORTS"):
+    if (directory := os.environ.get("DBQUEUE_TEST_REPORTS")) and report.exists():
         Path(directory).mkdir(parents=True, exist_ok=True)
         shutil.copy(report, Path(directory) / f"{database}-{which.title.replace(' ', '-')}-{os.getpid()}.xml")
 
