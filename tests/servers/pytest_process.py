@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 # The files keep the order of tests/conftest.py: pytest-xdist would begin with those of the most tests.
 COMMAND = (sys.executable, "-m", "pytest", "-q", "--no-loadscope-reorder")
+# A suite that a test starts is another one: it gives its own database a name, and would wait for its starter's end.
+OWN = {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN", "DBQUEUE_TEST_ALONE"}
 # Past this something hangs; pytest has said where by then (faulthandler_timeout).
 LIMIT_SECONDS = 40 * 60
 
@@ -34,9 +36,7 @@ def started_pytest(
     database: str, url: str, arguments: Sequence[str], output: IO[bytes] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start it; whatever is left of it at the end of the block is stopped."""
-    environ = {
-        name: value for name, value in os.environ.items() if name not in {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN"}
-    } | {
+    environ = {name: value for name, value in os.environ.items() if name not in OWN} | {
         "DBQUEUE_TEST_DATABASE": database,
         "DBQUEUE_TEST_URL": url,
         "DJANGO_SETTINGS_MODULE": "tests.settings",
