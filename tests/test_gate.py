@@ -67,8 +67,8 @@ def written(toy: Path, *, flaky: Sequence[str] = ("one",), more: str = "") -> No
     (toy / "tests" / "test_toy.py").write_text(TOY.format(flaky=list(flaky)) + more)
 
 
-def run_toy(*arguments: str, sound: Sequence[str] = ()) -> suite.Result:
-    return run_on("sqlite", [Pass("testing", (*(arguments or ("-n", "0")), "tests"))], (), sound=sound)
+def run_toy(*arguments: str, sound: Sequence[str] = (), tests: tuple[str, ...] = ("tests",)) -> suite.Result:
+    return run_on("sqlite", [Pass("testing", arguments or ("-n", "0"), tests)], (), sound=sound)
 
 
 def test_what_fails_among_others_and_passes_alone_is_told_as_flaky_and_is_no_failure(
@@ -86,6 +86,13 @@ def test_what_fails_among_others_and_passes_alone_is_told_as_flaky_and_is_no_fai
     assert "AssertionError: the neighbours are noisy" in told, "its first traceback"
     assert "OSError: Address already in use" in told
     assert told.rstrip().endswith("3 passed, 0 failed, 0 skipped")
+
+
+def test_a_part_that_names_its_tests_one_by_one_has_a_second_chance_too(toy: Path) -> None:
+    written(toy)
+    (toy / "tests" / "test_other.py").write_text("def test_other():\n    pass\n")
+    result = run_toy(tests=("tests/test_other.py::test_other", "tests/test_toy.py"))
+    assert (result.passed, result.failed, len(result.flaky)) == (4, 0, 2)
 
 
 def test_what_fails_twice_is_a_failure_beside_what_is_flaky(toy: Path) -> None:
@@ -118,7 +125,7 @@ def test_of_passes_at_once_each_is_shown_and_counted_and_none_has_a_second_chanc
     toy: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (toy / "tests" / "test_toy.py").write_text(DEFECT + "\ndef test_sound():\n    pass\n")
-    passes = [Pass(f"testing, {number}", ("-n", "0", "tests")) for number in range(3)]
+    passes = [Pass(f"testing, {number}", ("-n", "0"), ("tests",)) for number in range(3)]
     result = run_on("sqlite", passes, (), sound=(), at_once=True)
     assert (result.passed, result.failed, result.flaky) == (3, 3, ())
     assert capfd.readouterr().out.count("the change is broken") >= 3
@@ -126,7 +133,7 @@ def test_of_passes_at_once_each_is_shown_and_counted_and_none_has_a_second_chanc
 
 def test_outside_the_gate_nothing_has_a_second_chance(toy: Path) -> None:
     written(toy)
-    result = run_on("sqlite", [Pass("testing", ("-n", "0", "tests"))], ())
+    result = run_on("sqlite", [Pass("testing", ("-n", "0"), ("tests",))], ())
     assert (result.failed, result.flaky) == (2, ())
 
 

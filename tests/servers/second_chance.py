@@ -24,7 +24,7 @@ MOST = 5
 PATIENCE = 2
 """How much longer deadlines are when a test is alone, beside those of the first time."""
 
-ALONE = ("-n", "0", "-p", "no:randomly", "--lf", "--lfnf=none")
+ALONE = ("-n", "0", "-p", "no:randomly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def may_be_accidents(failed: Sequence[str], changed: Collection[str]) -> bool:
 def once_more(
     report: Path, failed: Sequence[str], arguments: Sequence[str], run: Callable[[list[str]], object]
 ) -> list[Flaky]:
-    """Run what has failed alone, in the order of the files, and return what passed. ``run`` starts pytest.
+    """Run what has failed alone, and return what passed. ``run`` starts pytest; no argument names tests.
 
     Waits until the other passes of the gate have ended theirs.
     """
@@ -82,7 +82,7 @@ def once_more(
     os.environ["DBQUEUE_TEST_PATIENCE"] = str(float(before) * PATIENCE)
     try:
         with _holding(fcntl.LOCK_EX):
-            run([*_without_seed(arguments), *ALONE, f"--junitxml={report}/again.xml"])
+            run([*_without_seed(arguments), *ALONE, *failed, f"--junitxml={report}/again.xml"])
     finally:
         os.environ["DBQUEUE_TEST_PATIENCE"] = before
     passed = sorted(set(failed) - set(last_failed(report)))

@@ -83,6 +83,7 @@ class Selection:
 class Pass:
     title: str
     arguments: tuple[str, ...]
+    tests: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -172,7 +173,7 @@ def _run_pass(
     with own_directory("report") as report:
         arguments = [*said, *which.arguments, *second_chance.cached_in(report)]
         with second_chance.among_others():
-            code = run_pytest(database, url, [*arguments, f"--junitxml={report}/report.xml"])
+            code = run_pytest(database, url, [*arguments, *which.tests, f"--junitxml={report}/report.xml"])
         result = _counted(report / "report.xml", code, database, version, time.monotonic() - start)
         failed = second_chance.last_failed(report)
         if code == _TESTS_FAILED and sound is not None and second_chance.may_be_accidents(failed, sound):
@@ -194,7 +195,7 @@ def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, 
         running = []
         for each, report in zip(passes, reports, strict=True):
             print(f"=== {database} {version}: {each.title}", flush=True)
-            arguments = [*said, *each.arguments, *second_chance.cached_in(report), f"--junitxml={report}/report.xml"]
+            arguments = [*said, *each.arguments, *each.tests, f"--junitxml={report}/report.xml"]
             output = stack.enter_context((report / "output").open("wb"))
             running.append(stack.enter_context(started_pytest(database, url, arguments, output)))
         codes = [ended(process, database) for process in running]
