@@ -5,13 +5,16 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import gate
 from tests.conftest import ROOT
+from tests.quarantine import DAYS, MOST, quarantined
 from tests.servers import change, pytest_process, second_chance, suite
+from tests.servers.parts import Part
 from tests.servers.suite import Pass, run_on
 
 if TYPE_CHECKING:
@@ -236,3 +239,29 @@ def test_each_path_and_test_that_the_gate_names_is_there() -> None:
         found = list(ROOT.glob(path))
         assert found, name
         assert not test or f"def {test.partition('[')[0]}(" in found[0].read_text(), name
+
+
+def test_who_is_in_quarantine_is_known_and_leaves_it_soon() -> None:
+    held = quarantined(ROOT / "tests")
+    assert len(held) <= MOST, f"mend some: {held}"
+    late = [each for each in held if each.since < datetime.now(UTC).date() - timedelta(days=DAYS)]
+    assert not late, "mend these today"
+
+
+def test_a_quarantine_has_a_reason_and_a_date_or_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "test_some.py"
+    mark = "import pytest\n\n@pytest.mark.quarantined{}\ndef test_it():\n    pass\n"
+    file.write_text(mark.format('("the port is taken at times", "2026-11-26")'))
+    (found,) = quarantined(tmp_path)
+    assert (found.file, found.reason, found.since) == (file, "the port is taken at times", date(2026, 11, 26))
+    for wrong in ("", '("2026-11-26")', '("the port is taken", "soon")'):
+        file.write_text(mark.format(wrong))
+        with pytest.raises(ValueError, match=r"quarantined\(reason, date\)"):
+            quarantined(tmp_path)
+
+
+def test_who_is_in_quarantine_is_in_no_part_of_the_gate(toy: Path) -> None:
+    (toy / "tests" / "test_toy.py").write_text(
+        "import pytest\n\n@pytest.mark.quarantined('noise', '2026-11-26')\ndef test_it():\n    assert False\n"
+    )
+    assert run_on("sqlite", [Part("all", ["sqlite"], ["tests"], at_once=0).one_pass()], ()).problem == suite.NO_TEST

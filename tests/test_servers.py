@@ -15,10 +15,12 @@ from django.db import connection, transaction
 from tests.conftest import ROOT
 from tests.left_out import BROWSER, PARTS, SPARK, Part, sentences
 from tests.servers.directory import own_directory
-from tests.servers.suite import KILLS, Result, Selection, in_random_order, without_empty
+from tests.servers.suite import KILLS, Result, Selection, end_of, in_random_order, without_empty
 from tests.servers.times import dearest_folders
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 
@@ -136,3 +138,11 @@ def test_a_later_database_may_have_nothing_that_was_named_and_the_run_may_not() 
     assert [each.bad for each in without_empty([done, nothing, broken])] == [False, False, True]
     assert [each.bad for each in without_empty([nothing, nothing])] == [True, True]
     assert [each.bad for each in without_empty([Result("mysql", tested=False), nothing])] == [False, True]
+
+
+def test_who_runs_several_suites_gets_a_row_for_each_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "table"
+    monkeypatch.setenv("DBQUEUE_TEST_TABLE", str(table))
+    monkeypatch.delenv("DBQUEUE_TEST_TOTALS", raising=False)
+    end_of([Result("sqlite", "3.40.1", 3, 1, 2, 90), Result("mysql", tested=False)])
+    assert table.read_text() == "sqlite 3.40.1|3|1|2|1.5|\nmysql |0|0|0|0.0|NOT TESTED\n"

@@ -55,4 +55,8 @@ class Part:
         left_out = [f"--deselect={each}" if "::" in each else f"--ignore-glob={ROOT}/{each}" for each in self.left_out]
         workers = ("-n", str(self.at_once), "--dist", "loadfile") if self.at_once else ("-n", "0")
         order, limit = f"--randomly-seed={seed}", f"--timeout={SECONDS}"
-        return Pass(self.title, ("-m", self.marks, *left_out, *workers, order, limit), tuple(self.tests))
+        return Pass(
+            self.title,
+            ("-m", f"({self.marks}) and not quarantined", *left_out, *workers, order, limit),
+            tuple(self.tests),
+        )

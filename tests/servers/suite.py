@@ -276,7 +276,13 @@ def _failures(results: Sequence[Result]) -> int:
 
 
 def _keep_totals(results: Sequence[Result]) -> None:
-    """For a caller that runs several suites: a line "passed failed skipped" for each."""
+    """For a caller that runs several suites: a line "passed failed skipped" for each, and a line for each database."""
+    if path := os.environ.get("DBQUEUE_TEST_TABLE"):
+        with Path(path).open("a") as table:
+            for each in results:
+                where = f"{each.database} {each.version.split(' ')[0]}"
+                table.write(f"{where}|{each.passed}|{each.failed or int(bool(each.problem))}|{each.skipped}|")
+                table.write(f"{each.seconds / 60:.1f}|{each.problem if each.tested else 'NOT TESTED'}\n")
     if path := os.environ.get("DBQUEUE_TEST_TOTALS"):
         passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
         with Path(path).open("a") as totals:
