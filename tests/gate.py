@@ -105,6 +105,8 @@ def seeing(database: str, *folders: str) -> list[str]:
     return sorted({test for bug in bugs for test in bug.tests if test.startswith(folders)})
 
 
+SEEN = (STEPPER, "tests/importers/", "tests/tasks/", "tests/worker/")
+"""Folders that servers are asked of nothing but what sees a planted bug there."""
 STATEMENTS = (
     "tests/bulk/test_bulk.py",
     "tests/concurrency",
@@ -193,14 +195,25 @@ PARTS: Mapping[str, Sequence[Part]] = {
             [*FACTS, *BROWSER.files, *WALKED, *NIGHT, *(f"{each}*" for each in ELSEWHERE)],
         ),
     ],
-    "postgres": [Part(OF_ITS_OWN, ["postgres"], OF_A_SERVER["postgres"], ALIKE, ON_A_SERVER)],
-    "mariadb": [
-        Part(OF_ITS_OWN, ["mariadb"], [*OF_A_SERVER["mariadb"], *seeing("mariadb", STEPPER)], ALIKE, ON_A_SERVER)
+    "postgres": [
+        Part(OF_ITS_OWN, ["postgres"], [*OF_A_SERVER["postgres"], *seeing("postgres", *SEEN)], ALIKE, ON_A_SERVER)
     ],
-    "mysql": [Part(OF_ITS_OWN, ["mysql"], OF_A_SERVER["mysql"], [*ALIKE, *AS_ON_MARIADB], ON_A_SERVER)],
+    "mariadb": [
+        Part(OF_ITS_OWN, ["mariadb"], [*OF_A_SERVER["mariadb"], *seeing("mariadb", *SEEN)], ALIKE, ON_A_SERVER)
+    ],
+    "mysql": [
+        Part(
+            OF_ITS_OWN,
+            ["mysql"],
+            [*OF_A_SERVER["mysql"], *seeing("mysql", *SEEN)],
+            [*ALIKE, *AS_ON_MARIADB],
+            ON_A_SERVER,
+        )
+    ],
     "spark": [Part("the pipeline end to end", ["mariadb"], ON_SPARK, marks="spark and not nightly", at_once=0)],
     "processes": [
         Part("processes, and all orders of two sessions", ["sqlite"], [*seeing("sqlite", *ELSEWHERE)]),
+        Part("torture", ["sqlite"], seeing("sqlite", "tests/torture/"), marks="slow and not nightly and not spark"),
     ],
     "kills": [
         Part("kills", ["mariadb"], KILLS, at_once=3),
@@ -214,6 +227,17 @@ PARTS: Mapping[str, Sequence[Part]] = {
             marks="spark and not nightly",
             at_once=0,
             touched=["django_dbqueue/spark/", "django_dbqueue/streams/"],
+        ),
+        *(
+            Part(
+                "what sees a planted bug on Spark",
+                [server],
+                seeing(server, "tests/spark/"),
+                marks="not nightly",
+                at_once=0,
+                touched=["django_dbqueue/spark/", "django_dbqueue/streams/"],
+            )
+            for server in ("sqlite", "mariadb", "postgres", "mysql")
         ),
         Part(
             "all pages, and a browser",
