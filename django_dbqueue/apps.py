@@ -1,4 +1,4 @@
-"""The app: connects its checks, log listener, autocommit fix for MySQL and tracing; a worker finds consumers."""
+"""The app: connects its checks, listeners, autocommit fix for MySQL and tracing; a worker finds consumers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ class DBQueueConfig(AppConfig):
     def ready(self) -> None:
         from django_dbqueue import autocommit, checks, consumers, log_events
         from django_dbqueue.contrib.otel import switch
+        from django_dbqueue.lifecycle import expired_streams
+        from django_dbqueue.tasks import endings
         from django_dbqueue.tasks.sources import task_consumers
 
         checks.register()
         log_events.connect()
         autocommit.connect()
         consumers.add_source(task_consumers)
+        endings.connect()
+        expired_streams.listen_to_deaths()
         switch.connect()

@@ -16,7 +16,7 @@ MOST_IN_A_ROW: Final = 900
 """How many of a group a worker takes at once at most (``group_batch``): as many as one statement settles."""
 
 TOP_LEVEL: Final[dict[str, object]] = {
-    #: alias of the database that the queue lives in, for `Message.objects`, the worker and the checks. `None`:
+    #: alias of the database that the queue lives in, for models, workers, the admin, commands and checks. `None`:
     #: where Django's routers send writes
     "DATABASE": None,
     #: options for all queues

@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import autodiscover_modules
 
-from django_dbqueue import conf
+from django_dbqueue import conf, consumer_modules
 from django_dbqueue.envelope import check_lease, check_queue, check_seconds, check_whole
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.schedules import declarations
@@ -21,7 +20,6 @@ from django_dbqueue.schedules import declarations
 Handler = TypeVar("Handler", bound=Callable[..., object])
 Kind = Literal["single", "batch", "async"]
 """How a handler runs: with one message, or with a list of them, in a thread; or on the event loop."""
-MODULE = "queue_consumers"
 MAX_BATCH: Final = 900
 """Messages of one call: as many as one statement settles."""
 MAX_BATCH_WAIT: Final = 60.0
@@ -52,6 +50,9 @@ class Runner(Protocol):
 
     def judge(self, delivery: Any, error: BaseException) -> Any:
         """Return the verdict that follows from what ``run`` raised."""
+
+    def name_of(self, headers_text: str | None) -> str | None:
+        """Return the dotted name of what it runs for a message with these headers, if they say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +249,7 @@ def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str
 
 def autodiscover() -> None:
     """Import ``queue_consumers`` of every installed app."""
-    autodiscover_modules(MODULE)
+    consumer_modules.discover()
 
 
 def has_consumer(queue: str) -> bool | None:

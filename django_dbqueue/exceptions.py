@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 
-class DBQueueError(Exception):
+class _Kept(BaseException):
+    """Is the same after pickle and copy, which otherwise call ``__init__`` with the text alone."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[_Kept], args: tuple[object, ...]) -> _Kept:
+    error = kind.__new__(kind, *args)
+    super(_Kept, error).__init__(*args)  # ImportError keeps its text by itself
+    return error
+
+
+class DBQueueError(_Kept, Exception):
     """Base of all errors of django_dbqueue."""
 
 
@@ -43,7 +56,7 @@ class LeaseLost(DBQueueError):
         self.message_id = message_id
         super().__init__(
             f"{verb} of message {message_id} changed nothing: this claim no longer holds it (it was already settled, "
-            "its lease expired, or it was updated or requeued meanwhile)."
+            "its lease expired, or it was updated or requeued in the meantime)."
         )
 
 
@@ -83,7 +96,7 @@ class EventTimedOut(DBQueueError, TimeoutError):
         super().__init__(f"message {message_id} has waited for event {event!r} as long as its timeout allows.")
 
 
-class Suspended(BaseException):
+class Suspended(_Kept):
     """Ends a handler whose message sleeps, or waits for an event; the next delivery continues there.
 
     It is not an Exception, so ``except Exception`` in a handler doesn't stop it. The message is no longer held.
@@ -164,6 +177,18 @@ class HistoryGone(DBQueueError, RuntimeError):
 
 class WorkerLost(DBQueueError):
     """Names, in a task's result, an attempt that its worker did not end: it was killed, stopped or silent too long."""
+
+
+class TaskExpired(DBQueueError):
+    """Names, in a task's result, why it was never run: a worker claimed it after its ``expires``."""
+
+
+class MessageDropped(DBQueueError):
+    """Names, in a task's result, that its message was dropped. The text is the reason that was given."""
+
+
+class ResultForgotten(DBQueueError, ValueError):
+    """What a task returned is kept no more: its ``keep_results`` is over. The text says of which task."""
 
 
 class MessageChanged(DBQueueError):

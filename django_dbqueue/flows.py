@@ -7,7 +7,6 @@ with flow("import 17") as f:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, TransactionNotAllowed
 from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
 from django_dbqueue.lifecycle.flow_rows import AFTER, Part, check_edges, check_many, connect, put
+from django_dbqueue.lifecycle.unrun import unrun_text
 from django_dbqueue.models import Flow, Message
 from django_dbqueue.models.aliases import db_alias
 
@@ -177,12 +177,8 @@ async def aflow(name: str, build: Callable[[FlowBuilder], object], *, using: str
 
 def _send(name: str, build: Callable[[FlowBuilder], object], using: str | None) -> int:
     with flow(name, using=using) as builder:
-        returned = build(builder)
-        if inspect.iscoroutine(returned):
-            returned.close()
-            raise InvalidFlow(
-                "The function that aflow() calls runs in a thread: write it with def, not with async def."
-            )
+        if (text := unrun_text("the function that aflow() calls", build(builder))) is not None:
+            raise InvalidFlow(f"{text} It runs in a thread: write it with def, not with async def.")
         return builder.id
 
 

@@ -18,6 +18,11 @@ def to_column(moment: datetime, vendor: str) -> datetime | str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 
 
+def as_text(moment: str | datetime) -> str:
+    """Return a moment, as the cursor returned it, as a parameter for the columns it is compared with."""
+    return moment if isinstance(moment, str) else str(moment.isoformat(sep=" ", timespec="microseconds"))
+
+
 def typed_span(text: str) -> float | None:
     """Return the seconds that a text means, as in 90, 90s, 15m, 12h, 7d or 2w; None if it means none.
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Final
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_dbqueue.databases.refused_errors import MYSQL_REFUSED, MYSQL_SAFE_UPDATES, SQLSTATE_REFUSED
 from django_dbqueue.databases.transient_errors import (
     MYSQL_DUPLICATE,
     MYSQL_PASSING,
@@ -51,6 +52,36 @@ def is_duplicate(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and bool(_is_one_of(error, MYSQL_DUPLICATE, SQLSTATE_DUPLICATE))
 
 
+def is_refused(error: BaseException) -> bool:
+    """Return whether the server refused what was to be written, and not the session or the moment: it always would."""
+    if not isinstance(error, DatabaseError) or is_passing(error):
+        return False
+    code = code_of(error)
+    if isinstance(code, int):
+        return code in MYSQL_REFUSED or isinstance(error, DataError | IntegrityError)
+    if isinstance(code, str):
+        return code.startswith(SQLSTATE_REFUSED)
+    return isinstance(error, DataError | IntegrityError)
+
+
+def is_safe_updates(error: BaseException) -> bool:
+    """Return whether MySQL took a statement for one that reads a whole table (``sql_safe_updates``)."""
+    return isinstance(error, DatabaseError) and code_of(error) in MYSQL_SAFE_UPDATES
+
+
+def code_of(error: BaseException) -> int | str | None:
+    """Return the number or the SQLSTATE that the server gave; None if the driver reports neither."""
+    cause = error.__cause__
+    code = cause.args[0] if cause is not None and cause.args else None
+    return code if isinstance(code, int) else sqlstate_of(cause)
+
+
+def named(error: BaseException) -> str:
+    """Return the error's class and code, in ASCII and without what it says of the data."""
+    code = code_of(error)
+    return ascii(type(error).__name__)[1:-1] + ("" if code is None else f" {code}")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether this process, or the server for it, had too little memory for what was asked."""
     if not isinstance(error, DatabaseError | InterfaceError):
@@ -62,12 +93,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def _is_one_of(error: DatabaseError | InterfaceError, codes: Set[int], states: Set[str]) -> bool | None:
     """Look for the server's code or SQLSTATE; return None if the driver reports neither."""
-    cause = error.__cause__
-    code = cause.args[0] if cause is not None and cause.args else None
+    code = code_of(error)
     if isinstance(code, int):
         return code in codes
-    state = sqlstate_of(cause)
-    return None if state is None else state in states
+    return None if code is None else code in states
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

@@ -7,6 +7,8 @@ signal                    arguments besides ``sender`` (the message model)
 ``message_failed``        queue, message_id, error, delay (seconds until it is due again, or None)
 ``message_died``          queue, message_id, error
 ``message_rescued``       queue, message_ids, evidence
+``message_ended``         message_id: it was dropped or rejected by itself, not in bulk, by an operator or its sender;
+                          or acked by a supervisor whose child had died after the handler's return
 ``lease_lost``            queue, message_id, verb
 ``ack_undecided``         queue, message_id
 ``operator_acted``        verb, queue, by, reason, count (messages; 0 where the whole queue is meant), message_ids (the
@@ -39,6 +41,7 @@ message_done = EventSignal(use_caching=True)
 message_failed = EventSignal(use_caching=True)
 message_died = EventSignal(use_caching=True)
 message_rescued = EventSignal(use_caching=True)
+message_ended = EventSignal(use_caching=True)
 lease_lost = EventSignal(use_caching=True)
 ack_undecided = EventSignal(use_caching=True)
 operator_acted = EventSignal(use_caching=True)

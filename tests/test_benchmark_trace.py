@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,21 @@ def test_the_table_counts_calls_files_and_changes_of_each_verb() -> None:
     for calls, files, changes in counts.values():
         assert 5 < files <= changes < calls
     assert counts["claim"] > counts["ack"]
+
+
+def test_no_verb_takes_more_than_the_decision_says() -> None:
+    """Fewer is fine: then the page may say so."""
+    page = next((ROOT / "docs" / "decisions").glob("0022-*.md")).read_text()
+    rows = re.findall(r"^\| (\w+) \| [^|]+ \| [^|]+ \| (\d+) / (\d+) / (\d+) \|", page, re.MULTILINE)
+    ceilings = {verb: tuple(map(int, numbers)) for verb, *numbers in rows}
+    counts = {verb: tuple(map(int, rest)) for verb, *rest in map(str.split, trace().stdout.splitlines()[1:])}
+    assert list(ceilings) == list(counts)
+    over = {
+        verb: (taken, ceilings[verb])
+        for verb, taken in counts.items()
+        if any(each > most for each, most in zip(taken, ceilings[verb], strict=True))
+    }
+    assert not over, "calls / files / changes of file, and what docs/decisions/0022 allows; say there why it takes more"
 
 
 def test_the_steps_of_a_verb_name_file_and_function() -> None:

@@ -176,4 +176,14 @@ def test_each_planted_bug_can_be_planted_today_and_names_tests_that_are_there(
     for mutant in mutants:
         mutant.source(root)
         mutant.check_tests(root)
-    assert {f"P{number}" for number in range(2, 17)} <= {mutant.promise for mutant in mutants}
+
+
+def test_each_promise_of_the_page_has_a_planted_bug(pytestconfig: pytest.Config) -> None:
+    root = pytestconfig.rootpath
+    page = (root / "docs" / "promises.md").read_text()
+    promised = re.findall(r"^## (P\d+)\. ", page, re.MULTILINE)
+    assert re.findall(r"^\| \[(P\d+)\]\(#p\d+\) \|", page, re.MULTILINE) == promised, "its table has a row for each"
+    assert sorted(promised, key=lambda name: int(name[1:])) == promised
+    bugs = {mutant.promise for mutant in read_all(root / "tests" / "mutants")}
+    assert set(promised) - bugs == set(), "a new promise comes with the bug that would break it"
+    assert {bug for bug in bugs if re.fullmatch(r"P\d+", bug)} <= set(promised), "it breaks a promise of the page"

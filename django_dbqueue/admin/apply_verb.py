@@ -14,10 +14,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.utils.translation import gettext as _
 
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.states import stage_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle import operator_moves
@@ -96,7 +97,7 @@ def _apply_to_chunk(
                 moved.append(message)
             outcomes.append(outcome)
         if moved:
-            LogEntry.objects.log_actions(user.pk, moved, CHANGE, verb.done % {"reason": reason, "queue": queue})
+            logbook.note(user, moved, CHANGE, verb.done % {"reason": reason, "queue": queue})
     return outcomes
 
 
@@ -112,7 +113,7 @@ def _apply_to_one(
         return Outcome(pin.id, f"#{pin.id}", moved=False, why=_("is no longer here (archived), left alone"))
     name = str(message)
     if Pin.of(message) != pin or pin.stage not in verb.stages:
-        return Outcome(pin.id, name, moved=False, why=_("changed meanwhile, left alone"))
+        return Outcome(pin.id, name, moved=False, why=_("changed in the meantime, left alone"))
     message.held_token = pin.token
     try:
         moved = _move(verb, message, using, user.get_username(), reason, queue)
@@ -121,7 +122,7 @@ def _apply_to_one(
         return Outcome(pin.id, name, moved=False, why=why)
     except DBQueueError as error:
         return Outcome(pin.id, name, moved=False, why=str(error))
-    return Outcome(pin.id, name, moved=moved, why="" if moved else _("changed meanwhile, left alone"))
+    return Outcome(pin.id, name, moved=moved, why="" if moved else _("changed in the meantime, left alone"))
 
 
 def _move(verb: Verb, message: Message, using: str, actor: str, reason: str, queue: str) -> bool:

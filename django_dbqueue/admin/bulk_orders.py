@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from django.contrib import messages
-from django.contrib.admin.models import ADDITION, LogEntry
+from django.contrib.admin.models import ADDITION
 from django.core import signing
 from django.core.exceptions import PermissionDenied
 from django.forms import Form
@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.counts import Capped
@@ -67,8 +68,13 @@ class Ordering:
 
     def __init__(self, model_admin: Any) -> None:
         self.site = model_admin.admin_site
-        self.alias: str = model_admin.alias
         self.media = model_admin.media
+        self._model_admin = model_admin
+
+    @property
+    def alias(self) -> str:
+        """The queue's database; asked for each request, since the admin is built before settings are overridden."""
+        return str(self._model_admin.alias)
 
     def urls(self) -> list[URLPattern]:
         """One for each verb."""
@@ -150,7 +156,7 @@ class Ordering:
                 with override(None):  # English, as of Django's own entries
                     what = f"{described(selection, self.alias)}{f' → {target}' if target else ''}"
                     text = f"Started: {verb.label}, {what}. {reason}".strip()
-                LogEntry.objects.log_actions(user.pk, [operation], ADDITION, text)
+                logbook.note(user, [operation], ADDITION, text)
         return operation
 
     def _page(self, request: HttpRequest, verb: Verb, ticket: Ticket, form: Form | None) -> HttpResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -14,6 +14,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.counts import grouped
 from django_dbqueue.lifecycle.flow_progress import SHOWN, Progress
@@ -79,7 +80,7 @@ class Cancelling:
         manager = Flow.objects.db_manager(self.admin.alias)
         dropped = manager.cancel(flow.pk, reason=reason, by=user.get_username())
         if dropped:
-            LogEntry.objects.log_actions(user.pk, [flow], CHANGE, f"Cancelled, {dropped} messages dropped: {reason}")
+            logbook.note(user, [flow], CHANGE, f"Cancelled, {dropped} messages dropped: {reason}")
             text = ngettext(
                 "Flow %(flow)s is cancelled: %(n)s message was dropped.",
                 "Flow %(flow)s is cancelled: %(n)s messages were dropped.",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_dbqueue import codecs
-from django_dbqueue.admin import display
+from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.attempts import attempts_of
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.counts import grouped
@@ -120,7 +120,7 @@ class ContentAdmin(ReadOnlyAdmin):
             messages.warning(request, content.hidden)
             return HttpResponseRedirect(self._url("change", quote(pk)))
         user: Any = request.user
-        LogEntry.objects.log_actions(user.pk, [row], CHANGE, "Payload downloaded.")
+        logbook.note(user, [row], CHANGE, "Payload downloaded.")
         return _attachment(f"{self.opts.model_name}-{pk}", row, content)
 
     def _url(self, view: str, *args: object) -> str:

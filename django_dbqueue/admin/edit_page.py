@@ -11,7 +11,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue import codecs
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.apply_verb import Pin
 from django_dbqueue.admin.states import stage_of
 from django_dbqueue.codecs import Json, decode_json
@@ -103,7 +104,7 @@ class Editing:
             return self._page(request, message, form, Pin.of(message))
         pin = Pin.parse(request.POST.get(PIN, ""))
         if pin != Pin.of(message):
-            messages.warning(request, _("%(message)s changed meanwhile, left alone.") % {"message": message})
+            messages.warning(request, _("%(message)s changed in the meantime, left alone.") % {"message": message})
             return HttpResponseRedirect(self._url("change", quote(pk)))
         if form.is_valid() and (new := self._send(request, message, form)) is not None:
             text = _("Message #%(old)s was sent anew as #%(new)s.") % {"old": message.pk, "new": new.pk}
@@ -119,7 +120,7 @@ class Editing:
                 rows = Message.objects.using(self.admin.alias)
                 new = rows.send_edited(message, form.cleaned_data["payload"], by=user.get_username())
                 text = f"Sent anew with an edited payload: #{new.pk}."
-                LogEntry.objects.log_actions(user.pk, [message], CHANGE, text)
+                logbook.note(user, [message], CHANGE, text)
             return new
 
         try:

@@ -82,5 +82,12 @@ def _shown(row: Failure, name: str, *, sees_payload: bool) -> str:
 
 
 def _names_consumer(row: Failure) -> bool:
-    """Return whether the place is the consumer of the row's queue, as this process knows it, not free text."""
-    return bool(has_consumer(row.queue)) and registered()[row.queue].name == row.place
+    """Return whether the place is the consumer or a task of the row's queue, as this process knows them."""
+    if not has_consumer(row.queue):
+        return False
+    consumer = registered([row.queue])[row.queue]
+    if consumer.runner is None:
+        return bool(consumer.name == row.place)
+    from django_dbqueue.tasks.lookup import is_imported  # where a queue has tasks, there is django.tasks
+
+    return is_imported(row.place)

@@ -6,9 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
-from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -18,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import conf
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.limit import LimitForm
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.exceptions import InvalidMessage
@@ -136,15 +136,7 @@ class GroupActions:
 
     def _log(self, request: HttpRequest, group: Group, entry: str) -> None:
         """Write to the admin's log, under the name that the group has in addresses."""
-        user: Any = request.user
-        LogEntry.objects.create(
-            user_id=user.pk,
-            content_type_id=ContentType.objects.get_for_model(Group).pk,
-            object_id=f"{group.queue}/{group.name}",
-            object_repr=str(group)[:200],
-            action_flag=CHANGE,
-            change_message=entry,
-        )
+        logbook.note(request.user, [group], CHANGE, entry, object_id=f"{group.queue}/{group.name}")
 
     def _standing(self, pin: Pin) -> Group | None:
         try:

@@ -35,10 +35,11 @@ _SYMBOLS: Final = {
     kinds.RESENT: ("ready", "⎘"),
     kinds.DROPPED: ("quiet", "–"),
     kinds.FORGOTTEN: ("quiet", "⌫"),
+    kinds.RESULT_FORGOTTEN: ("quiet", "⌫"),
 }
 _OURS: Final = (kinds.RESCUED, kinds.RESENT, kinds.RELEASED, kinds.FORGOTTEN, kinds.MOVED)
 """Kinds whose detail is always our own text, and so quotes no payload."""
-_NO_MOVES: Final = (kinds.RESENT, kinds.FORGOTTEN)
+_NO_MOVES: Final = (kinds.RESENT, kinds.FORGOTTEN, kinds.RESULT_FORGOTTEN)
 """Kinds after which a message is where it was."""
 
 
@@ -146,6 +147,7 @@ def label_of(kind: str) -> str:
         kinds.RESENT: pgettext("life of a message", "Sent again as a new message"),
         kinds.DROPPED: pgettext("life of a message", "Dropped"),
         kinds.FORGOTTEN: pgettext("life of a message", "Step forgotten"),
+        kinds.RESULT_FORGOTTEN: pgettext("life of a message", "Result deleted: kept long enough"),
     }.get(kind, kind)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from django_dbqueue import conf, statuses, stored_texts
-from django_dbqueue.admin import display
+from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.bulk_orders import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
@@ -140,7 +140,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
                 return False
             operation.end(STOPPED, error=stored_texts.STOPPED % {"user": user.get_username()})
             text = f"Stopped: {operation.moved} moved, {operation.left_alone} left alone."
-            LogEntry.objects.log_actions(user.pk, [operation], CHANGE, text)
+            logbook.note(user, [operation], CHANGE, text)
         return True
 
     def _url(self, view: str, *args: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.admin import display
+from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.pause_form import PauseForm
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Queue
@@ -120,7 +120,7 @@ class Pausing:
                 manager.resume(name)
                 entry, text = "Resumed.", _("Queue %(queue)s is open again.")
             user: Any = request.user
-            LogEntry.objects.log_actions(user.pk, [queue], CHANGE, entry)
+            logbook.note(user, [queue], CHANGE, entry)
         messages.success(request, text % told)
 
     def _refuse_others(self, request: HttpRequest) -> None:

@@ -11,7 +11,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db import router
 from django.db.models import DateTimeField, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.text import capfirst
@@ -19,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
 from django_dbqueue.counts import grouped
+from django_dbqueue.models.aliases import db_alias
 
 LOG_READ: Final = 10_000
 """Entries of the admin log that a history page searches: no index finds those of one row."""
@@ -46,8 +46,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     @property
     def alias(self) -> str:
-        """The database that the model is written to."""
-        return router.db_for_write(self.model)
+        """The database that the queue lives in, whatever the routers say of the admin's other models."""
+        return db_alias(self.model)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(self.alias)

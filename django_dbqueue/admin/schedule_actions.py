@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.confirmation import first_use
 from django_dbqueue.admin.declared_plans import declared_plans
 from django_dbqueue.admin.reason import ReasonForm
@@ -86,7 +87,7 @@ class ScheduleActions:
                     text = _("The schedule %(name)s is enabled, and continues from now.") % {"name": name}
                     entry = "Enabled."
                 if entry:
-                    LogEntry.objects.log_actions(user.pk, [schedule], CHANGE, entry)
+                    logbook.note(user, [schedule], CHANGE, entry)
             return text
 
         messages.success(request, session_of(alias).outermost(apply))

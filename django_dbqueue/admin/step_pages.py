@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -16,6 +16,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.lifeline import LifeStep
 from django_dbqueue.databases.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.models import Message, Step
@@ -109,7 +110,7 @@ class Forgetting:
             forgotten = is_same and manager.forget(message.pk, name, by=user.get_username())
             if forgotten:
                 entry = f"Made it forget step {name}."
-                LogEntry.objects.log_actions(user.pk, [message], CHANGE, entry)  # type: ignore[arg-type]
+                logbook.note(user, [message], CHANGE, entry)
         if forgotten:
             messages.success(request, _("Step %(name)s is forgotten: it runs again.") % {"name": name})
         else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    """Which workers are running, and which have fallen silent; the most recent beat first."""
+    """Which workers are running, and which have stopped sending heartbeats; the most recent beat first."""
 
     list_display = ("process", "beats", "last_beat", "serves", "threads", "held", "conn_id", "runs_for")
     ordering = ("-beat_at", "id")

@@ -8,7 +8,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E001 | ``DBQUEUE`` is no dict                                                |
 | E002 | a setting, or an option of a queue, that doesn't exist                |
 | E003 | a value of the wrong type or out of its bounds                        |
-| E004 | a name in ``QUEUES`` that is no queue name                            |
+| E004 | a name in ``QUEUES`` that no queue can have                           |
 | E005 | an alias that is not in ``DATABASES``                                 |
 | E006 | a schedule that can't be as it is declared                            |
 | E007 | a schedule, and no library that reads cron expressions                |
@@ -37,9 +37,14 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W019 | stored routines of an older version that can be taken over            |
 | E020 | a queue with tasks that has a consumer too                            |
 | E021 | an option of a backend of tasks that can't be                         |
-| E022 | a queue of such a backend that is no queue name                       |
+| E022 | a name in such a backend's ``QUEUES`` that no queue can have          |
 | E023 | a backend of tasks that can't be imported                             |
+| E024 | a module of consumers that can't be imported                          |
+| E025 | tables under other names than the queue's statements use              |
 | W020 | tasks whose results can't be kept, since acked messages are deleted   |
+| W021 | a module of consumers that queries the database while it is imported  |
+| W022 | tasks without a queue go to one that has a consumer                   |
+| W023 | a foreign key to messages, which keeps them in their table            |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """
@@ -49,23 +54,34 @@ from __future__ import annotations
 from django.core import checks
 
 from django_dbqueue.checks.database import check_alias, check_databases
-from django_dbqueue.checks.extras_checks import check_extras, check_task_backends
+from django_dbqueue.checks.extras_checks import check_consumers, check_extras, check_task_backends
+from django_dbqueue.checks.foreign_key_checks import check_foreign_keys
 from django_dbqueue.checks.settings_checks import check_settings
-from django_dbqueue.tasks.sources import backends
+from django_dbqueue.checks.table_names import check_table_names
+from django_dbqueue.tasks.sources import backends, let_django_check_them
 
-__all__ = ["blocking_errors", "register"]
+__all__ = ["blocking_errors", "check_project", "register"]
 
 
 def register() -> None:
     """Make the checks known to Django."""
     checks.register(check_settings)
+    checks.register(check_table_names)
     checks.register(check_extras)
+    checks.register(check_foreign_keys)
     checks.register(check_task_backends)
+    checks.register(check_consumers)
     checks.register(check_databases, checks.Tags.database)
+    let_django_check_them()
+
+
+def check_project() -> list[checks.CheckMessage]:
+    """Return what is wrong with the settings, those of tasks included, whatever the database."""
+    of_tasks = check_task_backends() or [message for each in backends().values() for message in each.check()]
+    return [*check_settings(), *check_table_names(), *check_extras(), *of_tasks]
 
 
 def blocking_errors(alias: str) -> list[checks.CheckMessage]:
     """Return what forbids a worker to run on this database: errors that nobody silenced."""
-    of_tasks = check_task_backends() or [message for each in backends().values() for message in each.check()]
-    found = [*check_settings(), *check_extras(), *check_alias(alias), *of_tasks]
+    found = [*check_project(), *check_alias(alias)]
     return [message for message in found if message.is_serious() and not message.is_silenced()]

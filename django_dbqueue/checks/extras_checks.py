@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from django.core import checks
+from django.db import Error
 
-from django_dbqueue import conf
+from django_dbqueue import conf, consumer_modules
 from django_dbqueue.tasks.sources import unimportable
 
 
@@ -32,6 +33,28 @@ def check_task_backends(**_: object) -> list[checks.CheckMessage]:
             id="dbqueue.E023",
         )
         for alias, error in unimportable().items()
+    ]
+
+
+def check_consumers(**_: object) -> list[checks.CheckMessage]:
+    """Check that the consumers can be imported: no worker starts otherwise.
+
+    What fails on the database is only a warning: Django checks before it migrates, and then the tables may be missing.
+    """
+    return [
+        checks.Warning(
+            f"{module} queries the database while it is imported, which failed: {error}",
+            hint="Query in the consumer itself, which runs when the database is there.",
+            id="dbqueue.W021",
+        )
+        if isinstance(error, Error)
+        else checks.Error(
+            f"{module} can't be imported: {type(error).__name__}: {error}",
+            hint="No worker can start until it can be. Where only workers have what it needs, put dbqueue.E024 into "
+            "SILENCED_SYSTEM_CHECKS elsewhere.",
+            id="dbqueue.E024",
+        )
+        for module, error in consumer_modules.unimportable().items()
     ]
 
 

@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.checks.answers import answers, check_isolation
+from django_dbqueue.checks.text_columns import check_columns
 from django_dbqueue.databases.server_facts import mysql_autocommit, mysql_engines, mysql_variables
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.envelope import INSERT_SIZE
@@ -48,6 +49,7 @@ def check(connection: BaseDatabaseWrapper) -> list[checks.CheckMessage]:
         *check_timeouts(connection),
         *check_packet(alias, variables),
         *check_characters(alias, variables),
+        *check_columns(connection),
         *check_writers(alias, variables),
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from django_dbqueue.databases.statements import (
     ARCHIVED_COLUMNS,
@@ -12,6 +13,13 @@ from django_dbqueue.databases.statements import (
 )
 from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW
+
+
+class Behind(NamedTuple):
+    """A place among done rows: the moment at which one finished, as a parameter for its column, and its id."""
+
+    moment: str
+    id: int
 
 
 class ArchiveSQL(Subject):
@@ -30,13 +38,22 @@ class ArchiveSQL(Subject):
         """Create a mutex, unless it exists."""
         return Statement(f"INSERT INTO {self.sql.mutex} (name) VALUES (%s){self.sql.ignore_same_name}", (name,))
 
-    def finished(self, queue: str, priority: int, age: float, limit: int, *, lock: bool = True) -> Statement:
-        """Lock done rows that finished ``age`` seconds ago or earlier, oldest first; or only read them."""
+    def finished(
+        self, queue: str, priority: int, age: float, limit: int, *, behind: Behind | None = None, lock: bool = True
+    ) -> Statement:
+        """Lock done rows that finished ``age`` seconds ago or earlier, oldest first; or only read them.
+
+        Each has its moment beside its id. ``behind`` a row of an earlier answer begin those that follow it.
+        """
+        after, place = "", tuple[object, ...]()
+        if behind is not None:
+            after, place = "AND available_at >= %s AND (available_at > %s OR id > %s) ", (behind[0], *behind)
         return InOrder(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
-            f"AND priority = %s AND available_at <= {self.sql.plus(self.sql.now, '%s')} "
+            f"SELECT id, available_at FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"WHERE queue = %s AND status = '{DONE}' AND priority = %s {after}"
+            f"AND available_at <= {self.sql.plus(self.sql.now, '%s')} "
             f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked if lock else ''}",
-            (queue, priority, -age, limit),
+            (queue, priority, *place, -age, limit),
         )
 
     def count_finished(self, queue: str, priority: int, age: float) -> Statement:

@@ -11,6 +11,7 @@ from typing import Final
 
 from django_dbqueue.databases.statements import SPENT, Event, Statement
 from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.exceptions import WorkerLost
 
 FAILED: Final = "failed"
 """Returned by its holder, which could not do it, and due again."""
@@ -30,6 +31,8 @@ HASTENED: Final = "hastened"
 """Made due before its time by an operator."""
 RESENT: Final = "resent"
 DROPPED: Final = "dropped"
+RESULT_FORGOTTEN: Final = "result forgotten"
+"""What it returned had been kept long enough, and was deleted."""
 FORGOTTEN: Final = "step forgotten"
 """An operator made it forget a step, which runs again then."""
 
@@ -52,9 +55,15 @@ COLUMNS: Final = (
     "actor",
     "detail",
     "failure_id",
+    "exception",
 )
+REJECT: Final = "django_dbqueue.consumers.Reject"
+"""The class of what rejects a message with nothing but a reason."""
+LOST: Final = f"{WorkerLost.__module__}.{WorkerLost.__qualname__}"
+"""The class of what ends a delivery whose worker is gone."""
 ACTOR_LENGTH: Final = 200
 DETAIL_LENGTH: Final = 1_000
+PATH_LENGTH: Final = 300
 
 
 def storable(text: object, length: int) -> str | None:
@@ -93,10 +102,11 @@ class EventsSQL(Subject):
         worker = self.sql.joined("w.host", "':'", "w.pid")
         sql = (
             f"id, queue, {kind}, {self.sql.now}, read_count, claimed_at, conn_id, "
-            f"(SELECT {worker} FROM {self.sql.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}"
+            f"(SELECT {worker} FROM {self.sql.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}, %s"
         )
         detail = event.text if event.whole else head_of(event.text)
-        return sql, (storable(event.actor, ACTOR_LENGTH), detail, *blamed)
+        path = storable(event.exception, PATH_LENGTH)
+        return sql, (storable(event.actor, ACTOR_LENGTH), detail, *blamed, path)
 
     def old(self, age: float, limit: int, *, lock: bool = True) -> Statement:
         """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""

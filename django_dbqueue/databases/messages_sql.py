@@ -15,7 +15,9 @@ from django_dbqueue.databases.events_sql import (
     FAILED,
     HASTENED,
     INTERRUPTED,
+    LOST,
     MOVED,
+    REJECT,
     REJECTED,
     RELEASED,
     REQUEUED,
@@ -50,7 +52,9 @@ class MessagesSQL(Subject):
         """run → nowhere: the ack of a queue that keeps no history."""
         return Change("", (), removes=True, in_lane="done")
 
-    def _back(self, kind: str, due: str, due_params: Params, crashes: str, error: str | None) -> Change:
+    def _back(
+        self, kind: str, due: str, due_params: Params, crashes: str, error: str | None, exception: str | None
+    ) -> Change:
         """Return it, charged; to the dead letters when the reads are spent. ``due`` is SQL for when it is due again."""
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "
@@ -60,27 +64,27 @@ class MessagesSQL(Subject):
             f"live = CASE WHEN {SPENT} THEN NULL ELSE live END, "
             f"crashes = {crashes}, error = COALESCE(%s, error)",
             (*due_params, *due_params, error),
-            event=Event(kind, error, may_die=True),
+            event=Event(kind, error, may_die=True, exception=exception),
             in_lane="returns",
         )
 
-    def nack(self, delay: float | None, error: str | None) -> Change:
-        """run → n after a delay in seconds, or at its old place; or dead."""
+    def nack(self, delay: float | None, error: str | None, exception: str | None = None) -> Change:
+        """run → n after a delay in seconds, or at its old place; or dead. ``exception`` is the path of its class."""
         if delay is None:
-            return self._back(FAILED, "due_at", (), "0", error)
-        return self._back(FAILED, self.sql.plus(self.sql.now, "%s"), (delay,), "0", error)
+            return self._back(FAILED, "due_at", (), "0", error, exception)
+        return self._back(FAILED, self.sql.plus(self.sql.now, "%s"), (delay,), "0", error, exception)
 
     def cut_off(self, error: str) -> Change:
         """run → n, charged, but neither a failure nor a crash: its worker was told to stop."""
-        return self._back(INTERRUPTED, "due_at", (), "crashes", error)
+        return self._back(INTERRUPTED, "due_at", (), "crashes", error, LOST)
 
     def rescue(self, error: str) -> Change:
         """run → n, charged, and a crash: its owner is gone or its lease has expired; or dead."""
-        return self._back(RESCUED, "due_at", (), "crashes + 1", error)
+        return self._back(RESCUED, "due_at", (), "crashes + 1", error, LOST)
 
-    def reject(self, error: str, *, actor: str | None = None) -> Change:
-        """run or n → dead."""
-        return self._to_the_dead(error, "", Event(REJECTED, error, actor))
+    def reject(self, error: str, exception: str = REJECT, *, actor: str | None = None) -> Change:
+        """run or n → dead. Without the path of a class, the error is a reason that somebody gave."""
+        return self._to_the_dead(error, "", Event(REJECTED, error, actor, exception=exception))
 
     def bury(self, error: str, *, charged: bool = False) -> Change:
         """run or n → dead: it had no reads left. ``charged``: its last delivery had begun."""
@@ -95,16 +99,19 @@ class MessagesSQL(Subject):
             in_lane="dies",
         )
 
-    def release(self, *, actor: str | None = None, why: str | None = None, pause: float = 0.0) -> Change:
+    def release(
+        self, *, actor: str | None = None, why: str | None = None, pause: float = 0.0, suspected: bool = False
+    ) -> Change:
         """run → n, uncharged, at its old place, or after a pause in seconds if that is later. A suspect stays one.
 
-        It is an event if an operator does it.
+        It is an event if an operator does it. ``suspected``: it becomes a suspect.
         """
         paused = self.sql.plus(self.sql.now, "%s")
         due = f"CASE WHEN due_at > {paused} THEN due_at ELSE {paused} END" if pause else "due_at"
         return Change(
             f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {due}, finished_at = NULL, "
-            "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END",
+            "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END"
+            f"{', crashes = crashes + 1' if suspected else ''}",
             (pause, pause) if pause else (),
             event=Event(RELEASED, why, actor) if actor or why else None,
             in_lane="returns",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from django_dbqueue.databases.events_sql import RESULT_FORGOTTEN
 from django_dbqueue.databases.statements import Kept, Statement
 from django_dbqueue.databases.vocabulary import Subject
 
@@ -26,6 +27,10 @@ class ResultsSQL(Subject):
             tuple(chain.from_iterable(values)),
         )
 
+    def packet(self) -> Statement:
+        """Read how many bytes MySQL, or MariaDB, takes at once in this session."""
+        return Statement("SELECT @@max_allowed_packet", ())
+
     def of_flow(self, flow: int, first: int, last: int) -> Statement:
         """Read the results that messages of a flow in a range of ids have left."""
         return Statement(
@@ -40,6 +45,23 @@ class ResultsSQL(Subject):
             f"SELECT message_id FROM {self.sql.result} WHERE expires_at <= {self.sql.now} "
             f"ORDER BY expires_at LIMIT %s{self.sql.skip_locked if lock else ''}",
             (limit,),
+        )
+
+    def places(self, ids: Sequence[int]) -> Statement:
+        """Read the ids and queues of these messages, of those that are still there or in the history."""
+        named = self.sql.id_in(ids)
+        return Statement(
+            f"SELECT id, queue FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql} UNION ALL "
+            f"SELECT message_id, queue FROM {self.sql.archived} WHERE message_id IN ({self.sql.holes(len(ids))})",
+            (*named.params, *ids),
+        )
+
+    def note_forgotten(self, places: Sequence[tuple[int, str]]) -> Statement:
+        """Record in the lives of messages, given as ids and queues, that their results are deleted."""
+        row = f"(%s, %s, '{RESULT_FORGOTTEN}', {self.sql.now})"
+        return Statement(
+            f"INSERT INTO {self.sql.event} (message_id, queue, kind, at) VALUES {', '.join([row] * len(places))}",
+            tuple(chain.from_iterable(places)),
         )
 
     def delete(self, ids: Sequence[int]) -> Statement:

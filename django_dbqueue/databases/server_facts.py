@@ -84,14 +84,17 @@ def mysql_account() -> Statement:
     return Statement("SELECT CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')", ())
 
 
-def mysql_tries(table: str) -> dict[str, Statement]:
-    """Return statements that need a privilege on a table and do nothing, by privilege."""
+def mysql_tries(table: str, key: str, nothing: str) -> dict[str, Statement]:
+    """Return statements that need a privilege on a table and do nothing, by privilege.
+
+    ``nothing``: a value, in SQL, of the column ``key`` that no row has.
+    """
     # an EXPLAIN needs what its statement needs
     return {
-        "SELECT": Statement(f"EXPLAIN SELECT id FROM {table} WHERE id = 0", ()),
-        "INSERT": Statement(f"EXPLAIN INSERT INTO {table} (id) VALUES (0)", ()),
-        "UPDATE": Statement(f"EXPLAIN UPDATE {table} SET id = id WHERE id = 0", ()),
-        "DELETE": Statement(f"EXPLAIN DELETE FROM {table} WHERE id = 0", ()),
+        "SELECT": Statement(f"EXPLAIN SELECT {key} FROM {table} WHERE {key} = {nothing}", ()),
+        "INSERT": Statement(f"EXPLAIN INSERT INTO {table} ({key}) VALUES ({nothing})", ()),
+        "UPDATE": Statement(f"EXPLAIN UPDATE {table} SET {key} = {key} WHERE {key} = {nothing}", ()),
+        "DELETE": Statement(f"EXPLAIN DELETE FROM {table} WHERE {key} = {nothing}", ()),
     }
 
 
@@ -160,12 +163,26 @@ def postgresql_account() -> Statement:
     return Statement("SELECT quote_ident(current_user)", ())
 
 
-def postgresql_rights(table: str) -> Statement:
-    """Read privileges on a table, and whether this account has them."""
+def postgresql_rights_denied(needed: Mapping[str, Sequence[str]]) -> Statement:
+    """Read table and privilege of those that this account lacks; ``needed``: privileges by table."""
+    pairs = [(table, verb) for table, verbs in needed.items() for verb in verbs]
     return Statement(
-        "SELECT wanted, has_table_privilege(%s::regclass, wanted) "
-        "FROM UNNEST(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted",
-        (table,),
+        f"SELECT name, wanted FROM (VALUES {', '.join(['(%s, %s)'] * len(pairs))}) AS needed (name, wanted) "
+        "WHERE NOT has_table_privilege(name::regclass, wanted)",
+        tuple(value for pair in pairs for value in pair),
+    )
+
+
+def postgresql_counters_denied(tables: Sequence[str]) -> Statement:
+    """Read the sequences from which these tables draw ids, and this account may not; an identity's needs no right."""
+    return Statement(
+        "SELECT counter.oid::regclass::text FROM pg_class AS counter JOIN pg_depend AS d ON d.objid = counter.oid "
+        "AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a' "
+        f"JOIN pg_class AS t ON t.oid = d.refobjid WHERE t.relname IN ({Vocabulary.holes(len(tables))}) "
+        "AND pg_table_is_visible(t.oid) "
+        # in a CASE, because the server is free to ask all of pg_class first, and fails at what is no sequence
+        "AND CASE counter.relkind WHEN 'S' THEN NOT has_sequence_privilege(counter.oid, 'USAGE, UPDATE') END",
+        tuple(tables),
     )
 
 
@@ -175,10 +192,11 @@ def json_read() -> Statement:
 
 
 def sqlite_pragmas() -> Statement:
-    """Read how this connection writes: ``synchronous`` as a number, ``journal_mode`` as a word, waits in ms."""
+    """Read how, and whether, this connection writes: ``journal_mode`` is a word, all others are numbers."""
     return Statement(
         "SELECT 'synchronous', synchronous FROM pragma_synchronous UNION ALL "
         "SELECT 'journal_mode', journal_mode FROM pragma_journal_mode UNION ALL "
+        "SELECT 'query_only', query_only FROM pragma_query_only UNION ALL "
         "SELECT 'busy_timeout', timeout FROM pragma_busy_timeout",
         (),
     )

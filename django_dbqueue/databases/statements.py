@@ -140,6 +140,8 @@ class Event(NamedTuple):
     """By queue, the kind of failure that it is."""
     whole: bool = False
     """Whether the record keeps the whole text, with the traceback, and not only its head."""
+    exception: str | None = None
+    """The dotted path of the exception's class, if it is known; never read out of the text."""
 
 
 class Kept(NamedTuple):

@@ -18,14 +18,14 @@ class WorkersSQL(Subject):
         )
 
     def lock_worker(self, worker_id: int, beat_at: object, server: str) -> Statement:
-        """Lock the row of a worker that has not beaten since then; a worker about to beat goes first."""
+        """Lock the row of a worker that has sent no heartbeat since then; a worker about to beat goes first."""
         return Statement(
             f"SELECT id FROM {self.sql.worker} WHERE id = %s AND beat_at = %s AND server = %s{self.sql.skip_locked}",
             (worker_id, beat_at, server),
         )
 
     def silent_workers(self, seconds: float, limit: int) -> Statement:
-        """Read those that have not beaten for ``seconds``, wherever they are."""
+        """Read those that have sent no heartbeat for ``seconds``, wherever they are."""
         return Statement(
             f"SELECT id, beat_at, server FROM {self.sql.worker} WHERE beat_at < {self.sql.plus(self.sql.now, '%s')} "
             "LIMIT %s",

@@ -11,8 +11,8 @@ from django.utils.connection import ConnectionDoesNotExist
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf, consumers
+from django_dbqueue.checks import check_project
 from django_dbqueue.checks.database import check_autocommit
-from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.doctor import schedule_checks
 from django_dbqueue.doctor.check import Check, judged
@@ -100,7 +100,7 @@ def _unseen(check: Check, patient: Patient, error: Error) -> Finding:
 
 
 def _settings() -> Iterable[Finding]:
-    return judged(check_settings(), otherwise=_("The settings in DBQUEUE are valid."))
+    return judged(check_project(), otherwise=_("The settings in DBQUEUE are valid."))
 
 
 def _consumers() -> Iterable[Finding]:

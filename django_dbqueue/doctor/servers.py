@@ -96,12 +96,13 @@ def writable_on_postgresql(patient: Patient) -> Iterable[Finding]:
 
 @examines("writable", on=SQLITE)
 def writable_on_sqlite(patient: Patient) -> Iterable[Finding]:
-    """Check whether this account may write the file, and its directory, where the journal goes."""
+    """Check whether this account may write the file, and its directory, where the journal goes; and this session."""
     if patient.connection.is_in_memory_db():
         return ()
     path = Path(patient.connection.settings_dict["NAME"]).absolute()
     by_effective = os.access in os.supports_effective_ids
-    return _writable([str(it) for it in (path, path.parent) if not os.access(it, os.W_OK, effective_ids=by_effective)])
+    closed = [str(it) for it in (path, path.parent) if not os.access(it, os.W_OK, effective_ids=by_effective)]
+    return _writable([*closed, *(["PRAGMA query_only"] if patient.said.get("query_only") == "1" else [])])
 
 
 def _writable(forbids: list[str]) -> Iterator[Finding]:

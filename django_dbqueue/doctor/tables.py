@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
 from django.apps import apps
-from django.db import Error, models
+from django.db import models
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
 from django_dbqueue.checks import mysql_checks
+from django_dbqueue.checks.text_columns import WHOLE, listed, mended, spoiled
 from django_dbqueue.databases.server_facts import (
-    mysql_collations,
-    mysql_tries,
     mysql_unused_indexes,
-    postgresql_rights,
     postgresql_tables,
     postgresql_unused_indexes,
 )
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, TO_WORK, examines, judged
+from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, examines, judged
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
-from django_dbqueue.doctor.patient import Patient, is_denied
+from django_dbqueue.doctor.patient import Patient
 
 APP: Final = "django_dbqueue"
 COMPARED: Final = ("queue", "key", "key_hash", "status", "body", "content_type", "name", "stream")
@@ -52,37 +47,6 @@ def migrations(patient: Patient) -> Iterable[Finding]:
         )
     else:
         yield fine(_("All migrations are applied."))
-
-
-@examines("rights", on=MYSQL, needs_tables=True)
-def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Check whether this account may do what a worker does."""
-    lacks = []
-    for privilege, statement in mysql_tries(Vocabulary.message).items():
-        try:
-            patient.ask(statement)
-        except Error as error:
-            if not is_denied(error):
-                raise
-            lacks.append(privilege)
-    yield _may_work(lacks, patient)
-
-
-@examines("rights", on=POSTGRESQL, needs_tables=True)
-def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """Check the same."""
-    rows = patient.ask(postgresql_rights(Vocabulary.message))
-    yield _may_work([privilege for privilege, has_it in rows if not has_it], patient)
-
-
-def _may_work(lacks: list[str], patient: Patient) -> Finding:
-    if not lacks:
-        return fine(_("The account %s has the privileges that workers need for messages.") % patient.account)
-    return problem(
-        _("The account %(account)s may not %(verbs)s messages, as workers have to.")
-        % {"account": patient.account, "verbs": ", ".join(lacks)},
-        TO_WORK % {"account": patient.account},
-    )
 
 
 @examines("storage", on=MYSQL, needs_tables=True)
@@ -122,35 +86,23 @@ def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
 @examines("collations", on=MYSQL, needs_tables=True)
 def collations(patient: Patient) -> Iterator[Finding]:
     """Check whether text is compared exactly, and can hold every character; somebody may have converted the tables."""
-    rows = patient.ask(mysql_collations(tables()))
-    poor = [(table, column) for table, column, characters, _name in rows if characters not in ("utf8mb4", "ascii")]
-    loose = [
-        (table, column) for table, column, _characters, name in rows if column in COMPARED and not name.endswith("_bin")
-    ]
-    undo = _("Change them back to what the migrations created (manage.py sqlmigrate django_dbqueue 0001 shows it).")
+    found = spoiled(patient.connection)
+    poor = [column for column in found if column.characters not in WHOLE]
+    loose = [column for column in found if column.name in COMPARED and not column.collation.endswith("_bin")]
     if poor:
         yield problem(
-            _(
-                "These columns can't hold every character (such as emoji), so messages with other characters fail at "
-                "enqueue: %s."
-            )
-            % _listed(poor),
-            undo,
+            _("These columns can't hold every character (such as emoji), so what has others is refused: %s.")
+            % listed(poor),
+            mended(poor, patient.connection),
         )
     if loose:
         yield problem(
             _("These columns are not compared exactly, so different keys or queues count as the same: %s.")
-            % _listed(loose),
-            undo,
+            % listed(loose),
+            mended(loose, patient.connection),
         )
     if not poor and not loose:
         yield fine(_("Names, keys and bodies are compared exactly, and hold every character."))
-
-
-def _listed(columns: list[tuple[str, str]]) -> str:
-    return "; ".join(
-        f"{table} ({', '.join(column for _table, column in rows)})" for table, rows in groupby(columns, itemgetter(0))
-    )
 
 
 @examines("indexes", on=ALL, needs_tables=True)

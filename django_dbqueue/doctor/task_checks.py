@@ -129,13 +129,11 @@ def _next_of(patient: Patient, queue: str, limit: int) -> Iterator[Message]:
 def _why_not(named: Named) -> str | None:
     """Return why a worker with this project's code could not run a task; None if it could."""
     try:
-        from django_dbqueue.tasks.lookup import NotATask, find_task
+        from django_dbqueue.tasks.lookup import Unfindable, find_task
     except ImproperlyConfigured as error:  # there is no django.tasks here
         return first_line(error)
     try:
         find_task(*named)
-    except (ImportError, ImproperlyConfigured, NotATask) as error:
+    except Unfindable as error:
         return first_line(error)
-    except Exception as error:  # a module of the project may raise anything when it is imported
-        return f"{type(error).__name__}: {first_line(error)}"
     return None

@@ -9,7 +9,7 @@ records its progress. If a worker is killed in it, nothing was counted, and the 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -38,6 +38,8 @@ _TOGETHER: Final = 300
 """Queues per statement."""
 MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
+_AWHILE: Final = 0.02
+"""Seconds between two looks whether another counter has finished."""
 _SHORTEST: Final = timedelta(milliseconds=1)
 _POINTS: Final = (0.5, 0.95, 0.99)
 _PROGRESS: Final = 1
@@ -50,6 +52,8 @@ class Counter:
         self._session = session
         self._span = MINUTE
         """The length of the next stretch to try: shorter after one that was too full."""
+        self._last: datetime | None = None
+        """The moment up to which a last count goes, without a lag."""
 
     def turn(self) -> bool:
         """Count until nothing is due or another counter is active; return True if the turn's time ran out first."""
@@ -65,6 +69,22 @@ class Counter:
             is_over = time.monotonic() - began > SECONDS
         self._forget()
         return is_over
+
+    def count_to(self, moment: datetime, *, gives_up: Callable[[], bool]) -> bool:
+        """Count all that ended before a moment, and what is due besides; False if it gave up before that.
+
+        Nothing that ended before it may still be committed: its lag is for who calls this. Another counter is awaited.
+        """
+        self._last = moment
+        reader = EndedReader(self._session)
+        while True:
+            if not self._session.outermost(partial(self._step, reader)):
+                progress = _with_clock(self._session)
+                if progress is not None and progress.fresh_to >= moment:
+                    return True
+                time.sleep(_AWHILE)  # another counter is active
+            if gives_up():
+                return False
 
     # -- a step --------------------------------------------------------------------------------------------------
 
@@ -87,8 +107,9 @@ class Counter:
             first = reader.first(progress.settled_to)
             progress.settled_to = end if first is None else min(end, floor(first, MINUTE))
             totals.add_minutes(self._session, stood, progress.settled_to)
-        if now - progress.fresh_to >= FRESH_EVERY + BEHIND:
-            cells, progress.fresh_to = self._read(reader, max(progress.fresh_to, end), now - BEHIND)
+        fresh_to = self._fresh_to(progress)
+        if fresh_to is not None:
+            cells, progress.fresh_to = self._read(reader, max(progress.fresh_to, end), fresh_to)
             self._add(cells, shown=True)
             if progress.settled_to >= end - MINUTE:  # otherwise its hours still lack some of their minutes
                 self._sum_hours((queue, minute) for queue, minute in cells)
@@ -98,6 +119,13 @@ class Counter:
             return False
         progress.save(using=self._session.using)
         return True
+
+    def _fresh_to(self, progress: Any) -> datetime | None:
+        """Return up to which moment to count afresh, or None if that is not due."""
+        if self._last is not None:
+            return self._last if progress.fresh_to < self._last else None
+        now: datetime = progress.now
+        return now - BEHIND if now - progress.fresh_to >= FRESH_EVERY + BEHIND else None
 
     def _settle(self, reader: EndedReader, progress: StatisticProgress) -> None:
         """Continue the settled count; a completed minute replaces the fresh one."""

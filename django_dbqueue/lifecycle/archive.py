@@ -10,39 +10,101 @@ the mutex must not wait for a handler whose transaction has acked and is still r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
-from django_dbqueue.databases.statements import Statement
+from django.db import DatabaseError
+
+from django_dbqueue.databases.archive_sql import Behind
+from django_dbqueue.databases.statements import Row, Statement
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.lifecycle.steps import forget_steps
 from django_dbqueue.low_water import priorities_in_use
+from django_dbqueue.moments import as_text
+from django_dbqueue.retry import is_refused
 from django_dbqueue.statuses import DONE, NEW
 
 BATCH = 500
 MUTEX = "archiver"
 
 
+class _Batch(NamedTuple):
+    """What became of the rows that one statement found."""
+
+    moved: int
+    found: int
+    last: Row | None
+    """The last of them, as it was found; None if there was none."""
+
+
+_NOTHING = _Batch(0, 0, None)
+
+
+class _Refused(Exception):
+    """The server keeps one or several of these rows from leaving; nothing was changed."""
+
+    def __init__(self, ids: list[int], batch: _Batch, error: DatabaseError) -> None:
+        super().__init__(error)
+        self.ids = ids
+        self.batch = batch
+        self.error = error
+
+
 def archive(session: DjangoSession, queue: str, *, age: float, limit: int | None = None, wait: bool = True) -> int:
     """Move done rows of a queue that finished ``age`` seconds ago or earlier; return how many.
 
-    If another archiver is active, wait for it, or stop and return what was moved so far.
+    If another archiver is active, wait for it, or stop and return what was moved so far. Rows that can't leave are
+    passed by, and named in the log.
     """
-    dialect = session.dialect
-    moved = 0
-    for priority in priorities_in_use(session, queue, DONE):
-        if not session.fetch(dialect.archive.finished(queue, priority, age, 1, lock=False)):
-            continue  # the usual case, and no other archiver was kept waiting
-        while wanted := BATCH if limit is None else min(BATCH, limit - moved):
-            done = dialect.archive.finished(queue, priority, age, wanted)
-            batch = _move(session, done, wait=wait, may_be_dead=False)
-            if batch is None:
-                return moved
-            moved += batch
-            if batch < wanted:
-                break
-    return moved
+    return DoneWalk(session, queue).archive(age=age, limit=limit, wait=wait)
+
+
+@dataclass(slots=True)
+class DoneWalk:
+    """An archiver of a queue's done rows, oldest first, that remembers what it had to leave behind."""
+
+    session: DjangoSession
+    queue: str
+    _place: tuple[int, Behind | None] | None = None
+    """Once something was passed by: the priority, and the last row that was. None: begin with the oldest of all."""
+    _left: LeftBehind = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = LeftBehind(self.session)
+
+    def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
+        """Move rows that finished ``age`` seconds ago or earlier; return how many.
+
+        It stops after the last one, soon after ``looks`` rows were met, after ``limit`` rows were moved, or when
+        another archiver is active and ``wait`` is false.
+        """
+        statements, place = self.session.dialect.archive, self._place
+        moved = looked = 0
+        for priority in priorities_in_use(self.session, self.queue, DONE):
+            if place is not None and priority > place[0]:
+                continue
+            behind = place[1] if place is not None and priority == place[0] else None
+            if not self.session.fetch(statements.finished(self.queue, priority, age, 1, behind=behind, lock=False)):
+                continue  # the usual case, and no other archiver was kept waiting
+            while True:
+                self._place = (priority, behind) if behind is not None or self._place is not None else None
+                wanted = BATCH if limit is None else min(BATCH, limit - moved)
+                if not wanted or (looks is not None and looked >= looks):
+                    return moved
+                done = statements.finished(self.queue, priority, age, wanted, behind=behind)
+                batch = _move(self._left, done, wait=wait, may_be_dead=False)
+                if batch is None:
+                    return moved
+                moved, looked = moved + batch.moved, looked + batch.found
+                if batch.last is not None and batch.moved < batch.found:
+                    behind = Behind(as_text(batch.last[1]), batch.last[0])
+                if batch.found < wanted:
+                    break
+        self._place = None
+        return moved
 
 
 def count_old(session: DjangoSession, queue: str, state: str, *, age: float) -> Iterator[int]:
@@ -61,8 +123,9 @@ def count_old(session: DjangoSession, queue: str, state: str, *, age: float) -> 
 
 def purge(session: DjangoSession, ids: Iterable[int]) -> int:
     """Move those of the rows that are done or dead; return how many."""
-    dialect = session.dialect
-    return sum(_move(session, dialect.archive.lock_finished(chunk), wait=True) or 0 for chunk in chunks(ids, MAX_IDS))
+    left, finished = LeftBehind(session), session.dialect.archive.lock_finished
+    batches = (_move(left, finished(chunk), wait=True) for chunk in chunks(ids, MAX_IDS))
+    return sum(batch.moved for batch in batches if batch is not None)
 
 
 @dataclass(slots=True)
@@ -77,6 +140,10 @@ class DeadWalk:
     queue: str
     _place: tuple[int, int] | None = None
     """The priority and the id of the last row that was checked; None before the first."""
+    _left: LeftBehind = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = LeftBehind(self.session)
 
     def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that died ``age`` seconds ago or earlier; return how many.
@@ -98,11 +165,11 @@ class DeadWalk:
                 left = None if limit is None else limit - moved
                 rows = self.session.fetch(dialect.archive.dead_behind(self.queue, priority, after, age, BATCH))
                 old = [row[0] for row in rows if row[1]][:left]
-                batch = _move(self.session, dialect.archive.lock_dead(old, age), wait=wait) if old else 0
+                batch = _move(self._left, dialect.archive.lock_dead(old, age), wait=wait) if old else _NOTHING
                 if batch is None:
                     self._place = (priority, after)
                     return moved
-                moved, looked = moved + batch, looked + len(rows)
+                moved, looked = moved + batch.moved, looked + len(rows)
                 cut = len(old) == left
                 if len(rows) < BATCH and not cut:
                     break
@@ -111,33 +178,62 @@ class DeadWalk:
         return moved
 
 
-def _move(session: DjangoSession, find: Statement, *, wait: bool, may_be_dead: bool = True) -> int | None:
-    """Move what a statement locks; return how many, or None if another archiver is active and ``wait`` is false.
+def _move(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool = True) -> _Batch | None:
+    """Move what a statement locks; return what became of it, or None if another archiver is active and not ``wait``.
 
-    ``may_be_dead``: it may find dead messages, for whose groups life goes on if they were held by them.
+    ``may_be_dead``: it may find dead messages, for whose groups life goes on if they were held by them. What the server
+    doesn't let go stays, and the others of the batch leave without it.
     """
+    session = left.session
     dialect = session.dialect
     while True:
-        moved = session.outermost(partial(_move_alone, session, find, wait=wait, may_be_dead=may_be_dead))
-        if moved is not None:
-            return moved
+        try:
+            batch = session.outermost(partial(_move_alone, left, find, wait=wait, may_be_dead=may_be_dead))
+        except _Refused as refused:
+            return _move_apart(left, refused)
+        if batch is not None:
+            return batch
         if not wait and session.fetch(dialect.archive.find_mutex(MUTEX)):
             return None
         session.outermost(partial(session.run, dialect.archive.create_mutex(MUTEX)))
 
 
-def _move_alone(session: DjangoSession, find: Statement, *, wait: bool, may_be_dead: bool) -> int | None:
+def _move_apart(left: LeftBehind, refused: _Refused) -> _Batch:
+    """Move what was refused together in halves, down to single rows; those that are refused alone are named."""
+    if len(refused.ids) == 1:
+        left.refused(refused.ids[0], refused.error)
+        return refused.batch
+    half, moved = len(refused.ids) // 2, 0
+    for part in (refused.ids[:half], refused.ids[half:]):
+        batch = _move(left, left.session.dialect.archive.lock_finished(part), wait=True)
+        moved += 0 if batch is None else batch.moved
+    return refused.batch._replace(moved=moved)
+
+
+def _move_alone(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool) -> _Batch | None:
     """Move as ``_move`` does; return None, having done nothing, if the mutex is taken or doesn't exist yet."""
+    session, ids, batch = left.session, list[int](), _NOTHING
+    try:
+        with session.transaction():
+            if not session.fetch(session.dialect.archive.lock_mutex(MUTEX, wait=wait)):
+                return None
+            rows = session.fetch(find)
+            batch = _Batch(0, len(rows), rows[-1] if rows else None)
+            if ids := left.without([row[0] for row in rows]):
+                _move_these(session, ids, may_be_dead=may_be_dead)
+    except DatabaseError as error:
+        if not ids or not is_refused(error):
+            raise
+        raise _Refused(ids, batch, error) from error
+    return batch._replace(moved=len(ids))
+
+
+def _move_these(session: DjangoSession, ids: list[int], *, may_be_dead: bool) -> None:
+    """Copy locked rows into the history, and delete them."""
     dialect = session.dialect
-    with session.transaction():
-        if not session.fetch(dialect.archive.lock_mutex(MUTEX, wait=wait)):
-            return None
-        ids = [row[0] for row in session.fetch(find)]
-        if ids:
-            dead = moves.ties_of(session, dialect.messages.dead_of(ids)) if may_be_dead else []
-            session.run(dialect.archive.copy_to_archive(ids))
-            session.run(dialect.messages.delete(ids))
-            forget_steps(session, ids)
-            if dead:
-                moves.untied(session, dialect.messages.drop(""), dead)
-    return len(ids)
+    dead = moves.ties_of(session, dialect.messages.dead_of(ids)) if may_be_dead else []
+    session.run(dialect.archive.copy_to_archive(ids))
+    session.run(dialect.messages.delete(ids))
+    forget_steps(session, ids)
+    if dead:
+        moves.untied(session, dialect.messages.drop(""), dead)

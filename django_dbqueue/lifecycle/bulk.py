@@ -8,26 +8,28 @@ starts where the previous one ended, so a message that can't be moved is met onl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self
 
-from django.db import IntegrityError
+from django.db import DatabaseError
 
 from django_dbqueue import conf
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.statements import Row
+from django_dbqueue.lifecycle.apart import apart
 from django_dbqueue.lifecycle.change_queue import change_queue
+from django_dbqueue.lifecycle.conflicts import is_taken, name_refused
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.low_water import HIGHEST
+from django_dbqueue.moments import as_text
 
 STEP: Final = 500
 """Messages per transaction."""
@@ -60,7 +62,7 @@ class Selection:
         dialect = session.dialect
         [(moment,)] = session.fetch(dialect.sql.clock())
         [(last_id, last_event)] = session.fetch(dialect.bulk.last_ids())
-        return cls(state, queue, failure, last_id or 0, last_event or 0, _text(moment))
+        return cls(state, queue, failure, last_id or 0, last_event or 0, as_text(moment))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -196,7 +198,7 @@ def step(
 
 
 def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason: str, actor: str, queue: str) -> int:
-    """Move locked rows: together if no key is in the way, otherwise one by one."""
+    """Move locked rows: together if nothing is in the way, otherwise in halves; what is refused alone is left alone."""
     if verb.asks_queue:
         rows = model.objects.using(session.using).filter(pk__in=ids).defer("body", "headers_text", "error")
         return int(change_queue(session, rows.order_by("pk"), queue, actor=actor))
@@ -205,23 +207,25 @@ def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason
     dialect = session.dialect
     change = verb.change(dialect, verb.said_by(actor, reason), actor)
 
-    def move_them(some: Iterable[int]) -> int:
+    moved = 0
+
+    def move_them(some: list[int]) -> None:
+        nonlocal moved
         named = tuple(some)
         with session.transaction():
-            return move(
+            count = move(
                 session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {verb.fence(dialect)}", named)
             )
+        moved += count
 
-    try:
-        return move_them(ids)
-    except IntegrityError:  # a newer live message holds the key of one of them
-        moved = 0
-        for [number] in chunks(ids, 1):
-            try:
-                moved += move_them([number])
-            except IntegrityError:
-                continue
-        return moved
+    apart(ids, move_them, _left_alone)
+    return moved
+
+
+def _left_alone(message_id: int, error: DatabaseError) -> None:
+    """Name what was refused, unless a newer live message holds its key."""
+    if not is_taken(error):
+        name_refused(message_id, error)
 
 
 def _find_of_failure(session: DjangoSession, selection: Selection, cursor: str, size: int) -> Found:
@@ -245,7 +249,7 @@ def _find_in_state(session: DjangoSession, selection: Selection, cursor: str, si
         rows = _rows(session, place, selection.at, mark, size)
         if rows:
             moment, last = rows[-1]
-            mark = _Mark(place.queue, place.priority, "" if moment is None else _text(moment), last)
+            mark = _Mark(place.queue, place.priority, "" if moment is None else as_text(moment), last)
             return Found([row[1] for row in rows], json.dumps(mark))
         mark = _Mark(place.queue, place.priority)
     return Found([], json.dumps(mark))
@@ -274,8 +278,3 @@ def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int)
     if behind is not None and len(rows) < size and place.state != "dead":
         rows += session.fetch(dialect.bulk.page_later(place, at, behind[0], size - len(rows)))
     return rows
-
-
-def _text(moment: str | datetime) -> str:
-    """Return a moment, as the cursor returned it, as a parameter for the columns it is compared with."""
-    return moment if isinstance(moment, str) else str(moment.isoformat(sep=" ", timespec="microseconds"))

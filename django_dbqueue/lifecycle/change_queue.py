@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from django.db import IntegrityError
+from django.db import DatabaseError
 
 from django_dbqueue import conf
 from django_dbqueue.databases.statements import Place, Statement
 from django_dbqueue.envelope import WHOLE_QUEUE, check_queue, lane_of
-from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
+from django_dbqueue.exceptions import DBQueueError, InvalidMessage
 from django_dbqueue.keys import key_hash
 from django_dbqueue.lifecycle import lane_moves
+from django_dbqueue.lifecycle.conflicts import conflict_of
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.held_message import HeldMessage
@@ -39,8 +40,8 @@ def change_queue(
     for message in messages:
         try:
             count += session.outermost(partial(_change_one, session, message, queue, actor))
-        except IntegrityError:
-            conflicts.append(DuplicateKey(queue, message.key, message_id=message.pk))
+        except DatabaseError as error:
+            conflicts.append(conflict_of(error, message, queue))
         except InvalidMessage as error:
             conflicts.append(error)
     return Changed(count, conflicts)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from django.db import DatabaseError
+
 from django_dbqueue import signals
 from django_dbqueue.databases import Change, Statement
 from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
@@ -25,7 +27,7 @@ from django_dbqueue.lifecycle.followers import Followers, take_along
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
 from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
-from django_dbqueue.retry import is_passing
+from django_dbqueue.retry import is_passing, is_refused
 from django_dbqueue.statuses import NEW
 
 WAITED_SHARE = 0.1
@@ -73,7 +75,8 @@ class Claimer:
     def take(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Claimed]:
         """Claim, and leave it to the handling thread to build the messages.
 
-        ``beside`` is what may go into the same transaction. The claim goes alone if there is none, or if it is Short.
+        ``beside`` is what may go into the same transaction. The claim goes alone if there is none, or if it is Short or
+        refused.
         """
         taken: list[Claimed] = []
         followers: Followers = {}
@@ -81,8 +84,9 @@ class Claimer:
             ask = partial(self._claim, limit - len(taken), Terms(0, self.worker_id, lease, max_reads), beside)
             try:
                 claimed, spent = self.session.outermost(ask, passing=partial(_passes, beside))
-            except Short:
-                assert beside is not None
+            except (Short, DatabaseError) as error:
+                if beside is None or not (isinstance(error, Short) or is_refused(error)):
+                    raise
                 beside.refused()
                 beside = None
                 continue

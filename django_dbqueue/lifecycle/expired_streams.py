@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
+from django.apps import apps
+
 from django_dbqueue import conf, signals
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType
+from django_dbqueue.streams.burial import Death, listen
 from django_dbqueue.streams.stream_lanes import LaneRules
 from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired
 
@@ -20,6 +23,16 @@ PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
 """``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
 AT_ONCE: Final = 5_000
 """Messages that one pass releases; the next pass continues."""
+
+
+def listen_to_deaths() -> None:
+    """Send a signal for each message that dies in a stream in this process, as for any other; twice changes nothing."""
+    listen(_send)
+
+
+def _send(death: Death) -> None:
+    model = apps.get_model("django_dbqueue", "Message")
+    signals.message_died.send(model, queue=death.queue, message_id=death.message, error=death.error)
 
 
 def requeue_expired(model: MessageType, session: DjangoSession) -> int:

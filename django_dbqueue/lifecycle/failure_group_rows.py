@@ -23,13 +23,17 @@ TRIES: Final = 20
 """How often a group may be deleted between our INSERT and our read before we give up."""
 
 
-def failure_ids(session: DjangoSession, errors: Sequence[tuple[str, str | None]]) -> list[int | None]:
+def failure_ids(
+    session: DjangoSession, errors: Sequence[tuple[str, str | None]], exception: str | None = None
+) -> list[int | None]:
     """Return the group id of each (queue, error text), in their order; None where there is no error.
+
+    ``exception`` is the path of their class, if it is known.
 
     Call it before a short transaction begins rather than inside it, where it would keep others with a new error of the
     same kind waiting until the commit.
     """
-    kinds = [kind_of(text) if text and text.strip() else None for _, text in errors]
+    kinds = [kind_of(text, exception) if text and text.strip() else None for _, text in errors]
     wanted: dict[str, dict[str, Kind]] = {}
     for (queue, _), kind in zip(errors, kinds, strict=True):
         if kind is not None:

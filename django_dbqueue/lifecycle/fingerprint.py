@@ -1,28 +1,32 @@
 """Which errors are of one kind: the class of the exception, and the place that raised it.
 
-Both are read from the text in the column ``error`` (``settle.error_text``): class and message, then the traceback. The
-place is the file and function of the innermost frame, without the line number, which changes with every edit. Errors
-without a traceback are distinguished by their class; those without a class by their first words, leaving out numbers
-and quoted names.
+The class is known to whoever caught the exception. The place is read from the text in the column ``error``
+(``error_texts``): class and message, then the traceback. It is the file and function of the innermost frame, without
+the line number, which changes with every edit. Errors without a traceback are distinguished by their class; those
+without a class, and the reasons of ``Reject`` and ``Retry``, by their first words, leaving out numbers and quoted
+names. Such words name no class, however they look: only a text with a traceback, one of our own, and one that begins
+as Python's own exceptions do, are believed.
 """
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
-from django_dbqueue.lifecycle.error_texts import MAX_ERROR_BYTES, error_text
+from django_dbqueue.databases.events_sql import REJECT
+from django_dbqueue.lifecycle.error_texts import CUT, MAX_ERROR_BYTES, error_text
 from django_dbqueue.redaction.masking import UNTOLD, outline
 
 MAX_EXCEPTION: Final = 200
 MAX_PLACE: Final = 300
 WORDS: Final = 6
-"""Words of a text without a class, and of the reason of a Retry."""
+"""Words of a text without a class, and of the reason of a Reject or a Retry."""
 
 _HEADER = re.compile(r"^(?: *\+ )?(?:Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$')
@@ -56,6 +60,10 @@ _PLACES: Final = {
     "StreamFailed": re.compile(r"^StreamFailed: .* (stream \S+) that"),
 }
 """Where our own texts, which have no traceback, name a place."""
+_OURS: Final = frozenset({*_PLACES, "Retry", "WorkerGone", "Interrupted", "ReadsSpent"})
+"""How our own texts begin."""
+_BY_REASON: Final = ("Reject", "Retry")
+"""Kinds whose place is words of a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +79,43 @@ class Kind:
         return sha256(f"{self.exception}\0{self.place}".encode()).hexdigest()
 
 
-def kind_of(error: str) -> Kind:
-    """Return the kind of an error from its text."""
+def kind_of(error: str, exception: str | None = None) -> Kind:
+    """Return the kind of an error from its text and, if it is known, the dotted path of its class."""
     text = (error_text(error) or "").strip()
-    parts = [(text[: header.start()].strip(), text[header.start() :]) for header in _HEADER.finditer(text)]
-    if not parts:
-        return _without_traceback(text)
-    # The message is repeated at the end of the traceback, and may look like one
-    whole = [(head, trace.removesuffix(head)) for head, trace in parts if head and trace.endswith(f"\n{head}")]
-    head, trace = whole[0] if whole else parts[0]
-    lines = trace.split("\n")
+    parted = _parted(text)
+    if parted is None or exception == REJECT:
+        return _without_traceback(text, exception)
+    head, trace = parted
+    end = trace.rfind(f"\n{head.removesuffix(CUT)}") if head else -1
+    lines = trace[: end if end > 0 else None].split("\n")
     begin = max(number for number, line in enumerate(lines) if _HEADER.match(line))
     body, subs = lines[begin + 1 :], []
     if "Group" in lines[begin]:
         subs = _classes_of_subs(body)
         body = [line.strip()[2:] if line.strip() != "|" else "" for line in takewhile(_is_of_the_group, body)]
     frames, rest = _walk(body)
-    is_cut = not whole and not _class_of(rest) and len(text.encode()) >= MAX_ERROR_BYTES - 3
-    name = _class_of(head.split("\n")) or _class_of(rest) or _words(head)
+    is_cut = end < 0 and not _class_of(rest) and len(text.encode()) >= MAX_ERROR_BYTES - 3
+    name = _as_traceback_says(exception) or _class_of(rest) or _class_of(head.split("\n")) or _words(head)
     if subs:
         name = f"{name} ({', '.join(sorted(set(subs)))})"
     return _kind(name, _first_of_the_user(frames) if is_cut else (frames[-1] if frames else ""))
+
+
+def traceback_of(text: str) -> str:
+    """Return the traceback in an error's text; '' if it has none."""
+    parted = _parted(text.strip())
+    return "" if parted is None else parted[1]
+
+
+def _parted(text: str) -> tuple[str, str] | None:
+    """Return what stands before the traceback, and the traceback; None if there is none.
+
+    The message is repeated at the end of the traceback, and may look like one.
+    """
+    parts = [(text[: header.start()].strip(), text[header.start() :]) for header in _HEADER.finditer(text)]
+    whole = (part for part in parts if part[0] and part[1].endswith(f"\n{part[0]}"))
+    cut = (part for part in parts if part[0].endswith(CUT))
+    return next(chain(whole, cut, parts), None)
 
 
 def names_class(exception: str, place: str, name: str) -> bool:
@@ -99,7 +123,7 @@ def names_class(exception: str, place: str, name: str) -> bool:
     if name == "place":
         if exception in _PLACES:  # anybody can write a text that looks like ours
             return exception == "WorkerDied" and _DEATH.fullmatch(place) is not None
-        return exception != "Retry" or _PLACE.fullmatch(place) is not None
+        return exception not in _BY_REASON or _PLACE.fullmatch(place) is not None
     name_alone = exception.partition(" (")[0]
     if _CLASS.match(name_alone) is None:
         return False
@@ -107,15 +131,26 @@ def names_class(exception: str, place: str, name: str) -> bool:
     return bool(place) or outline(f"{name_alone}:") != UNTOLD
 
 
-def _without_traceback(text: str) -> Kind:
+def _without_traceback(text: str, exception: str | None) -> Kind:
+    if exception == REJECT:
+        return _kind("Reject", _words(text))
     lines = text.split("\n")
     name = _class_of(lines[:1]) or (_class_of(lines) if text.startswith('File "') else "")
     if name == "Retry":
         return _kind(name, _words(text.removeprefix("Retry: ")))
-    if name:
+    if name in _OURS:
         match = _PLACES[name].match(text) if name in _PLACES and len(text) <= _MOST_OF_OURS else None
         return _kind(name, match[1] if match else "")
+    if exception is not None:
+        return _kind(_as_traceback_says(exception), "")
+    if isinstance(getattr(builtins, name, None), type):
+        return _kind(name, "")
     return _kind(_words(text), "")
+
+
+def _as_traceback_says(exception: str | None) -> str:
+    """Return the path of a class as the last line of a traceback has it; '' for None."""
+    return (exception or "").removeprefix("builtins.").removeprefix("__main__.")
 
 
 def _kind(exception: str, place: str) -> Kind:

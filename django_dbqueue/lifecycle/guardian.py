@@ -204,7 +204,7 @@ class Guardian:
 
 
 def forget_workers(session: DjangoSession, *, age: float) -> None:
-    """Delete rows of workers that have not beaten for ``age`` seconds; a locked one stays.
+    """Delete rows of workers that have sent no heartbeat for ``age`` seconds; a locked one stays.
 
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """

@@ -126,7 +126,7 @@ def blamed(session: DjangoSession, change: Change, queues: Iterable[str]) -> Cha
     if event is None or event.kind not in FAILURES or event.actor or not event.text:
         return change
     names = sorted(set(queues))
-    ids = failure_ids(session, [(name, event.text) for name in names])
+    ids = failure_ids(session, [(name, event.text) for name in names], event.exception)
     known = tuple((name, number) for name, number in zip(names, ids, strict=True) if number is not None)
     return change._replace(event=event._replace(failures=known))
 

@@ -9,22 +9,29 @@ newer live message holds it, that row is reported as DuplicateKey and the others
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
-from django.db import IntegrityError
+from django.db import DatabaseError
 
+from django_dbqueue import signals
 from django_dbqueue.databases import Change, Dialect
-from django_dbqueue.exceptions import DBQueueError, DuplicateKey
+from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.lifecycle.conflicts import conflict_of
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import STAGES, UNTAKEN, VERBS, Verb
 
+ENDS: Final = ("dropped", "dies")
+"""What becomes of the place in a lane of a message that a change ends."""
+
 
 class Changed(int):
     """How many messages a verb changed; ``conflicts`` holds the error of each one that it could not change.
 
-    The error is a DuplicateKey if the key was taken, and an UndecodableMessage if the row can't be read.
+    The error is a DuplicateKey if the key was taken, an UndecodableMessage if the row can't be read, and an
+    InvalidMessage if the message can't be what was asked, or the database refused it.
     """
 
     conflicts: list[DBQueueError]
@@ -71,15 +78,19 @@ def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, re
     """{n, run} → y for the live message of a key, whoever holds it; return whether there was one."""
     dialect, verb = session.dialect, VERBS["drop"]
 
-    def drop_it() -> bool:
+    def drop_it() -> int | None:
         with session.transaction():
             rows = session.fetch(dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
             if not rows:
-                return False
-            where = dialect.messages.unmoved(hydrate(model, session.using, rows[0]).claim, verb.fence(dialect))
-            return move(session, verb.change(dialect, reason, None), where) == 1
+                return None
+            claim = hydrate(model, session.using, rows[0]).claim
+            where = dialect.messages.unmoved(claim, verb.fence(dialect))
+            return claim.id if move(session, verb.change(dialect, reason, None), where) == 1 else None
 
-    return session.outermost(drop_it)
+    dropped = session.outermost(drop_it)
+    if dropped is not None:
+        signals.message_ended.send(model, message_id=dropped)
+    return dropped is not None
 
 
 def _move_each(
@@ -90,12 +101,15 @@ def _move_each(
     for message in messages:
         try:
             count += _move_one(session, message, state, change)
-        except IntegrityError:
-            conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
+        except DatabaseError as error:
+            conflicts.append(conflict_of(error, message, message.queue))
     return Changed(count, conflicts)
 
 
 def _move_one(session: DjangoSession, message: HeldMessage, state: str, change: Callable[[Dialect], Change]) -> int:
     dialect = session.dialect
-    where = dialect.messages.unmoved(message.claim, state)
-    return session.outermost(lambda: move(session, change(dialect), where))
+    what, where = change(dialect), dialect.messages.unmoved(message.claim, state)
+    count = session.outermost(lambda: move(session, what, where))
+    if count and what.in_lane in ENDS:
+        signals.message_ended.send(type(message), message_id=message.pk)
+    return count

@@ -68,7 +68,10 @@ class MySQLPartitioner:
         def exchange() -> Statement:
             if self._newest(OLD) >= uppers[0]:  # the server believes it without looking
                 raise PartitioningRefused(
-                    _("More rows came meanwhile than the first partition takes. Nothing was changed. Run this again.")
+                    _(
+                        "More rows came in the meantime than the first partition takes. Nothing was changed. Run this "
+                        "again."
+                    )
                 )
             return sql.mysql_exchange(NEW, until(uppers[0]), OLD)
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from django.db import DatabaseError
+
 from django_dbqueue import signals
 from django_dbqueue.databases.statements import Row, Statement
+from django_dbqueue.lifecycle.apart import apart
+from django_dbqueue.lifecycle.conflicts import name_refused
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.lifecycle.queues_in_use import queues_in_use
@@ -19,6 +23,9 @@ from django_dbqueue.statuses import RUNNING
 
 BATCH = 500
 LEASE_OVER = "LeaseOver: the lease ended without an answer; the handler hung, was cut off, or its process died."
+
+_named = set[int]()
+"""What the log has named: it is overdue at every look."""
 
 
 def rescue(
@@ -53,12 +60,23 @@ def _tell(model: MessageType, queue: str, rows: list[Row]) -> None:
 
 
 def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[Row]:
-    dialect = session.dialect
+    """Rescue the first that are overdue, and return them; what the server refuses to move is named, and stays."""
+    dialect, refused = session.dialect, set[int]()
     with session.transaction():
         names = ("id", "read_count", "max_reads")
         rows = session.fetch(dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
-        ids: list[int] = [row[0] for row in rows]
-        if ids:
-            where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
-            move(session, blamed(session, dialect.messages.rescue(LEASE_OVER), [queue]), where)
-    return rows
+        if rows:
+            change = blamed(session, dialect.messages.rescue(LEASE_OVER), [queue])
+
+            def rescue_these(ids: list[int]) -> None:
+                where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
+                move(session, change, where)
+
+            def left(message_id: int, error: DatabaseError) -> None:
+                refused.add(message_id)
+                if message_id not in _named:
+                    _named.add(message_id)
+                    name_refused(message_id, error)
+
+            apart([row[0] for row in rows], rescue_these, left)
+    return [row for row in rows if row[0] not in refused]

@@ -19,7 +19,7 @@ from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession, chunks
-from django_dbqueue.lifecycle.error_texts import error_text
+from django_dbqueue.lifecycle.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties
 
@@ -48,7 +48,8 @@ def nack_one(
 ) -> None:
     """run → n, charged, or dead when the reads are spent."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    _settle_one(message, session, "nack", session.dialect.messages.nack(seconds, error_text(error)))
+    change = session.dialect.messages.nack(seconds, error_text(error), class_path(error))
+    _settle_one(message, session, "nack", change)
 
 
 def reject_one(message: HeldMessage, session: DjangoSession, *, reason: str) -> None:
@@ -109,7 +110,7 @@ def nack_many(
 ) -> list[Held]:
     """run → n, charged, or dead, for each; return the ones that were lost."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    change = session.dialect.messages.nack(seconds, error_text(error))
+    change = session.dialect.messages.nack(seconds, error_text(error), class_path(error))
     return _settle_many(messages, session, "nack", lambda _: change)
 
 

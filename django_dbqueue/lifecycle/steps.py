@@ -28,6 +28,7 @@ from django_dbqueue.exceptions import (
 )
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.held_message import HeldMessage
+from django_dbqueue.lifecycle.unrun import unrun_text
 
 MAX_NAME: Final = 200
 NONE: Final = "null"
@@ -133,11 +134,11 @@ class Steps:
         """Return a step with its result in the form of the columns; InvalidStep if it can't be kept."""
         if result is None:
             return Remembered(name, kind, NONE, codecs.JSON)
-        if inspect.iscoroutine(result):
-            result.close()
         try:
             body, content_type = codecs.encode(result, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
         except InvalidMessage as error:
+            if text := unrun_text(f"the function of step {name!r} of message {self.message.pk}", result):
+                raise InvalidStep(text) from error
             raise InvalidStep(
                 f"the result of step {name!r} of message {self.message.pk} can't be remembered, so the step would run "
                 f"again: {error} Return what later code needs of it, such as an id."
@@ -211,7 +212,7 @@ def check_name(name: object, what: str, error: type[DBQueueError] = InvalidStep)
 
 
 def forget_steps(session: DjangoSession, ids: list[int]) -> None:
-    """Delete the steps of messages that end, or begin anew, in the caller's transaction; skip it if there are none."""
+    """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
     steps = session.dialect.steps
     if ids and session.fetch(steps.any()):
         for statement in steps.forget(ids):

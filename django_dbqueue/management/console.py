@@ -23,6 +23,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
+from django_dbqueue.late_signals import ends_with_its_command, hear_no_more
 from django_dbqueue.management.common_options import Options, chosen_alias, unreadable, wrong_settings_told
 from django_dbqueue.management.terminal_width import columns_of, padded
 from django_dbqueue.worker.shutdown import StopSignals
@@ -47,6 +48,7 @@ class TerminalCommand(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Print characters that the terminal's encoding lacks as escapes."""
+        ends_with_its_command()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
@@ -58,6 +60,7 @@ class TerminalCommand(BaseCommand):
                 told = super().execute(*args, **said)
             self.stdout.flush()
         except KeyboardInterrupt:
+            hear_no_more()
             self.stderr.write(_("Interrupted."))
             sys.exit(EXIT_INTERRUPTED)
         except BrokenPipeError:

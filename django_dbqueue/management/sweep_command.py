@@ -82,7 +82,7 @@ class SweepCommand(ConsoleCommand):
         parser.add_argument("--state", choices=VERBS[self.verb].states, help="where they stand")
         how_many = parser.add_mutually_exclusive_group()
         how_many.add_argument("--all", action="store_true", help="all that are there now")
-        how_many.add_argument("--limit", type=whole(1, 10**9), help="so many at most, the first of the queue's order")
+        how_many.add_argument("--limit", type=whole(1, 10**9), help="at most this many, in the queue's order")
         if VERBS[self.verb].asks_reason:
             parser.add_argument("--reason", help="why; it stays with each message (required, but for --dry-run)")
         add_by(parser)
@@ -165,7 +165,7 @@ class SweepCommand(ConsoleCommand):
 
     def _nothing(self, alias: str, said: Options) -> None:
         if said["ids"]:
-            text = _("None of these messages can be moved so.")
+            text = _("This can't be done to any of these messages.")
         else:
             text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
             text = with_hint(text, said["queue"], queues_in_use(session_of(alias)))
@@ -229,9 +229,9 @@ class SweepCommand(ConsoleCommand):
             self.stderr.write(_("… and %(count)s more were left alone.") % {"count": more})
         if swept.left_alone:
             self.stderr.write(
-                _("%(count)s left alone: moved meanwhile, locked by others, or a newer live message has the key.")
+                _("%(count)s left alone: moved in the meantime, locked by others, or a newer live message has the key.")
                 % {"count": grouped(swept.left_alone)}
             )
         self.stdout.write(self.done(swept.total))
         if interrupted:
-            self.stderr.write(_("Stopped between two steps; the others stand as they stood."))
+            self.stderr.write(_("Stopped between two steps; the other messages were not changed."))

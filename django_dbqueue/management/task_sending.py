@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
@@ -51,7 +50,7 @@ def _task(path: str) -> Any:
         from django_dbqueue.tasks.compat import Task
 
         task = import_string(path)
-    except (ImportError, ImproperlyConfigured) as error:
+    except Exception as error:  # whatever the module raises
         raise InvalidMessage(
             _("The task %(path)s can't be imported: %(error)s") % {"path": path, "error": error}
         ) from (error)

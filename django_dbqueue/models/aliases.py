@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import models, router
 
@@ -27,3 +27,12 @@ class OwnDatabaseManager(models.Manager[AnyModel]):
     def get_queryset(self) -> models.QuerySet[AnyModel]:
         """Return the rows of the queue's database."""
         return super().get_queryset().using(self._db or db_alias(self.model))
+
+
+class OwnDatabaseModel(models.Model):
+    """A model whose rows are read from the database of the messages, as all of the package are."""
+
+    objects = OwnDatabaseManager[Any]()
+
+    class Meta:
+        abstract = True

@@ -16,7 +16,7 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.emitting import emit
 from django_dbqueue.lifecycle.steps import check_name
-from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 KEPT_FOR: Final = timedelta(days=30)
@@ -81,7 +81,7 @@ class Event(models.Model):
         return codecs.decode(self.body or "", self.content_type)
 
 
-class Waiter(models.Model):
+class Waiter(OwnDatabaseModel):
     """A message that waits for an event, as it was suspended under this claim."""
 
     pk = models.CompositePrimaryKey("name_hash", "message_id")

@@ -6,17 +6,18 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.lifecycle.fingerprint import names_class
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 
-class Failure(models.Model):
+class Failure(OwnDatabaseModel):
     """A kind of failure in one queue: the class of the exception and the place that raised it."""
 
     id = models.BigAutoField(primary_key=True)
     queue = AsciiField(_("queue"), max_length=64)
     fingerprint = AsciiField(_("fingerprint"), max_length=64)
-    exception = models.CharField(_("exception"), max_length=200)
-    place = models.CharField(_("place"), max_length=300)
+    exception = KeyField(_("exception"), max_length=200)
+    place = KeyField(_("place"), max_length=300)
     first_at = UTCDateTimeField(_("first seen"), db_default=DbNow())
 
     class Meta:
@@ -32,7 +33,7 @@ class Failure(models.Model):
         return f"{self.exception if known else f'#{self.pk}'} in {self.queue}"
 
 
-class MessageEvent(models.Model):
+class MessageEvent(OwnDatabaseModel):
     """One event in the life of a message, written by the transaction that caused it.
 
     The ordinary (sent, claimed, done) costs no row: the message's own columns show it.
@@ -50,6 +51,8 @@ class MessageEvent(models.Model):
     actor = KeyField(_("by"), max_length=200, null=True)
     detail = ExactTextField(_("detail"), null=True)
     failure_id = models.BigIntegerField(_("failure"), null=True)
+    exception = KeyField(_("exception"), max_length=300, null=True)
+    """The dotted path of the class of what ended it, where that is known; it is never read out of ``detail``."""
 
     class Meta:
         verbose_name = _("event")

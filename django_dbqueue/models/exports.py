@@ -5,10 +5,11 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
+from django_dbqueue.models.aliases import OwnDatabaseModel
+from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 
 
-class HistoryReader(models.Model):
+class HistoryReader(OwnDatabaseModel):
     """A named reader of the history; ``position`` is the last archive id that it is done with."""
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
@@ -25,7 +26,7 @@ class HistoryReader(models.Model):
         return str(self.name)
 
 
-class ExportBatch(models.Model):
+class ExportBatch(OwnDatabaseModel):
     """A range of archive ids on its way into a lake: planned, then verified, then (unless kept) purged here.
 
     A batch that was planned but never got a manifest is dropped, and the next takes its ids. ``first_id`` is one more
@@ -33,7 +34,7 @@ class ExportBatch(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    lake = models.CharField(_("lake"), max_length=200)
+    lake = KeyField(_("lake"), max_length=200)
     number = models.BigIntegerField(_("number"))
     first_id = models.BigIntegerField(_("first id"))
     last_id = models.BigIntegerField(_("last id"))

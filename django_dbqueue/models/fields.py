@@ -73,7 +73,7 @@ class AsciiField(Characters):
 
 
 class KeyField(Characters):
-    """The sender's key, as Unicode, compared by code point."""
+    """A short text of any Unicode character, compared by code point: a key, a name, a reason."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         if connection.vendor == "mysql":
@@ -159,7 +159,7 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
 
 
 def of_text(text: str) -> datetime | None:
-    """Return the moment that a text means, in UTC if it names no offset; None if it is no moment (on SQLite)."""
+    """Return the moment that a text means, in UTC if it names no offset; None if it is not a moment (on SQLite)."""
     if len(text) == _AS_WRITTEN and text[-3] not in "+-":  # the form in which our own statements ask for it
         return datetime.fromisoformat(text + "+00:00")  # an eighth of what replace() costs
     moment = parse_datetime(text)

@@ -12,7 +12,7 @@ from django_dbqueue.exceptions import InvalidFlow
 from django_dbqueue.lifecycle import flow_rows
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.flow_progress import Progress, progress_of
-from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 from django_dbqueue.whole_numbers import MAX_ID, is_whole
 
@@ -68,7 +68,7 @@ class Flow(models.Model):
         return await sync_to_async(self.progress)(most=most)
 
 
-class FlowPart(models.Model):
+class FlowPart(OwnDatabaseModel):
     """The messages of a flow that one INSERT wrote: the range of their ids, and their number."""
 
     pk = models.CompositePrimaryKey("flow", "first_id")
@@ -86,15 +86,13 @@ class FlowPart(models.Model):
         return f"{self.messages} of flow {self.flow}"
 
 
-class Edge(models.Model):
+class Edge(OwnDatabaseModel):
     """A message that waits for another one; or, with upstream 0, its gate (``databases.flows_sql``)."""
 
     pk = models.CompositePrimaryKey("downstream", "upstream")
     downstream = models.BigIntegerField()
     upstream = models.BigIntegerField()
     needs = AsciiField(max_length=8)
-
-    objects: ClassVar[models.Manager[Edge]] = models.Manager()
 
     class Meta:
         default_permissions = ()

@@ -14,11 +14,11 @@ from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.lane_moves import kick_after_commit, park_what_is_ready
-from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 
 
-class Line(models.Model):
+class Line(OwnDatabaseModel):
     """A message that waits in its group's lane for a ticket; the lowest id is the first."""
 
     pk = models.CompositePrimaryKey("lane", "message_id")
@@ -32,7 +32,7 @@ class Line(models.Model):
         return f"#{self.message_id} in {self.lane}"
 
 
-class Ticket(models.Model):
+class Ticket(OwnDatabaseModel):
     """A ticket of a lane, and the message that may run by it."""
 
     pk = models.CompositePrimaryKey("lane", "ticket")
@@ -122,8 +122,8 @@ class Group(models.Model):
     started = models.BigIntegerField(null=True, editable=False)
     is_paused = models.BooleanField(_("paused"), default=False, db_default=False)
     paused_at = UTCDateTimeField(_("paused at"), null=True, blank=True)
-    paused_by = models.CharField(_("paused by"), max_length=150, blank=True, default="", db_default="")
-    pause_reason = models.CharField(_("reason"), max_length=500, blank=True, default="", db_default="")
+    paused_by = KeyField(_("paused by"), max_length=150, blank=True, default="", db_default="")
+    pause_reason = KeyField(_("reason"), max_length=500, blank=True, default="", db_default="")
 
     objects: ClassVar[GroupManager] = GroupManager()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.db import models
-
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField
 
 
-class Mutex(models.Model):
+class Mutex(OwnDatabaseModel):
     """A name to lock ``FOR UPDATE``. Rows appear as needed and hold no data; the lock ends with its transaction.
 
     It is a row lock because that works behind every pooler, is released by the very commit that it protects, and is the

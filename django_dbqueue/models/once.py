@@ -5,10 +5,11 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, UTCDateTimeField
 
 
-class Once(models.Model):
+class Once(OwnDatabaseModel):
     """A token of a queue, by the SHA-256 of (queue, NUL, token), and the message that came with it."""
 
     hash = AsciiField(_("hash"), max_length=64, primary_key=True)

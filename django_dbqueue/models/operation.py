@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue import conf
 from django_dbqueue.lifecycle import bulk
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.models.aliases import db_alias
-from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ REFUSED: Final = "refused"
 FAILED: Final = "failed"
 
 
-class BulkOperationManager(models.Manager["BulkOperation"]):
+class BulkOperationManager(OwnDatabaseManager["BulkOperation"]):
     """``BulkOperation.objects``."""
 
     def order(
@@ -103,8 +103,8 @@ class BulkOperation(models.Model):
     state = AsciiField(_("state"), max_length=8)
     reason = ExactTextField(_("reason"), default="")
     target = AsciiField(_("queue to move to"), max_length=64, default="", db_default="")
-    user_id = models.CharField(_("user"), max_length=255)
-    ordered_by = models.CharField(_("ordered by"), max_length=255)
+    user_id = KeyField(_("user"), max_length=255)
+    ordered_by = KeyField(_("ordered by"), max_length=255)
     ordered_at = UTCDateTimeField(_("ordered at"), db_default=DbNow())
     ended_at = UTCDateTimeField(_("ended at"), null=True)
     error = ExactTextField(_("error"), null=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Self
 
-from django.db import models
+from django.db import DatabaseError, models
 
 from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, expired_streams, moves, operator_moves
 from django_dbqueue.lifecycle.change_queue import change_queue
+from django_dbqueue.lifecycle.conflicts import conflict_of
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.operator_moves import Changed
@@ -117,7 +118,15 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
     # -- verbs of operators -------------------------------------------------------------------------------
 
     def _each(self) -> Iterable[Message]:
-        """Yield the messages, read page by page: no cursor stays open while rows change underneath it."""
+        """Return the messages, read page by page: no cursor stays open while rows change underneath it."""
+        if self.query.is_sliced:
+            raise TypeError(
+                "What changes messages reads them page by page, and can't do that with a slice. Select them by their "
+                'ids: Message.objects.filter(pk__in=list(selected[:100].values_list("pk", flat=True))).'
+            )
+        return self._pages()
+
+    def _pages(self) -> Iterator[Message]:
         last = 0
         base = self.using(self._session().using).order_by("id")
         while page := list(base.filter(id__gt=last)[:500]):
@@ -174,6 +183,8 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
                 conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
             except (UndecodableMessage, InvalidMessage) as error:
                 conflicts.append(UndecodableMessage(f"message {message.pk} can't be sent again: {error}"))
+            except DatabaseError as error:
+                conflicts.append(conflict_of(error, message, message.queue))
             else:
                 sent += 1
                 first_sent = first_sent or new.pk

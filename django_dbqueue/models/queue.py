@@ -8,7 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField, clock
+from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField, clock
 from django_dbqueue.models.queue_verbs import QueueManager
 
 
@@ -25,8 +25,8 @@ class Queue(models.Model):
     pause_set = models.BooleanField(_("paused"), default=False, db_default=False, db_column="is_paused")
     paused_at = UTCDateTimeField(_("paused at"), null=True, blank=True)
     paused_until = UTCDateTimeField(_("paused until"), null=True, blank=True)
-    paused_by = models.CharField(_("paused by"), max_length=150, blank=True, default="", db_default="")
-    pause_reason = models.CharField(_("reason"), max_length=500, blank=True, default="", db_default="")
+    paused_by = KeyField(_("paused by"), max_length=150, blank=True, default="", db_default="")
+    pause_reason = KeyField(_("reason"), max_length=500, blank=True, default="", db_default="")
     created_at = UTCDateTimeField(_("created at"), db_default=DbNow())
 
     objects: ClassVar[QueueManager] = QueueManager()

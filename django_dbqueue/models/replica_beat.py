@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.db import models
-
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, UTCDateTimeField
 
 
-class ReplicaBeat(models.Model):
+class ReplicaBeat(OwnDatabaseModel):
     """The primary's clock at the last read that was planned for a replica, in one row (``spark.replicas``)."""
 
     name = AsciiField(max_length=32, primary_key=True)

@@ -7,10 +7,11 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, ExactTextField, UTCDateTimeField
 
 
-class Result(models.Model):
+class Result(OwnDatabaseModel):
     """What a task returned. The row is written by the transaction that acks the message, and by no other.
 
     A task that returns None writes none: its message alone shows that it is done.

@@ -175,8 +175,8 @@ class Schedule(models.Model):
     body = ExactTextField(_("payload"), null=True, blank=True)
     key = KeyField(_("key"), max_length=MAX_KEY_LENGTH, null=True, blank=True)
     disabled_at = UTCDateTimeField(_("disabled at"), null=True, blank=True)
-    disabled_by = models.CharField(_("disabled by"), max_length=150, blank=True, default="", db_default="")
-    disabled_reason = models.CharField(_("reason"), max_length=500, blank=True, default="", db_default="")
+    disabled_by = KeyField(_("disabled by"), max_length=150, blank=True, default="", db_default="")
+    disabled_reason = KeyField(_("reason"), max_length=500, blank=True, default="", db_default="")
     revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
     content_type: ClassVar = JSON

@@ -5,10 +5,11 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 
-class StagedMessage(models.Model):
+class StagedMessage(OwnDatabaseModel):
     """A message that is invisible until its job is published.
 
     ``run`` is drawn by each run of a job, ``attempt`` by each try of a task, and ``place`` counts that try's rows. The
@@ -42,7 +43,7 @@ class StagedMessage(models.Model):
         return f"{self.job}: {self.queue}"
 
 
-class PublishedJob(models.Model):
+class PublishedJob(OwnDatabaseModel):
     """A job whose messages are in the queue, and the run that put them there; its name adds nothing twice."""
 
     name = AsciiField(_("job"), max_length=200, primary_key=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
 
 ALL_QUEUES = ""
 """Takes the place of the queue's name in rows that cover all queues together."""
 
 
-class QueueStatistic(models.Model):
+class QueueStatistic(OwnDatabaseModel):
     """What ended in one queue, or in all (``ALL_QUEUES``), within one hour (UTC).
 
     Times are in seconds; NULL if nothing was measured.
@@ -43,7 +44,7 @@ class QueueStatistic(models.Model):
         return f"{self.queue} {self.hour}"
 
 
-class QueueMinute(models.Model):
+class QueueMinute(OwnDatabaseModel):
     """What ended in one queue, or in all (``ALL_QUEUES``), within one minute (UTC).
 
     It holds counts, and histograms that add up over any longer time. Rows that are not ``shown`` are of a minute whose
@@ -72,7 +73,7 @@ class QueueMinute(models.Model):
         return f"{self.queue} {self.minute}"
 
 
-class QueueTotal(models.Model):
+class QueueTotal(OwnDatabaseModel):
     """What ended in one queue, ever since workers have counted it, in the minutes whose final count is complete.
 
     It only grows; histograms too, bucket by bucket.
@@ -95,7 +96,7 @@ class QueueTotal(models.Model):
         return str(self.queue)
 
 
-class StatisticProgress(models.Model):
+class StatisticProgress(OwnDatabaseModel):
     """How far the workers have counted: one row, written under the mutex of the statistics."""
 
     id = models.SmallIntegerField(primary_key=True)

@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.databases.streams_sql import FREEING, OPEN
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, UTCDateTimeField
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
+from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.streams.id_ranges import from_text, holds
@@ -18,7 +19,7 @@ from django_dbqueue.streams.id_ranges import from_text, holds
 UNFINISHED = (OPEN, FREEING)
 
 
-class Stream(models.Model):
+class Stream(OwnDatabaseModel):
     """A name under which one query at a time consumes a queue, and what runs it."""
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)
@@ -26,7 +27,7 @@ class Stream(models.Model):
     on_expired = AsciiField(_("when its lease is over"), max_length=8)
     lease_seconds = models.FloatField(_("lease in seconds"))
     run = models.BigIntegerField(_("run"), null=True)
-    runner = models.CharField(_("runner"), max_length=200, default="", db_default="")
+    runner = KeyField(_("runner"), max_length=200, default="", db_default="")
     conn_id = models.BigIntegerField(_("database session"), null=True)
     last_number = models.BigIntegerField(_("last claim"), default=0, db_default=0)
     begun_at = UTCDateTimeField(_("begun at"), db_default=DbNow())
@@ -41,7 +42,7 @@ class Stream(models.Model):
         return str(self.name)
 
 
-class StreamProgress(models.Model):
+class StreamProgress(OwnDatabaseModel):
     """How far the query gets that reads a stream (``stream:NAME``), or the history (``reader:NAME``).
 
     A ``QueueListener`` in its Spark session writes it; without one there is no row. ``messages`` only
@@ -106,7 +107,7 @@ class StreamClaim(models.Model):
     claimed_at = UTCDateTimeField(_("claimed at"), db_default=DbNow())
     ended_at = UTCDateTimeField(_("ended at"), null=True)
 
-    objects: ClassVar[Any] = StreamClaimQuerySet.as_manager()
+    objects: ClassVar[Any] = OwnDatabaseManager.from_queryset(StreamClaimQuerySet)()
 
     class Meta:
         verbose_name = _("claim of a stream")

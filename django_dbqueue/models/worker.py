@@ -8,24 +8,25 @@ from typing import Final
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+from django_dbqueue.models.aliases import OwnDatabaseModel
+from django_dbqueue.models.fields import DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 ALIVE_WITHIN: Final = timedelta(seconds=30)
 """A worker beats every second while it holds messages, every ten seconds when idle; three missed are silence."""
 
 
-class Worker(models.Model):
+class Worker(OwnDatabaseModel):
     """One child process of a worker; its random number is in the rows that it claims."""
 
     id = models.BigIntegerField(primary_key=True)
-    host = models.CharField(_("host"), max_length=255)
+    host = KeyField(_("host"), max_length=255)
     pid = models.BigIntegerField(_("process"))
     conn_id = models.BigIntegerField(_("database session"), null=True)
-    queues = models.TextField(_("queues"))
+    queues = ExactTextField(_("queues"))
     threads = models.PositiveIntegerField(_("threads"))
     session_lock = models.BigIntegerField(_("named lock of the session"), null=True)
     """The number of the lock that the session was seen to hold; NULL if it holds none."""
-    server = models.CharField(_("server of the session"), max_length=200, default="", db_default="")
+    server = KeyField(_("server of the session"), max_length=200, default="", db_default="")
     """Where the session was proven to be this worker's own; '' if it was not, so that nobody judges by it."""
     held = models.PositiveIntegerField(_("messages held"), default=0, db_default=0)
     started_at = UTCDateTimeField(_("started at"), db_default=DbNow())

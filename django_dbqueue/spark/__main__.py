@@ -10,6 +10,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from django_dbqueue.late_signals import ends_with_its_command
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
 from django_dbqueue.spark.jobs.job_runner import (
@@ -58,4 +59,5 @@ def _tell(what: str, done: int, total: int | None) -> None:
 
 
 if __name__ == "__main__":
+    ends_with_its_command()
     sys.exit(main())

@@ -26,17 +26,20 @@ from django_dbqueue.databases.transient_errors import (
 )
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
 from django_dbqueue.lanes.tickets import LineMoved
+from django_dbqueue.lifecycle.fingerprint import kind_of
 from django_dbqueue.spark.credentials import Credentials
 
 Result = TypeVar("Result")
 
 CONNECT_SECONDS: Final = 10
+GROUP_TRIES: Final = 20
+"""How often a group of failures may be made or deleted by others while it is looked for."""
 SQLITE_SECONDS: Final = 20.0
 """How long one writer waits for another."""
 _MYSQL_SESSION: Final = (
     # sets autocommit in SQL: a MySQL that starts without it greets as if it were on, and the driver believes it
     "SET SESSION autocommit = 1, completion_type = NO_CHAIN",
-    "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
+    "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES'), sql_safe_updates = 0",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
 _POSTGRESQL_REFUSALS: Final = re.compile(
@@ -127,6 +130,19 @@ class Connection:
             raise
         self.in_transaction = False
         self.raw.commit()
+
+    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
+        """Return the id of the group of failures of this error's kind, which is made if there is none."""
+        kind, failures = kind_of(error, exception), self.dialect.failures
+        for _ in range(GROUP_TRIES):
+            if rows := self.fetch(failures.find(queue, [kind.fingerprint])):
+                return int(rows[0][1])
+            cursor = self._execute(failures.create(queue, kind.fingerprint, kind.exception, kind.place))
+            if self.dialect.sql.returns_kept_failure:
+                return int(cursor.lastrowid)
+            if rows := list(cursor.fetchall()):
+                return int(rows[0][0])
+        return None
 
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, retrying with jitter on transient errors; only once inside a transaction."""

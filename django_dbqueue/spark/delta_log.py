@@ -128,7 +128,7 @@ class DeltaLog:
             self._table.update_incremental()
         except Exception as error:
             raise ExportStopped(
-                f"The Delta log of {self._root} could not be written, or somebody else wrote to it meanwhile: "
+                f"The Delta log of {self._root} could not be written, or somebody else wrote to it in the meantime: "
                 f"{first_line(error)}. The lake itself is whole, and nothing more was purged. Run the job again: it "
                 "begins by making the log match the lake."
             ) from error

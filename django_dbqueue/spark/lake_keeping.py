@@ -164,8 +164,8 @@ def publish(files: Files, manifest: Manifest, what: str) -> None:
         ) from error
     if not published:
         raise ExportStopped(
-            f"The {what} was published by another export meanwhile, which had lost its lock. None of it was purged; "
-            "run the export again."
+            f"The {what} was published in the meantime by another export, which had lost its lock. None of it was "
+            "purged; run the export again."
         )
     if read_manifest(files, manifest.name) != manifest:
         raise LakeDamaged(f"The manifest {manifest.name} differs from what was written: check the disk.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from subprocess import Popen
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,9 +48,21 @@ def build_session(app: str, *, master: str | None = None, settings: dict[str, st
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in {**_SETTINGS, **local, **(settings or {})}.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except BaseException as error:
+        _end_jvm(error)
+        raise
     register(spark)
     return spark
+
+
+def _end_jvm(error: BaseException) -> None:
+    """End the JVM of a start that was broken off: nobody will read where it listens, so it would wait for ever."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for process in frame.f_locals.values():
+            if isinstance(process, Popen):
+                process.kill()
 
 
 def register(spark: SparkSession) -> None:

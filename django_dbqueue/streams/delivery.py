@@ -11,13 +11,14 @@ once.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import Place
 from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.streams.burial import Death, tell
 from django_dbqueue.streams.id_ranges import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
 from django_dbqueue.streams.parked import move_parked
@@ -39,6 +40,15 @@ class StreamDelivery:
 
     token: int
     ranges: Ranges
+
+
+@dataclass(slots=True)
+class _Ended:
+    """What is to be done once the delivery is committed."""
+
+    freed: set[int] = field(default_factory=set)
+    """Lanes to be kicked."""
+    deaths: list[Death] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +89,22 @@ def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -
 
 def deliver(session: Session, spec: StreamSpec, run: int, number: int) -> StreamDelivery:
     """Return what a task of this run may read of a claim; nothing if it was released meanwhile."""
-    delivery, freed = session.outermost(lambda: _deliver(session, spec, run, number))
-    kick_freed(session, freed, spec.rules)
+    delivery, ended = session.outermost(lambda: _deliver(session, spec, run, number))
+    tell(ended.deaths)
+    kick_freed(session, ended.freed, spec.rules)
     return delivery
 
 
-def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple[StreamDelivery, set[int]]:
-    dialect, stream, freed = session.dialect, spec.name, set[int]()
+def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple[StreamDelivery, _Ended]:
+    dialect, stream, ended = session.dialect, spec.name, _Ended()
     with session.transaction():
         last = own(session, stream, run)
         claim = _Standing(*session.fetch(dialect.stream_claims.lock(stream, number))[0])
         ranges = from_text(claim.ids)
         if claim.state in {FREEING, FREED}:
-            return StreamDelivery(claim.token, ()), freed
+            return StreamDelivery(claim.token, ()), ended
         if claim.state == ACKED or claim.run == run:
-            return StreamDelivery(claim.token, ranges), freed
+            return StreamDelivery(claim.token, ranges), ended
         failed = claim.attempts + (claim.run is not None)
         if failed >= SPLIT_AFTER and claim.messages > 1:
             ranges, *others = cut(ranges, PIECES)
@@ -111,31 +122,30 @@ def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple
             )  # fmt: skip
             failed = SPLIT_AFTER - 1
         elif claim.run is not None and claim.messages == 1:
-            freed = _charge(session, spec, number, claim)
+            _charge(session, spec, number, claim, ended)
         session.run(
             dialect.stream_claims.change(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
         )
         session.run(dialect.stream_claims.read_by(stream, number, run))
-    return StreamDelivery(claim.token, ranges), freed
+    return StreamDelivery(claim.token, ranges), ended
 
 
-def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing) -> set[int]:
-    """Charge the one message of a claim another delivery, or send it to the dead letters if none is left.
-
-    Return the lanes to be kicked after the commit.
-    """
+def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing, ended: _Ended) -> None:
+    """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
     dialect, stream = session.dialect, spec.name
     [(message, _)] = from_text(claim.ids)
     alone = dialect.stream_messages.named([message])
     rows = session.fetch(dialect.stream_messages.parked(alone, claim.token))
     if not rows:
-        return set()
+        return
     _id, reads, allowed, lane = rows[0]
     if not (allowed and reads >= allowed):
         session.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
         logger.warning("stream %s: message %s failed alone in claim %s, and will be retried", stream, message, number)
-        return set()
-    change = dialect.messages.bury(FAILED.format(stream=stream), charged=True)
-    move_parked(session, change, alone, claim.token)
-    logger.error("message %s of %s is dead: %s", message, claim.queue, FAILED.format(stream=stream))
-    return set() if lane is None else moved(session, change, [Place(lane, message, claim.queue)], spec.rules)
+        return
+    error = FAILED.format(stream=stream)
+    change = dialect.messages.bury(error, charged=True)
+    move_parked(session, change, alone, claim.token, queue=claim.queue)
+    ended.deaths.append(Death(claim.queue, message, error))
+    if lane is not None:
+        ended.freed |= moved(session, change, [Place(lane, message, claim.queue)], spec.rules)

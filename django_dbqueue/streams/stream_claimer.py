@@ -15,14 +15,13 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from django_dbqueue.databases import Event
-from django_dbqueue.databases.events_sql import DIED
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import SPENT_BEFORE, Place, Row, new_token
 from django_dbqueue.databases.streams_sql import ACKED, OPEN
 from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
 from django_dbqueue.statuses import NEW
+from django_dbqueue.streams.burial import Death, blamed, tell
 from django_dbqueue.streams.id_ranges import Ranges, from_text, ranges_of, run_over, steps, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
 from django_dbqueue.streams.stream_lanes import kick_freed, moved, places_of
@@ -95,9 +94,7 @@ class StreamClaimer:
         filling.ids += ids
         filling.has_groups |= any(row[4] is not None for row in taken)
         filling.number = number
-        if spent:
-            dead = [row[0] for row in spent[:20]]
-            logger.warning("stream %s: messages %s had no reads left and are dead", self.spec.name, dead)
+        tell(Death(self.spec.queue, row[0], SPENT_BEFORE) for row in spent)
         if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
@@ -126,7 +123,9 @@ class StreamClaimer:
     def _bury(self, session: Session, spent: list[Row]) -> set[int]:
         """Send rows without reads to the dead letters; return the lanes to be kicked after the commit."""
         dialect, ranges = session.dialect, ranges_of(row[0] for row in spent)
-        event, change = Event(DIED, SPENT_BEFORE), dialect.messages.bury(SPENT_BEFORE, charged=True)
+        change = blamed(session, dialect.messages.bury(SPENT_BEFORE, charged=True), self.spec.queue)
+        event = change.event
+        assert event is not None
         run_over(session, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
         run_over(session, ranges, lambda among: dialect.stream_messages.move_due(change, among))
         places = sorted(Place(row[4], row[0], self.spec.queue) for row in spent if row[4] is not None)

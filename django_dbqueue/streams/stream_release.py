@@ -159,7 +159,7 @@ def _give_back(
     with session.transaction():
         rows = session.fetch(session.dialect.stream_messages.parked(among, token))
         if rows:
-            move_parked(session, change, among, token)
+            move_parked(session, change, among, token, queue=queue)
             places = sorted(Place(row[3], row[0], queue) for row in rows if row[3] is not None)
             lanes = moved(session, change, places, rules)
     return [(int(row[0]), int(row[1]), row[2]) for row in rows], lanes

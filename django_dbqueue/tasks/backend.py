@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -161,5 +162,5 @@ class DBQueueBackend(BaseTaskBackend):
 
 def _parts_of(call: object) -> Call:
     if not (isinstance(call, tuple | list) and len(call) == 3 and isinstance(call[0], Task)):
-        raise InvalidTask(f"enqueue_many() takes triples of a task, its args and its kwargs, not {call!r:.300}.")
+        raise InvalidTask(f"enqueue_many() takes triples of a task, its args and its kwargs, not {reprlib.repr(call)}.")
     return call[0], call[1], call[2]

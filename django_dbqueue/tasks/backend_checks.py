@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from django.core import checks
 
-from django_dbqueue import conf
+from django_dbqueue import conf, consumer_modules
 from django_dbqueue.consumers import functions
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import InvalidTask
 from django_dbqueue.tasks.options import check_options
+from django_dbqueue.tasks.sources import ANY_QUEUE
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.backend import DBQueueBackend
@@ -25,6 +26,7 @@ def check_backend(backend: DBQueueBackend) -> list[checks.CheckMessage]:
         check_options(backend.options, f"{place}['OPTIONS']")
     except InvalidTask as error:
         found.append(checks.Error(str(error), id="dbqueue.E021"))
+    consumer_modules.unimportable()  # whoever asks may have imported none; what can't be is another check's error
     consumed = functions()
     for queue in sorted(map(str, backend.queues)):
         try:
@@ -48,4 +50,14 @@ def check_backend(backend: DBQueueBackend) -> list[checks.CheckMessage]:
                     id="dbqueue.W020",
                 )
             )
+    found += (
+        checks.Warning(
+            f"{place} takes any queue, and tasks that name none go to {queue!r}: the consumer "
+            f"{consumed[queue].name} gets them.",
+            hint="Give the consumer a queue of its own, or name the queues of the tasks in QUEUES.",
+            id="dbqueue.W022",
+        )
+        for queue in (() if backend.queues else ANY_QUEUE)
+        if queue in consumed
+    )
     return found

@@ -54,10 +54,10 @@ else:
 task_backends: Final = _name("", "task_backends")
 
 
-normalize_json: Final = import_module(
-    "django.utils.json" if HOME == "django.tasks" else "django_tasks.utils"
-).normalize_json
-"""Returns a value in JSON's types; raises TypeError or ValueError if it has none."""
+def is_in_process(backend: object) -> bool:
+    """Return whether this is Django's immediate or dummy backend: it runs a task at once, or only notes it."""
+    kinds = (_name(".backends.immediate", "ImmediateBackend"), _name(".backends.dummy", "DummyBackend"))
+    return isinstance(backend, kinds)
 
 
 @cache

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.utils import timezone
 
+from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope, check_moment
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.tasks.compat import InvalidTask, normalize_json
+from django_dbqueue.tasks.compat import InvalidTask
+from django_dbqueue.tasks.json_values import TooLarge, in_json
+from django_dbqueue.tasks.moments import aware
 from django_dbqueue.tasks.task_functions import check_is_found
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK
 
@@ -36,9 +39,9 @@ def envelope_of(
     """
     check_is_found(task)
     if not isinstance(args, list | tuple):
-        raise InvalidTask(f"{task.module_path}: its args must be a list or a tuple, not {args!r:.100}.")
+        raise InvalidTask(f"{task.module_path}: its args must be a list or a tuple, not {reprlib.repr(args)}.")
     if not isinstance(kwargs, Mapping):
-        raise InvalidTask(f"{task.module_path}: its kwargs must be a dict, not {kwargs!r:.100}.")
+        raise InvalidTask(f"{task.module_path}: its kwargs must be a dict, not {reprlib.repr(kwargs)}.")
     headers = {TASK: task.module_path}
     if alias != DEFAULT:
         headers[BACKEND] = alias
@@ -46,7 +49,7 @@ def envelope_of(
         headers[EXPIRES] = _expiry(expires).isoformat()
     return Envelope(
         {"args": _in_json(task, list(args)), "kwargs": _in_json(task, dict(kwargs))},
-        at=None if task.run_after is None else _aware(task.run_after),
+        at=None if task.run_after is None else aware(task.run_after),
         priority=task.priority,
         max_reads=options.max_attempts,
         lease=options.lease,
@@ -57,8 +60,10 @@ def envelope_of(
 
 def _in_json(task: AnyTask, value: list[Any] | dict[str, Any]) -> Any:
     try:
-        return normalize_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        return in_json(value, most_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+    except TooLarge as error:
+        raise InvalidTask(f"{task.module_path}: of its arguments, {error}.") from error
+    except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(
             f"{task.module_path}: JSON can't express these arguments: {error}. Send dates and decimals as strings, and "
@@ -80,13 +85,8 @@ def _group_of(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], opt
 
 def _expiry(expires: datetime) -> datetime:
     """Return when a task expires, in UTC; InvalidTask for what isn't a moment, or is too late for the database."""
-    moment = expires if settings.USE_TZ else _aware(expires)
+    moment = expires if settings.USE_TZ else aware(expires)
     try:
         return check_moment(moment, name="expires")
     except InvalidMessage as error:
         raise InvalidTask(str(error)) from error
-
-
-def _aware(moment: datetime) -> datetime:
-    """Return a moment with its zone; without USE_TZ a naive one is in the current zone."""
-    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)

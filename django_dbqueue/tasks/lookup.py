@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from django_dbqueue.tasks import compat
@@ -13,16 +15,42 @@ if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyTask
 
 
-class NotATask(Exception):
-    """What the message names was found, but is something else."""
+class Unfindable(Exception):
+    """There is no such task here: no such module or backend, or one that fails as it is imported; or it is no task."""
 
 
 def find_task(path: str, alias: str) -> tuple[AnyTask, BaseTaskBackend]:
-    """Return the task at a dotted path, and its backend.
+    """Return the task at a dotted path, and its backend; Unfindable if there is none here.
 
-    Raises NotATask, ImportError or ImproperlyConfigured if there is none here, and whatever its module raises.
+    A module that raises is half a release, or one for other settings: as good as a module that isn't there.
     """
-    task, backend = import_string(path), compat.task_backends[alias]
-    if not isinstance(task, Task):
-        raise NotATask(f"it is no task, but {type(task).__name__}")
-    return task, backend
+    task = import_task(path)
+    try:
+        return task, compat.task_backends[alias]
+    except (Exception, SystemExit) as error:
+        raise Unfindable(_told(error)) from error
+
+
+def import_task(path: str) -> AnyTask:
+    """Return the task at a dotted path; Unfindable if there is none here."""
+    try:
+        found: Any = import_string(path)
+    except (Exception, SystemExit) as error:
+        raise Unfindable(_told(error)) from error
+    if not isinstance(found, Task):
+        raise Unfindable(f"it is no task, but {type(found).__name__}")
+    return found
+
+
+def is_imported(path: str) -> bool:
+    """Return whether this process has the task at a dotted path, without importing anything: it may be any text."""
+    module, _, name = path.rpartition(".")
+    return isinstance(getattr(sys.modules.get(module), name, None), Task)
+
+
+def _told(error: BaseException) -> str:
+    """Return what an import raised in a line, with its class if the text alone would not tell it."""
+    text = " ".join(str(error).split())
+    if text and isinstance(error, ImportError | ImproperlyConfigured):
+        return text
+    return f"{type(error).__name__}: {text}".rstrip(": ")

@@ -1,4 +1,4 @@
-"""What a task may set beside Django's own options, and where it is said: by the task, its queue, its backend."""
+"""What a task may set beside Django's own options, and where it is set: by the task, its queue, its backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.core.signals import setting_changed
 from django_dbqueue import conf
 from django_dbqueue.envelope import check_group, check_lease, check_seconds, check_whole
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.tasks.compat import InvalidTask
+from django_dbqueue.tasks.compat import InvalidTask, Task
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyTask
@@ -53,7 +53,7 @@ _OF_QUEUE: Final = {"max_reads": "max_attempts", "backoff": "backoff", "lease": 
 
 
 def task_options(**options: Any) -> Callable[[Function], Function]:
-    """Set options of a task, written below ``@task``: for Django 6.0, whose ``@task`` takes none.
+    """Set options of a task, written below ``@task`` or above it: for Django 6.0, whose ``@task`` takes none.
 
     ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results`` and ``group``, as keywords of
     ``@task`` on Django 6.1. InvalidTask names what can't be.
@@ -61,7 +61,9 @@ def task_options(**options: Any) -> Callable[[Function], Function]:
     check_options(options, "task_options()")
 
     def mark(function: Function) -> Function:
-        setattr(function, ATTRIBUTE, options)
+        target: Any = function.func if isinstance(function, Task) else function
+        setattr(target, ATTRIBUTE, getattr(target, ATTRIBUTE, {}) | options)
+        _resolved.cache_clear()  # above @task, the function is a task already, and may have been asked for its options
         return function
 
     return mark

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
@@ -13,6 +15,8 @@ from django_dbqueue.consumers import Consumer
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.backend import DBQueueBackend
+
+logger = logging.getLogger("django_dbqueue.tasks")
 
 ANY_QUEUE: Final = ("default",)
 """The queues of a backend that takes any name, as far as they are known beforehand."""
@@ -26,6 +30,21 @@ def backends() -> dict[str, DBQueueBackend]:
     from django_dbqueue.tasks.compat import task_backends
 
     return {alias: task_backends[alias] for alias, each in said.items() if _is_ours(each.get("BACKEND"))}
+
+
+def let_django_check_them() -> None:
+    """Let Django ask the backends of the settings for their checks: where nobody has imported its tasks, it doesn't.
+
+    A backend that can't be imported is an error of ours, where Django's check ends with an exception.
+    """
+    try:
+        if not backends() or unimportable():
+            return
+        from django_dbqueue.tasks.compat import HOME
+
+        import_module(f"{HOME}.checks")
+    except Exception:  # no process fails to start by a check; a worker asks the backends itself
+        logger.debug("the backends of TASKS are not checked here", exc_info=True)
 
 
 def unimportable() -> dict[str, Exception]:

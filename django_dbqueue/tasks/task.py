@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.utils import timezone
-
 from django_dbqueue.envelope import Envelope, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.tasks.compat import AnyTask, InvalidTask
+from django_dbqueue.tasks.compat import AnyTask, InvalidTask, is_in_process
+from django_dbqueue.tasks.moments import as_django_shows, now
 from django_dbqueue.tasks.options import Backoff, GroupOf
 
 if TYPE_CHECKING:
@@ -64,27 +63,35 @@ class DBQueueTask(AnyTask):
         (seconds from now, or an aware datetime) is dropped: FAILED, and never run. ``group`` comes before the task's
         own. If the queue has taken a task with the token ``once`` in the last ``once_for`` (seconds or timedelta; a
         day), that one's result is returned.
+
+        Under Django's immediate and dummy backends, which tests set, the last four have no effect. InvalidTask under
+        another backend that isn't this one.
         """
         if countdown is not None and eta is not None:
             raise ValueError("Give countdown or eta, not both.")
-        when = eta if countdown is None else timezone.now() + _length("countdown", countdown)
+        when = eta if countdown is None else as_django_shows(now() + _length("countdown", countdown))
         task = self.using(run_after=when, queue_name=queue, priority=priority)
-        limit = (
-            expires
-            if expires is None or isinstance(expires, datetime)
-            else timezone.now() + _length("expires", expires)
-        )
+        limit = expires if expires is None or isinstance(expires, datetime) else now() + _length("expires", expires)
+        options = {"expires": limit, "group": group, "once": once, "once_for": once_for}
         backend: Any = self.get_backend()
         result: AnyResult = backend.enqueue(
             task,
             () if args is None else args,
             {} if kwargs is None else kwargs,
-            expires=limit,
-            group=group,
-            once=once,
-            once_for=once_for,
+            **_taken_by(backend, {name: value for name, value in options.items() if value is not None}),
         )
         return result
+
+
+def _taken_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:
+    """Return those of our options of a call that a task's backend takes; InvalidTask if it would lose one silently."""
+    from django_dbqueue.tasks.backend import DBQueueBackend
+
+    if isinstance(backend, DBQueueBackend):
+        return options
+    if options and not is_in_process(backend):
+        raise InvalidTask(f"{type(backend).__name__} has no {', '.join(options)}: only the backend of this queue has.")
+    return {}
 
 
 def _length(name: str, seconds: float | timedelta) -> timedelta:

@@ -16,6 +16,8 @@ BACKEND: Final = "dbqueue.backend"
 EXPIRES: Final = "dbqueue.expires"
 """When it is too late to run it, in ISO 8601."""
 DEFAULT: Final = "default"
+EXPIRED: Final = "Expired: "
+"""How the error of a task begins that was not run because it was too late."""
 
 
 def task_named(headers_text: str | None) -> str | None:

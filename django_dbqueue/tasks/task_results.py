@@ -6,53 +6,99 @@ that was killed leaves no traceback, but its attempt counts.
 
 from __future__ import annotations
 
-import builtins
-import re
 from collections.abc import Iterable
+from dataclasses import fields
 from datetime import datetime
+from enum import Enum, auto
 from typing import Any, Final
 
-from django.utils.module_loading import import_string
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import Error
 
 from django_dbqueue import codecs
-from django_dbqueue.consumers import Reject, Retry
-from django_dbqueue.databases.events_sql import ATTEMPTS, INTERRUPTED, REJECTED, RESCUED
-from django_dbqueue.exceptions import UndecodableMessage, WorkerLost
+from django_dbqueue.databases.events_sql import ATTEMPTS, RESULT_FORGOTTEN
+from django_dbqueue.exceptions import ResultForgotten, UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.tasks.compat import (
     AnyResult,
     AnyTask,
-    Task,
-    TaskError,
+    TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
 )
+from django_dbqueue.tasks.lookup import Unfindable, import_task
+from django_dbqueue.tasks.moments import as_django_shows
+from django_dbqueue.tasks.task_errors import dropped, error_of
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, TASK
-
-MAX_ID: Final = 2**63 - 1
-_CLASS: Final = re.compile(r"([A-Za-z_][\w.]*(?:<locals>\.[\w.]+)*)(?=:|$)", re.MULTILINE)
-_TRACE: Final = re.compile(r"\n\n(?=Traceback \(most recent call last\)|  \+ Exception Group Traceback)")
+from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 
 class StoredResult(AnyResult):
-    """A result whose time of enqueueing is read from the row when somebody asks for it: INSERT doesn't return it."""
+    """A result whose time of enqueueing is read from the row when somebody asks for it: INSERT doesn't return it.
+
+    Only the attribute asks. What tools do unasked, to show, compare or log a result, sends no query.
+    """
 
     __slots__ = ("_enqueued_at",)
     _enqueued_at: Any
 
     @property
     def enqueued_at(self) -> datetime | None:
-        """When it was enqueued, by the database's clock."""
-        if isinstance(self._enqueued_at, Message):
-            object.__setattr__(self, "_enqueued_at", self._enqueued_at.created_at)
+        """When it was enqueued, by the database's clock.
+
+        None if that can't be known: the row was rolled back or is purged. None too where it can't be read now, in async
+        code or in a broken transaction.
+        """
+        unread = self._enqueued_at
+        if isinstance(unread, Message):
+            try:
+                object.__setattr__(self, "_enqueued_at", as_django_shows(_created_at(unread)))
+            except (SynchronousOnlyOperation, Error):
+                return None
         moment: datetime | None = self._enqueued_at
         return moment
 
     @enqueued_at.setter
     def enqueued_at(self, moment: Any) -> None:
         object.__setattr__(self, "_enqueued_at", moment)
+
+    @property
+    def return_value(self) -> Any:
+        """What the task returned; ResultForgotten if that was kept as long as it was to be. ValueError if it failed."""
+        value = super().return_value
+        if value is FORGOTTEN:
+            raise ResultForgotten(
+                f"Task {self.task.module_path} (result {self.id}) returned a value, which was deleted when its "
+                "keep_results was over."
+            )
+        return value
+
+    def __repr__(self) -> str:
+        unread = isinstance(self._enqueued_at, Message)
+        parts = (
+            f"{each.name}={'<not read>' if unread and each.name == 'enqueued_at' else repr(getattr(self, each.name))}"
+            for each in fields(TaskResult)
+            if each.repr
+        )
+        return f"{type(self).__qualname__}({', '.join(parts)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both tell the same; two of one id were enqueued at one time."""
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        names = (each.name for each in fields(TaskResult) if each.compare and each.name != "enqueued_at")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _created_at(message: Message) -> datetime | None:
+    is_there = "created_at" not in message.get_deferred_fields()
+    row: Any = message if is_there else _row(str(message.pk), str(message._state.db))
+    moment: datetime | None = None if row is None else row.created_at
+    return moment
 
 
 def enqueued(task: AnyTask, message: Message, alias: str) -> AnyResult:
@@ -86,18 +132,18 @@ def running(task: AnyTask, message: Message, worker: str, attempt: int) -> AnyRe
         enqueued_at=message,  # type: ignore[arg-type]
         started_at=_first_start(before, message.claimed_at),
         finished_at=None,
-        last_attempted_at=message.claimed_at,
+        last_attempted_at=as_django_shows(message.claimed_at),
         args=payload["args"],
         kwargs=payload["kwargs"],
         backend=task.backend,
-        errors=[_error(each) for each in before],
+        errors=[error_of(each) for each in before],
         worker_ids=[*(each.worker or "" for each in before), worker],
     )
 
 
 def _first_start(attempts: list[MessageEvent], last: datetime | None) -> datetime | None:
     moments = (*(each.claimed_at for each in attempts), last)
-    return min((moment for moment in moments if moment is not None), default=None)
+    return as_django_shows(min((moment for moment in moments if moment is not None), default=None))
 
 
 def result_by_id(result_id: str, alias: str) -> AnyResult:
@@ -110,21 +156,28 @@ def result_by_id(result_id: str, alias: str) -> AnyResult:
     return result_of(row, _task_of(row, str(headers[TASK]), alias), alias, using)
 
 
+def backend_of(message_id: int) -> str:
+    """Return the alias of the backend that a message is a task of; TaskResultDoesNotExist if it is none."""
+    row = _row(str(message_id), db_alias(Message))
+    headers = {} if row is None else codecs.decode_headers(row.headers_text)
+    if TASK not in headers:
+        raise TaskResultDoesNotExist(str(message_id))
+    return str(headers.get(BACKEND, DEFAULT))
+
+
 def _row(result_id: str, using: str) -> Any:
-    if not (isinstance(result_id, str) and result_id.isascii() and result_id.isdigit() and int(result_id) <= MAX_ID):
+    number = typed_whole(result_id, 0, MAX_ID) if isinstance(result_id, str) else None
+    if number is None:
         return None
-    number = int(result_id)
     row = Message.objects.using(using).filter(pk=number).first()
     return row or ArchivedMessage.objects.using(using).filter(message_id=number).order_by("-pk").first()
 
 
 def _task_of(row: Any, path: str, alias: str) -> AnyTask:
     try:
-        task = import_string(path)
-    except ImportError as error:
-        raise TaskResultDoesNotExist(f"{path}, the task of this result, can't be imported here: {error}") from error
-    if not isinstance(task, Task):
-        raise TaskResultDoesNotExist(f"{path}, the task of this result, is no task here.")
+        task = import_task(path)
+    except Unfindable as error:
+        raise TaskResultDoesNotExist(f"{path}, the task of this result, can't be found here: {error}") from error
     return sent_as(task, row.queue, row.priority, alias)
 
 
@@ -148,20 +201,36 @@ def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
         task=task,
         id=str(message_id),
         status=status,
-        enqueued_at=row.created_at,
+        enqueued_at=as_django_shows(row.created_at),
         started_at=_first_start(attempts, last) if workers else None,
-        finished_at=row.finished_at,
-        last_attempted_at=last if workers else None,
+        finished_at=as_django_shows(row.finished_at),
+        last_attempted_at=as_django_shows(last) if workers else None,
         args=args,
         kwargs=kwargs,
         backend=alias,
-        errors=[_error(each) for each in attempts],
+        errors=[*(error_of(each) for each in attempts), *dropped(row)],
         worker_ids=workers,
     )
     if status == TaskResultStatus.SUCCESSFUL:
-        kept = Result._default_manager.using(using).filter(pk=message_id).first()
-        object.__setattr__(result, "_return_value", None if kept is None else kept.value)
+        object.__setattr__(result, "_return_value", _value(message_id, using))
     return result
+
+
+class _Forgotten(Enum):
+    """Stands in a result for a value that is kept no more, and is not None."""
+
+    FORGOTTEN = auto()
+
+
+FORGOTTEN: Final = _Forgotten.FORGOTTEN
+
+
+def _value(message_id: int, using: str) -> Any:
+    kept = Result._default_manager.using(using).filter(pk=message_id).first()
+    if kept is not None:
+        return kept.value
+    is_forgotten = MessageEvent.objects.using(using).filter(message_id=message_id, kind=RESULT_FORGOTTEN).exists()
+    return FORGOTTEN if is_forgotten else None
 
 
 def arguments_of(payload: object) -> tuple[list[Any], dict[str, Any]]:
@@ -205,36 +274,3 @@ def _worker(row: Any, using: str) -> str:
         return ""
     worker = Worker.objects.using(using).filter(pk=number).first()
     return str(number) if worker is None else str(worker)
-
-
-def _error(event: MessageEvent) -> TaskError:
-    text = event.detail or ""
-    found = _TRACE.search(text)
-    trace = text[found.end() :] if found else text
-    path = _REJECT if event.kind == REJECTED and not found and not _OWN_WORDS.match(text) else None
-    return TaskError(exception_class_path=path or _class_path(text, event.kind), traceback=f"{trace}\n")
-
-
-_REJECT: Final = f"{Reject.__module__}.{Reject.__qualname__}"
-_OWN_WORDS: Final = re.compile(r"TypeError: |django_dbqueue\.")
-"""How an error begins that rejects a message without a traceback. Any other text is the reason of a ``Reject``."""
-_OURS: Final = {
-    "TimedOut": "builtins.TimeoutError",
-    "Retry": f"{Retry.__module__}.{Retry.__qualname__}",
-    "Rejected": _REJECT,
-    "UndecodableMessage": f"{UndecodableMessage.__module__}.{UndecodableMessage.__qualname__}",
-}
-_LOST: Final = f"{WorkerLost.__module__}.{WorkerLost.__qualname__}"
-
-
-def _class_path(text: str, kind: str) -> str:
-    """Return the dotted path of the class that a recorded error names."""
-    found = _CLASS.match(text)
-    name = found[1] if found else ""
-    if kind in (RESCUED, INTERRUPTED) or not name:
-        return _LOST
-    if "." in name:
-        return name
-    if isinstance(getattr(builtins, name, None), type):
-        return f"builtins.{name}"
-    return _OURS.get(name, _LOST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -30,7 +31,7 @@ from django_dbqueue.testing.containment import LostTransaction, in_the_tests_tra
 from django_dbqueue.worker.batches import Ended, attempt_batch
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
-from django_dbqueue.worker.execution import Verdict, attempt, backoff, timed_out, verdict_after
+from django_dbqueue.worker.execution import TIMED_OUT, Verdict, attempt, backoff, timed_out, verdict_after
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 
@@ -225,9 +226,9 @@ class _Run:
     def _handle(self, deliveries: list[Delivery]) -> list[Handled]:
         began = time.monotonic()
         if deliveries[0].consumer.batch is None:
-            ended = [_attempt(deliveries[0])]
+            ended = [copy_context().run(_attempt, deliveries[0])]
         else:
-            ended = attempt_batch(deliveries, in_the_tests_transaction)
+            ended = copy_context().run(attempt_batch, deliveries, in_the_tests_transaction)
         for each in ended:
             if isinstance(each.error, LostTransaction):
                 raise each.error
@@ -267,8 +268,9 @@ def _attempt(delivery: Delivery) -> Ended:
 
 def _too_late(one: Ended) -> Ended:
     delivery = one.delivery
-    text = timed_out(delivery.consumer, delivery.options)
-    return Ended(delivery, Verdict("nack", backoff(delivery.options, delivery.reads), text), TimeoutError(text))
+    text = timed_out(delivery.consumer, delivery.options, delivery.message)
+    verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text, exception=TIMED_OUT)
+    return Ended(delivery, verdict, TimeoutError(text))
 
 
 def _ran_too_long(delivery: Delivery, seconds: float) -> bool:

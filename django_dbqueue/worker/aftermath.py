@@ -1,9 +1,9 @@
 """After a child's death: settle what it held, each message according to its slot (promises P7 and P8).
 
 Started: charged, and counted as a crash, unless the handler committed an ack of its own. Succeeded but not yet acked:
-acked, because its handler returned; but if it returned a result, which died with the child, released, uncharged. Timed
-out: nacked as such. Not started: uncharged. If no slot was set, everything
-is charged, so that no message can kill children forever by dying before its slot is set.
+acked, because its handler returned; but if it returned a result, which died with the child, it runs again (P17): alone,
+and uncharged the first time. Timed out: nacked as such. Not started: uncharged. If no slot was set, everything is
+charged, so that no message can kill children forever by dying before its slot is set.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from django.db import DatabaseError
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim
+from django_dbqueue.lifecycle.apart import apart
 from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.models import Message, Worker
+from django_dbqueue.retry import is_refused
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
-from django_dbqueue.worker.execution import backoff, timed_out
+from django_dbqueue.worker.execution import TIMED_OUT, backoff, timed_out
+from django_dbqueue.worker.refusals import settle_refused
 
 LOCKS_PATIENCE: Final = 1.0
 """Seconds in which a server usually notices that a session's process is dead."""
@@ -61,18 +64,24 @@ def settle_after(
     _await_the_locks_of_the_dead(session, in_slots)
     owned = [Claim(*row) for row in session.fetch(dialect.messages.owned(tuple(consumers), worker_id))]
     besides = [claim for claim in owned if claim not in in_slots]
-    acked = _ack(session, standing[SlotState.SUCCEEDED])  # first: what follows them in their groups keeps its ticket
-    returned = _settle(session, dialect.messages.release(), standing[SlotState.RETURNED])
     crash = dialect.messages.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
+    behind = _behind(session, standing[SlotState.RETURNED], standing[SlotState.SUCCEEDED])
+    # first: what follows them in their groups keeps its ticket
+    acked = _ack(session, [claim for claim in standing[SlotState.SUCCEEDED] if claim not in behind])
+    for claim in acked:
+        signals.message_ended.send(Message, message_id=claim.id)
+    returned = _run_again(session, None if cut_off else crash, standing[SlotState.RETURNED])
+    after_them = _settle(session, dialect.messages.release(), behind)
     if cut_off:
         interrupted = dialect.messages.cut_off("Interrupted: the worker was stopped before the handler returned.")
         moved = _settle(session, interrupted, started)
     else:
         moved = _settle(session, crash, started)
         _tell(session, moved, f"its process ended by {how}", board)
+        _tell(session, returned, f"its process ended by {how} before what it had returned was kept", board)
     moved |= _nack_timed_out(session, consumers, hung, board)
     running = len(moved)
-    board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - moved)))
+    board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - after_them - moved)))
     if in_slots or cut_off:
         _settle(session, dialect.messages.release(), besides)
     else:
@@ -109,9 +118,44 @@ def _are_unlocked(session: DjangoSession, claims: list[Claim]) -> bool:
 def _settle(session: DjangoSession, change: Change, claims: list[Claim]) -> set[Claim]:
     """Move what is still held, and return the claims that held it."""
     moved: set[Claim] = set()
+
+    def settle_some(some: list[Claim]) -> None:
+        moved.update(settle_claims(session, _blamed(session, change, some), some))
+
+    def otherwise(claim: Claim, error: DatabaseError) -> None:
+        moved.update(settle_refused(session, claim, error, returned=False))
+
     for part in chunks(claims, MAX_IDS):
-        moved |= settle_claims(session, _blamed(session, change, part), part)
+        apart(part, settle_some, otherwise)
     return moved
+
+
+def _behind(session: DjangoSession, returned: list[Claim], succeeded: list[Claim]) -> list[Claim]:
+    """Return those that succeeded behind one of their group that runs again: in order, so do they (P18)."""
+    if not returned or not succeeded:
+        return []
+    rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in (*returned, *succeeded)])
+    lanes = {id_: lane for id_, lane in rows.values_list("pk", "lane") if lane is not None}
+    first: dict[int, int] = {}
+    for id_ in sorted((claim.id for claim in returned if claim.id in lanes), reverse=True):
+        first[lanes[id_]] = id_
+    return [each for each in succeeded if each.id in lanes and each.id > first.get(lanes[each.id], each.id)]
+
+
+def _run_again(session: DjangoSession, crash: Change | None, claims: list[Claim]) -> set[Claim]:
+    """Give back those whose results died with the child; return the claims that held them.
+
+    One of them may have killed it. So each is a suspect from now on, and a suspect is charged: no message can kill
+    children forever by dying after its return. ``crash`` is None where nobody is to blame.
+    """
+    if crash is None:
+        return _settle(session, session.dialect.messages.release(), claims)
+    rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims], crashes__gt=0)
+    suspects = set(rows.values_list("pk", flat=True))
+    spared = session.dialect.messages.release(suspected=True)
+    return _settle(session, spared, [claim for claim in claims if claim.id not in suspects]) | _settle(
+        session, crash, [claim for claim in claims if claim.id in suspects]
+    )
 
 
 def _blamed(session: DjangoSession, change: Change, claims: list[Claim]) -> Change:
@@ -131,18 +175,25 @@ def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
 def _ack(session: DjangoSession, claims: list[Claim]) -> set[Claim]:
     """Ack what is still held, and return the claims that held it."""
     acked: set[Claim] = set()
-    for part in chunks(claims, MAX_IDS):
+
+    def ack_some(some: list[Claim]) -> None:
         queues = dict(
-            Message.objects.using(session.using).filter(pk__in=[c.id for c in part]).values_list("pk", "queue")
+            Message.objects.using(session.using).filter(pk__in=[c.id for c in some]).values_list("pk", "queue")
         )
-        acked |= ack_claims(session, {claim: queues[claim.id] for claim in part if claim.id in queues})
+        acked.update(ack_claims(session, {claim: queues[claim.id] for claim in some if claim.id in queues}))
+
+    def keep(claim: Claim, error: DatabaseError) -> None:
+        acked.update(settle_refused(session, claim, error, returned=True))
+
+    for part in chunks(claims, MAX_IDS):
+        apart(part, ack_some, keep)
     return acked
 
 
 def _nack_timed_out(
     session: DjangoSession, consumers: dict[str, Consumer], claims: list[Claim], board: Board
 ) -> set[Claim]:
-    dialect, moved = session.dialect, set()
+    moved = set()
     rows = Message.objects.using(session.using).in_bulk([claim.id for claim in claims])
     for claim in claims:
         row = rows.get(claim.id)
@@ -150,8 +201,9 @@ def _nack_timed_out(
             continue
         consumer = consumers[row.queue]
         options = consumer.resolved()
-        delay, text = backoff(options, row.read_count), timed_out(consumer, options)
-        if settle_claims(session, blamed(session, dialect.messages.nack(delay, text), [row.queue]), [claim]):
+        delay, text = backoff(options, row.read_count), timed_out(consumer, options, row)
+        held, text = _nack(session, claim, row.queue, delay, text)
+        if held:
             moved.add(claim)
             board.expect_retry(time.monotonic() + delay)
             spent = 0 < (row.max_reads or 0) <= row.read_count
@@ -161,6 +213,19 @@ def _nack_timed_out(
             else:
                 signals.message_failed.send(Message, queue=row.queue, message_id=row.pk, error=text, delay=delay)
     return moved
+
+
+def _nack(session: DjangoSession, claim: Claim, queue: str, delay: float, text: str) -> tuple[bool, str]:
+    """Nack what timed out; return whether it was still held, and its error, in ASCII if the database wants that."""
+    nack = session.dialect.messages.nack
+    try:
+        change = blamed(session, nack(delay, text, TIMED_OUT), [queue])
+        return bool(settle_claims(session, change, [claim])), text
+    except DatabaseError as error:
+        if not is_refused(error):
+            raise
+    plain = text.encode("ascii", "backslashreplace").decode()
+    return bool(_settle(session, nack(delay, plain, TIMED_OUT), [claim])), plain
 
 
 def _tell(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 from django.db import Error, connections
 
 from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.unrun import refuse_unrun
 from django_dbqueue.worker.delivery import Delivery
-from django_dbqueue.worker.execution import ACK, Verdict, in_one_commit, prepare, refuse_unawaited, verdict_after
+from django_dbqueue.worker.execution import ACK, Verdict, in_one_commit, prepare, verdict_after
 from django_dbqueue.worker.thread_connections import leave_clean
 
 Verdicts = list[Verdict]
@@ -72,7 +73,7 @@ def _call(deliveries: Sequence[Delivery]) -> list[Verdict]:
     consumer = deliveries[0].consumer
     for delivery in deliveries:
         delivery.message.in_batch = True
-    refuse_unawaited(consumer, consumer.handler([delivery.message for delivery in deliveries]))
+    refuse_unrun(consumer.name, consumer.handler([delivery.message for delivery in deliveries]))
     return [ACK] * len(deliveries)
 
 

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from django_dbqueue import hooks
 from django_dbqueue.consumers import Consumer
+from django_dbqueue.late_signals import SIGNALS
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.runner import Runner
@@ -33,6 +34,8 @@ def be_child(
     share: int | None,
 ) -> NoReturn:
     """Run until told to stop, drained, at its limit or no longer usable, and end this process."""
+    for number in SIGNALS:  # the supervisor repeats what it wants; its own handlers would count, and end this process
+        signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
     os.close(stop.fileno())
     note_use()

@@ -21,10 +21,11 @@ from asgiref.sync import sync_to_async
 
 from django_dbqueue import hooks
 from django_dbqueue.consumers import Consumer
+from django_dbqueue.lifecycle.unrun import refuse_unrun
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
-from django_dbqueue.worker.execution import NOTHING, RELEASE_PAUSE, Verdict, acked, refuse_unawaited, verdict_after
+from django_dbqueue.worker.execution import NOTHING, RELEASE_PAUSE, Verdict, acked, verdict_after
 from django_dbqueue.worker.gate import released, reserve
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.holding import CANCEL_PATIENCE, Holding
@@ -248,7 +249,7 @@ class EventLoop:
             message.decode_ahead()
             handler = delivery.consumer.handler
             returned = await handler(message, *self.resources.arguments(delivery.consumer))
-            refuse_unawaited(delivery.consumer, returned)
+            refuse_unrun(delivery.consumer.name, returned)
             verdict = acked(delivery, returned)
         except BaseException as error:
             return job.verdict_after(error)

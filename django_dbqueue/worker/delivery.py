@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from django_dbqueue import signals
@@ -37,6 +37,7 @@ class Delivery:
         "abandoned",
         "ack_sent",
         "beside",
+        "cancels",
         "claim",
         "claimed_at",
         "consumer",
@@ -50,6 +51,7 @@ class Delivery:
         "lane",
         "lease",
         "options",
+        "raised",
         "reads",
         "result",
         "slot",
@@ -58,6 +60,7 @@ class Delivery:
         "timed_out",
         "trace",
         "using",
+        "when_ended",
     )
 
     def __init__(
@@ -79,6 +82,8 @@ class Delivery:
         self.timed_out = False
         self.abandoned = False
         """Its coroutine was cancelled and still runs; its lease is extended no more."""
+        self.cancels = False
+        """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
         self.superseded = False
         """This child has claimed the message again, so this claim of it is lost."""
         self.ack_sent = False
@@ -90,6 +95,10 @@ class Delivery:
         """Where an instrument keeps what it knows of the handler's run, for the settlement."""
         self.result: Kept | None = None
         """What is kept of a task's return value when the message is acked."""
+        self.when_ended: Callable[[], object] | None = None
+        """What its runner does when the ack, or the drop, is committed."""
+        self.raised: BaseException | None = None
+        """What its last attempt raised, while whoever logs its death may ask for it."""
         self.lease = float(claimed.lease_seconds)
         """The length of the message's lease in seconds."""
         self.lane = claimed.lane

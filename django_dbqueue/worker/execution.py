@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from contextvars import copy_context
 from typing import Final, Literal, NamedTuple
 
-from asgiref.sync import async_to_sync
 from django.db import transaction
 
 from django_dbqueue.conf import QueueOptions
@@ -19,12 +17,14 @@ from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import InvalidFlow, InvalidStep, Suspended, UndecodableMessage
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.error_texts import error_text, reason_of
-from django_dbqueue.lifecycle.result_rows import keep
+from django_dbqueue.lifecycle.error_texts import class_path, error_text, reason_of
+from django_dbqueue.lifecycle.result_rows import OversizedResult, keep
 from django_dbqueue.lifecycle.transaction import acked_with_their_rows
+from django_dbqueue.lifecycle.unrun import refuse_unrun
+from django_dbqueue.models import Message
 from django_dbqueue.retry import is_victim
 from django_dbqueue.worker.delivery import Delivery
-from django_dbqueue.worker.lent_threads import LentThreads
+from django_dbqueue.worker.lent_threads import in_own_loop
 from django_dbqueue.worker.payloads import read
 from django_dbqueue.worker.resources import managed
 from django_dbqueue.worker.returned import kept_of
@@ -41,10 +41,14 @@ class Verdict(NamedTuple):
     """What is kept of the return value, if the message is acked."""
     keeps_trace: bool = False
     """Whether the record of a failure keeps its traceback."""
+    exception: str | None = None
+    """The path of the class of what the handler raised, if it raised something."""
 
 
 RELEASE_PAUSE: Final = 1.0
 """Seconds until a message that its own handler released is delivered again."""
+TIMED_OUT: Final = "builtins.TimeoutError"
+"""The path of the class that stands for a handler which ran too long."""
 ACK = Verdict("ack")
 ACKED = Verdict("acked")
 """Already acked, in one commit with the handler's rows."""
@@ -85,17 +89,18 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
         runner = delivery.consumer.runner
         return decided(delivery, error) if runner is None else runner.judge(delivery, error)
     except BaseException as unreadable:
-        return Verdict("nack", backoff(delivery.options, delivery.reads), error_text(unreadable) or "")
+        delay, text = backoff(delivery.options, delivery.reads), error_text(unreadable)
+        return Verdict("nack", delay, text or "", exception=class_path(unreadable))
 
 
 def decided(delivery: Delivery, error: BaseException) -> Verdict:
     """Return what follows from an error; whatever the error raises when inspected is raised."""
     if isinstance(error, Suspended) and error.message_id == delivery.claim.id:
         return NOTHING
-    if isinstance(error, UndecodableMessage | InvalidStep | InvalidFlow):
-        return Verdict("reject", error=error_text(error) or "")
+    if isinstance(error, UndecodableMessage | InvalidStep | InvalidFlow | OversizedResult):
+        return Verdict("reject", error=error_text(error) or "", exception=class_path(error))
     if isinstance(error, Reject):
-        return Verdict("reject", error=error_text(reason_of(error)) or "Rejected")
+        return Verdict("reject", error=error_text(reason_of(error)) or "Rejected", exception=class_path(error))
     delay, text = backoff(delivery.options, delivery.reads), error_text(error)
     if isinstance(error, Retry):
         text = error_text(f"Retry: {reason_of(error)}")
@@ -104,8 +109,10 @@ def decided(delivery: Delivery, error: BaseException) -> Verdict:
         except BaseException as wrong:  # a subclass may have put anything there
             text = error_text(f"{text} (by the usual back-off, for its after can't be used: {reason_of(wrong)})")
     elif isinstance(error, TimeoutError) and delivery.timed_out:
-        text = timed_out(delivery.consumer, delivery.options)
-    return Verdict("nack", delay, text or "")
+        return Verdict(
+            "nack", delay, timed_out(delivery.consumer, delivery.options, delivery.message), exception=TIMED_OUT
+        )
+    return Verdict("nack", delay, text or "", exception=class_path(error))
 
 
 def _call(delivery: Delivery) -> Verdict:
@@ -134,7 +141,7 @@ def _keep(delivery: Delivery, returned: object) -> None:
 
 def _call_handler(delivery: Delivery) -> object:
     returned = delivery.consumer.handler(delivery.message)
-    refuse_unawaited(delivery.consumer, returned)
+    refuse_unrun(delivery.consumer.name, returned)
     return returned
 
 
@@ -164,7 +171,11 @@ def in_one_commit(deliveries: Sequence[Delivery], work: Callable[[], object]) ->
 
     # A hook on the commit may hit a deadlock too, and then there is nothing left to start again. However long the
     # handler took, nobody else waits for it
-    return session_of(alias).outermost(attempt, passing=lambda error: is_victim(error) and not commits, within=math.inf)
+    return session_of(alias).outermost(
+        lambda: copy_context().run(attempt),
+        passing=lambda error: is_victim(error) and not commits,
+        within=math.inf,
+    )
 
 
 def _call_async(delivery: Delivery) -> object:
@@ -172,39 +183,23 @@ def _call_async(delivery: Delivery) -> object:
 
     Its resource is entered for this call alone.
     """
-    handler, timeout = delivery.consumer.handler, delivery.options.timeout
+    consumer = delivery.consumer
 
     async def run() -> object:
-        asyncio.get_running_loop().set_default_executor(threads)
-        try:
-            async with AsyncExitStack() as stack, asyncio.timeout(timeout) as scope:
-                resource = delivery.consumer.resource
-                shared = () if resource is None else (await stack.enter_async_context(managed(resource)),)
-                returned = await handler(delivery.message, *shared)
-                refuse_unawaited(delivery.consumer, returned)
-                return returned
-        finally:
-            delivery.timed_out = scope.expired()
+        async with AsyncExitStack() as stack:
+            resource = consumer.resource
+            shared = () if resource is None else (await stack.enter_async_context(managed(resource)),)
+            returned = await consumer.handler(delivery.message, *shared)
+            refuse_unrun(consumer.name, returned)
+            return returned
 
-    with LentThreads() as threads:
-        return async_to_sync(run)()
+    return in_own_loop(delivery, run)
 
 
-def refuse_unawaited(consumer: Consumer, returned: object) -> None:
-    """Raise TypeError if a handler returned something that still has to be awaited: its work was not done."""
-    if returned is None or not inspect.isawaitable(returned):
-        return
-    if inspect.iscoroutine(returned):
-        returned.close()
-    raise TypeError(
-        f"{consumer.name} returned a {type(returned).__name__} that nobody awaited, so the message was not processed. "
-        "Write the consumer itself as async def, without a decorator that hides it, and let it await what it calls."
-    )
-
-
-def timed_out(consumer: Consumer, options: QueueOptions) -> str:
-    """Say that a handler ran too long."""
-    return f"TimedOut: {consumer.name} ran longer than its timeout of {options.timeout:g} s"
+def timed_out(consumer: Consumer, options: QueueOptions, message: Message) -> str:
+    """Say that the handler of a message, or the task that it is, ran too long."""
+    task = None if consumer.runner is None else consumer.runner.name_of(message.headers_text)
+    return f"TimedOut: {task or consumer.name} ran longer than its timeout of {options.timeout:g} s"
 
 
 def backoff(options: QueueOptions, read_count: int) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from django_dbqueue import conf, hooks, signals
@@ -40,10 +42,17 @@ class Finisher:
             forget_steps(session_of(self.using), stepped)
         if signals.message_done.has_listeners(self.model):
             for delivery, seconds in acked:
-                self.tell_done(delivery, seconds)
+                self._send_done(delivery, seconds)
+        for delivery, _ in acked:
+            if delivery.when_ended is not None:
+                _tell_runner(delivery)
 
     def tell_done(self, delivery: Delivery, seconds: float) -> None:
-        """Send the signal of a done message."""
+        """Tell of a message that was acked together with its handler's rows."""
+        self._send_done(delivery, seconds)
+        _tell_runner(delivery)
+
+    def _send_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
         signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
 
@@ -61,6 +70,7 @@ class Finisher:
         self._board.count("done")
         said = verdict.error.splitlines()[0] if verdict.error else ""
         logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, said)
+        _tell_runner(delivery)
 
     def undecided(self, delivery: Delivery) -> None:
         """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
@@ -70,10 +80,17 @@ class Finisher:
             self._board.count("done")
             signals.ack_undecided.send(self.model, queue=message.queue, message_id=message.pk)
 
+    def left(self, delivery: Delivery) -> None:
+        """Let go of a delivery of which the database refused to record any end: its lease ends."""
+        delivery.when_ended = None
+        self._holding.drop(delivery)
+
     def other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
         """Finish a delivery whose verdict was no ack, and was settled if its claim was still ``held``."""
         message = delivery.message
         self._holding.drop(delivery)
+        if verdict.verb != "drop" or not held:
+            delivery.when_ended = None
         if not held:
             delivery.lose(verdict.verb)
             return
@@ -83,12 +100,37 @@ class Finisher:
             self._board.count("given_back")
         elif verdict.verb == "drop":
             self._board.count("done")
+            _tell_runner(delivery)
         elif verdict.verb == "cut off":
             self._board.count("cut_off")
         elif verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
-            signals.message_died.send(self.model, **said)
+            _while_handling(delivery, partial(signals.message_died.send, self.model, **said))
         else:
             self._board.count("failed")
             self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
             signals.message_failed.send(self.model, **said, delay=verdict.delay)
+
+
+def _tell_runner(delivery: Delivery) -> None:
+    """Let its runner do what it does at a committed end, once. Nothing that this raises undoes the end."""
+    tell, delivery.when_ended = delivery.when_ended, None
+    if tell is not None:
+        try:
+            tell()
+        except (Exception, SystemExit):
+            logger.exception("message %s has ended, but telling of it failed", delivery.claim.id)
+
+
+def _while_handling(delivery: Delivery, send: Callable[[], object]) -> None:
+    """Send a signal while the error that caused it is being handled: a listener's log finds it there."""
+    error, delivery.raised = delivery.raised, None
+    if error is None:
+        send()
+        return
+    trace = error.__traceback__
+    try:
+        raise error
+    except BaseException:
+        error.__traceback__ = trace  # without this function
+        send()

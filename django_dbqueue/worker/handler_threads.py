@@ -1,10 +1,11 @@
-"""The threads that run a child's sync consumers, one message after the other."""
+"""The threads that run a child's sync consumers, one message after the other, each in a context of its own."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Final
 
 from django_dbqueue import hooks
@@ -37,9 +38,10 @@ def start_threads(
         try:
             while (delivery := holding.take()) is not None:
                 if delivery.consumer.batch is None:
-                    finish(delivery, _execute(delivery, holding, detachment, failed))
+                    finish(delivery, copy_context().run(_execute, delivery, holding, detachment, failed))
                     continue
-                for each, verdict in _execute_batch(holding.take_beside(delivery), detachment, failed):
+                deliveries = holding.take_beside(delivery)
+                for each, verdict in copy_context().run(_execute_batch, deliveries, detachment, failed):
                     finish(each, verdict)
             discard_all()
         except BaseException:

@@ -18,7 +18,7 @@ from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, Presence
-from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.thread_connections import discard, discard_all, forget_queries
 from django_dbqueue.worker.worker_options import EXIT_FAILED
 
 _LONGEST_NAP: Final = 0.5
@@ -58,6 +58,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Do what is due, sleep until the next thing is; end the process rather than leave it without a heartbeat."""
+        forget_queries()
         try:
             while not self._over:
                 self._turn()

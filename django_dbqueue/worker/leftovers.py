@@ -24,9 +24,15 @@ _BEGIN_NOTHING: Final = (
 """Prefixes of statements that leave nothing open in autocommit. All others are suspect."""
 _LONGEST: Final = max(map(len, _BEGIN_NOTHING))
 _SECOND: Final = re.compile(
-    rb";\s*(?:BEGIN|START|SET|COMMIT|ROLLBACK|LOCK|FLUSH|XA|CALL|EXECUTE|PREPARE|/)", re.IGNORECASE
+    rb";\s*(?:[-#/]|BEGIN|START|SET|COMMIT|ROLLBACK|LOCK|FLUSH|XA|CALL|EXECUTE|PREPARE|IF|CASE|LOOP|REPEAT|WHILE|FOR)",
+    re.IGNORECASE,
 )
-"""A second statement in one text, or what looks like one."""
+"""A second statement in one text, or what looks like one: quick to look for in large values, too."""
+_ASIDE: Final = re.compile(
+    rb"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|`[^`]*`|/\*(?!M?!).*?\*/|--(?=\s|\Z)[^\n]*|#[^\n]*""",
+    re.DOTALL,
+)
+"""Literals, names in quotes and comments, but not those that are executed: where a semicolon separates nothing."""
 
 
 class Watch:
@@ -40,9 +46,17 @@ class Watch:
 
     def __call__(self, query: Any, *rest: Any, **options: Any) -> Any:
         text = query.encode(errors="replace") if isinstance(query, str) else bytes(query)
-        if not text[:_LONGEST].upper().startswith(_BEGIN_NOTHING) or (b";" in text and _SECOND.search(text)):
+        if not begins_nothing(text):
             self.is_suspect = True
         return self._send(query, *rest, **options)
+
+
+def begins_nothing(text: bytes) -> bool:
+    """Return whether none of the statements in a text can leave anything open."""
+    if _SECOND.search(text) is None:
+        return text[:_LONGEST].upper().startswith(_BEGIN_NOTHING)
+    parts = (part.lstrip() for part in _ASIDE.sub(b" ", text).split(b";"))
+    return all(not part or part[:_LONGEST].upper().startswith(_BEGIN_NOTHING) for part in parts)
 
 
 def tidy(raw: Any) -> None:

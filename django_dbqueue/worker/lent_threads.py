@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from asgiref.sync import async_to_sync
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.thread_connections import close_raw
 
 Result = TypeVar("Result")
@@ -44,3 +48,31 @@ class LentThreads(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
         while wait and self._opened:
             close_raw(self._opened.popitem()[1])
+
+
+def in_own_loop(delivery: Delivery, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Run a handler's coroutine in an event loop of its own and return what it returns; cancel it at its timeout.
+
+    What it runs by ``sync_to_async`` or Django's async ORM runs in this thread, on its connections. TimeoutError if it
+    was cancelled, also if it took no notice and returned.
+    """
+    over_at, timeout = delivery.over_at, delivery.options.timeout
+    left = timeout if over_at is None else max(0.0, over_at - time.monotonic())
+    scopes: list[asyncio.Timeout] = []
+
+    async def run() -> Result:
+        asyncio.get_running_loop().set_default_executor(threads)
+        async with asyncio.timeout(left) as scope:
+            scopes.append(scope)
+            return await work()
+
+    delivery.cancels = left is not None
+    try:
+        with LentThreads() as threads:
+            returned = async_to_sync(run)()
+    finally:
+        was_cancelled = any(scope.expired() for scope in scopes)
+        delivery.timed_out = delivery.timed_out or was_cancelled
+    if was_cancelled:
+        raise TimeoutError
+    return returned

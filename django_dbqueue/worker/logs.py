@@ -104,10 +104,11 @@ def _lose_what_cannot_be_written() -> None:
             setattr(sys, name, LossyStream(stream))
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if name.partition(".")[0] == "django_dbqueue" and isinstance(logger, logging.Logger):
-            _guard(logger)
+            guard(logger)
 
 
-def _guard(logger: logging.Logger) -> None:
+def guard(logger: logging.Logger) -> None:
+    """Keep what the project's LOGGING has for this logger from raising where it is used."""
     if "handle" in vars(logger):
         return
     handle = logger.handle

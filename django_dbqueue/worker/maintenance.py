@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
+
+from django.db import DatabaseError
 
 from django_dbqueue import conf
 from django_dbqueue.insight.counter import Counter
@@ -23,6 +27,7 @@ from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_worke
 from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.lifecycle.step_rows import StepWalk
 from django_dbqueue.models import Schedule
+from django_dbqueue.retry import is_refused
 from django_dbqueue.worker.lookout import Lookout
 
 LOOK_EVERY: Final = 0.9
@@ -50,6 +55,10 @@ SETTLED_FIRST: Final = 3.0
 WORKER_ROWS_KEPT: Final = 86_400.0
 """Seconds after which a worker's row that nobody could judge is deleted."""
 
+Result = TypeVar("Result")
+
+logger = logging.getLogger("django_dbqueue.worker")
+
 
 class Maintenance:
     """A runner of what is due, on the worker's own connection. Times are of the monotonic clock, in seconds.
@@ -67,7 +76,8 @@ class Maintenance:
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
         self._tidy_at: float | None = None
-        self._walks = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
+        self._done = {queue: archive.DoneWalk(session_of(using), queue) for queue in queues}
+        self._dead = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
         self._steps = StepWalk(session_of(using))
         self._failures_after = 0
         self._keeper = LaneKeeper(session_of(using))
@@ -91,12 +101,12 @@ class Maintenance:
                 now
             )  # if it fails, nothing is claimed until it is known which queues are paused
         while self._to_do:
-            self._to_do.pop(0)()
+            _go_on(self._to_do.pop(0))
             self.lookout.take_news()  # what it released is ready now, and was not when we checked
         if self._guardian.suspects:
             self._look_at = min(self._look_at, now + LOOK_AGAIN)
-        self._count(now)
-        self._keep(now)
+        _go_on(partial(self._count, now))
+        _go_on(partial(self._keep, now))
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
         if now >= self._tidy_at:
@@ -168,23 +178,41 @@ class Maintenance:
 
     def _tidy(self) -> bool:
         """Move a bounded part of what is old enough, unless another archiver is active; return whether more is left."""
-        more = False
-        partitioned.keep(session_of(self._using))  # first: without its table, nothing can be archived
-        for queue, walk in self._walks.items():
-            options = conf.queue_options(queue)
-            moved = archive.archive(
-                session_of(self._using), queue, age=options.retention, limit=ARCHIVE_AT_ONCE, wait=False
-            )
-            more |= moved == ARCHIVE_AT_ONCE
-            if options.dead_retention is not None:
-                walk.archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
-        Schedule.objects.using(self._using).forget()
-        forget_workers(session_of(self._using), age=WORKER_ROWS_KEPT)
+        session = session_of(self._using)
+        _go_on(partial(partitioned.keep, session))  # first: without its table, nothing can be archived
+        more = [_go_on(partial(self._archive, queue)) for queue in self._done]
+        _go_on(Schedule.objects.using(self._using).forget)
+        _go_on(partial(forget_workers, session, age=WORKER_ROWS_KEPT))
+        _go_on(self._forget_failures)
+        age, most = conf.get("EVENT_RETENTION"), ARCHIVE_AT_ONCE
+        gone = _go_on(partial(moves.forget_events, session, age=age, limit=most))
+        past = _go_on(partial(expired_rows.forget_results, session, limit=most))
+        tokens = _go_on(partial(expired_rows.forget_tokens, session, limit=TOKENS_AT_ONCE))
+        more.append(_go_on(partial(self._steps.turn, limit=most)))
+        return any(more) or ARCHIVE_AT_ONCE in (gone, past) or tokens == TOKENS_AT_ONCE
+
+    def _archive(self, queue: str) -> bool:
+        """Move what has been done, or dead, for long enough; return whether more is left."""
+        options = conf.queue_options(queue)
+        moved = self._done[queue].archive(
+            age=options.retention, looks=ARCHIVE_AT_ONCE, limit=ARCHIVE_AT_ONCE, wait=False
+        )
+        if options.dead_retention is not None:
+            self._dead[queue].archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
+        return moved == ARCHIVE_AT_ONCE
+
+    def _forget_failures(self) -> None:
         self._failures_after = failure_group_rows.forget_failures(
             session_of(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
-        gone = moves.forget_events(session_of(self._using), age=conf.get("EVENT_RETENTION"), limit=ARCHIVE_AT_ONCE)
-        past = expired_rows.forget_results(session_of(self._using), limit=ARCHIVE_AT_ONCE)
-        tokens = expired_rows.forget_tokens(session_of(self._using), limit=TOKENS_AT_ONCE)
-        more |= self._steps.turn(limit=ARCHIVE_AT_ONCE)
-        return more or ARCHIVE_AT_ONCE in (gone, past) or tokens == TOKENS_AT_ONCE
+
+
+def _go_on(task: Callable[[], Result]) -> Result | None:
+    """Do a task; what the database refuses of it for good keeps nothing else from its turn, and is logged."""
+    try:
+        return task()
+    except DatabaseError as error:
+        if not is_refused(error):
+            raise
+        logger.exception("the database refused a part of the maintenance, which is left undone")
+        return None

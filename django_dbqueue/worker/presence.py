@@ -68,6 +68,7 @@ class Presence:
 
     def connect(self, *, held: int) -> None:
         """Take the session that the main thread's connection has now, and put it in the row, unproven as yet."""
+        session_of(self._using).allow_updates()
         session = _take_session(self._using)
         self._write(held=held, every=BEAT_HOLDING, conn_id=session.conn_id, server="", session_lock=None)
         self._session = session

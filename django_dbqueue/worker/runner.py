@@ -22,7 +22,7 @@ from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
-from django_dbqueue.worker.execution import Verdict, backoff, timed_out
+from django_dbqueue.worker.execution import TIMED_OUT, Verdict, backoff, timed_out
 from django_dbqueue.worker.feeder import Feeder
 from django_dbqueue.worker.handler_threads import start_threads
 from django_dbqueue.worker.handover import Handover
@@ -106,7 +106,7 @@ class Runner:
         self._stop_deadline = math.inf
         self._orphan_deadline = math.inf
         self._replace_deadline: float | None = None
-        self._connected = self._was_away = False
+        self._connected, self._trouble_said = False, ""
         self._raw: Any = None
 
     # -- from outside -------------------------------------------------------------------------------------
@@ -263,9 +263,10 @@ class Runner:
             self._take_in(delivery, verdict, seconds)
 
     def _take_in(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
-        if delivery.timed_out and not delivery.message.settled:
-            delay = backoff(delivery.options, delivery.reads)
-            verdict = Verdict("nack", delay, timed_out(delivery.consumer, delivery.options))
+        message = delivery.message
+        if delivery.timed_out and not message.settled and verdict.exception != TIMED_OUT:
+            text = timed_out(delivery.consumer, delivery.options, message)
+            verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text, exception=TIMED_OUT)
         self._feeder.learn(seconds / delivery.beside, delivery.consumer.kind)
         self._settler.add(delivery, verdict, seconds)
         self._maintenance.has_ended_something = True
@@ -273,15 +274,18 @@ class Runner:
     # -- the database comes and goes ----------------------------------------------------------------------
 
     def _try_database(self, work: Callable[[], object]) -> bool:
-        """Do it; if the database is in trouble, log it once, close, and let the caller retry."""
+        """Do it; if the database is in trouble, log each kind once until all goes well, close, let the caller retry."""
         try:
             work()
         except Error as error:
-            if self._connected:
-                logger.warning("database trouble, retrying: %s", " ".join(str(error).split()))
-            self._connected, self._was_away = False, True
+            if (said := " ".join(str(error).split())) != self._trouble_said:
+                logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", said)
+            self._connected, self._trouble_said = False, said
             discard(self._using)
             return False
+        if self._trouble_said:
+            logger.info("the database answers again")
+        self._trouble_said = ""
         return True
 
     def _connect(self) -> None:
@@ -290,7 +294,6 @@ class Runner:
         self._heartbeat.beat_now()
         self._raw = connections[self._using].connection
         self._late_claims.look()
-        if self._was_away:
-            logger.info("the database answers again")
+        if self._trouble_said:
             self._maintenance.hold_rescues(time.monotonic())
-        self._connected, self._was_away = True, False
+        self._connected = True

@@ -12,24 +12,30 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from django.db import Error
+from django.db import DatabaseError, Error
 
 from django_dbqueue import conf, hooks, log_events
 from django_dbqueue.consumers import Kind
-from django_dbqueue.databases import Change, Claim, Dialect
+from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statements import Kept, Tie
+from django_dbqueue.lifecycle.apart import apart
 from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
-from django_dbqueue.lifecycle.result_rows import fitting, keep
+from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
-from django_dbqueue.retry import is_passing
+from django_dbqueue.retry import is_passing, is_refused
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.finisher import Finisher
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.refusals import settle_otherwise
+from django_dbqueue.worker.verdicts import change_of
+
+Acks = list[tuple[Delivery, float]]
+"""Deliveries to be acked, each with how many seconds its handler took."""
 
 
 class Settler:
@@ -41,10 +47,10 @@ class Settler:
         self._holding = holding
         self._board = board
         self._finish = Finisher(model, using, holding, board)
-        self._acks: dict[tuple[str, bool], list[tuple[Delivery, float]]] = {}
+        self._acks: dict[tuple[str, bool], Acks] = {}
         """By what an ack does to the row, and whether a result is kept with it."""
         self._others: list[tuple[Delivery, Verdict]] = []
-        self._sent: list[tuple[Delivery, float]] = []
+        self._sent: Acks = []
         self._sent_before: set[int] = set()
         self._sent_at = 0.0
         self._unstarted: list[Delivery] = []
@@ -100,19 +106,8 @@ class Settler:
         if any(each.is_in_a_row for each in (*self._unstarted, *(each for each, _ in self._others))):
             for acks in self._acks.values():
                 self._flush_acks(acks)  # first, so that their group's ticket is with the one that comes back
-        dialect = session_of(self.using).dialect
         while self._unstarted:
-            unstarted = self._unstarted[:MAX_IDS]
-            settle_claims(
-                session_of(self.using),
-                dialect.messages.release(),
-                [delivery.claim for delivery in unstarted],
-                ties=_ties_of(unstarted),
-            )
-            del self._unstarted[: len(unstarted)]
-            for delivery in unstarted:
-                self._holding.drop(delivery)
-            self._board.count("given_back", len(unstarted))
+            apart(self._unstarted[:MAX_IDS], self._release_some, self._leave)
         while self._others:
             delivery, verdict = self._others[0]
             work = partial(self._settle_other, delivery, verdict)
@@ -121,10 +116,37 @@ class Settler:
             else:
                 hooks.active.settle(verdict.verb, delivery.message.queue, self.using, [delivery], work)
 
+    def _release_some(self, unstarted: list[Delivery]) -> None:
+        settle_claims(
+            session_of(self.using),
+            session_of(self.using).dialect.messages.release(),
+            [delivery.claim for delivery in unstarted],
+            ties=_ties_of(unstarted),
+        )
+        del self._unstarted[: len(unstarted)]
+        for delivery in unstarted:
+            self._holding.drop(delivery)
+        self._board.count("given_back", len(unstarted))
+
+    def _leave(self, delivery: Delivery, error: DatabaseError) -> None:
+        self._settle_otherwise(delivery, Verdict("release"), error)
+        del self._unstarted[0]
+
+    def _settle_otherwise(self, delivery: Delivery, verdict: Verdict, error: Error, seconds: float = 0.0) -> None:
+        ties = _ties_of([delivery])
+        settle_otherwise(self._finish, delivery, verdict, error, seconds=seconds, ties=ties)
+
     def _settle_other(self, delivery: Delivery, verdict: Verdict) -> None:
         session, claim = session_of(self.using), delivery.claim
-        change = blamed(session, _change_of(session.dialect, verdict), [delivery.message.queue])
-        held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
+        try:
+            change = blamed(session, change_of(session.dialect, verdict), [delivery.message.queue])
+            held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
+        except DatabaseError as error:
+            if not is_refused(error):
+                raise
+            self._settle_otherwise(delivery, verdict, error)
+            del self._others[0]
+            return
         settled, gone = self._settled_before([] if held else [claim])
         del self._others[0]
         if settled:
@@ -138,16 +160,18 @@ class Settler:
         """Count the acks that the next claim's transaction can take along, by their kind of consumers."""
         return Counter([delivery.consumer.kind for delivery, _ in self._next_acks()])
 
-    def _next_acks(self) -> list[tuple[Delivery, float]]:
+    def _next_acks(self) -> Acks:
         for (_, keeps), acks in self._acks.items():
             if acks:
-                return acks[: fitting(each.result for each, _ in acks if each.result) if keeps else MAX_IDS]
+                most = room(session_of(self.using)) if keeps else 0
+                return acks[: fitting((each.result for each, _ in acks if each.result), most) if keeps else MAX_IDS]
         return []
 
     def send(self) -> Ahead | None:
         """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
         self._sent = self._next_acks()
-        if not self._sent:
+        if not self._sent or not fits(session_of(self.using), _results_of(self._sent)):
+            self._sent = []
             return None
         self._sent_before = _sent_of(self._sent)
         self._sent_at = time.monotonic()
@@ -176,12 +200,13 @@ class Settler:
             del next(filter(None, self._acks.values()))[: len(sent)]
             self._finish.acked(sent, time.monotonic() - self._sent_at)
 
-    def _flush_acks(self, acks: list[tuple[Delivery, float]]) -> None:
+    def _flush_acks(self, acks: Acks) -> None:
         while acks:
-            self._flush_some(acks)
+            self._flush_some(acks, acks[:MAX_IDS])
 
-    def _flush_some(self, acks: list[tuple[Delivery, float]]) -> None:
-        session, part = session_of(self.using), acks[:MAX_IDS]
+    def _flush_some(self, acks: Acks, part: Acks) -> None:
+        """Settle the first of the acks, ``part``."""
+        session = session_of(self.using)
         change, results = ack_of(session, part[0][0].message.queue), _results_of(part)
         sent_before = _sent_of(part)
         self._sent_at = time.monotonic()
@@ -193,9 +218,12 @@ class Settler:
             ties = _ties_of(delivery for delivery, _ in part)
             done = {claim.id for claim in settle_claims(session, change, claims, ties=ties, then=then)}
         except Error as error:
-            if is_passing(error):
+            if is_passing(error) or is_refused(error):
                 _unsend(part, sent_before)
-            raise
+            if not is_refused(error):
+                raise
+            self._flush_apart(acks, part, error)
+            return
         settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
         del acks[: len(part)]
         done |= settled
@@ -207,6 +235,17 @@ class Settler:
             else:
                 self._holding.drop(delivery)
                 delivery.lose("ack")
+
+    def _flush_apart(self, acks: Acks, part: Acks, error: Error) -> None:
+        """Settle the first of the acks, which the server refuses together, in halves, and the one that it refuses."""
+        if len(part) > 1:
+            half = len(part) // 2
+            self._flush_some(acks, part[:half])
+            self._flush_some(acks, part[half:])
+            return
+        [(delivery, seconds)] = part
+        self._settle_otherwise(delivery, Verdict("ack", result=delivery.result), error, seconds)
+        del acks[0]
 
     def _settled_before(self, claims: list[Claim]) -> tuple[set[int], set[int]]:
         """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
@@ -222,7 +261,7 @@ class Settler:
         return done, gone - done
 
 
-def _results_of(acks: list[tuple[Delivery, float]]) -> dict[int, Kept]:
+def _results_of(acks: Acks) -> dict[int, Kept]:
     return {delivery.claim.id: delivery.result for delivery, _ in acks if delivery.result is not None}
 
 
@@ -232,26 +271,11 @@ def _ties_of(deliveries: Iterable[Delivery]) -> dict[int, Tie]:
     return {each.claim.id: Tie(each.claim.id, each.consumer.queue, each.lane, each.flow) for each in tied}
 
 
-def _sent_of(acks: list[tuple[Delivery, float]]) -> set[int]:
+def _sent_of(acks: Acks) -> set[int]:
     """Return the ids of those whose ack was sent to the database before."""
     return {delivery.claim.id for delivery, _ in acks if delivery.ack_sent}
 
 
-def _unsend(acks: list[tuple[Delivery, float]], sent_before: set[int]) -> None:
+def _unsend(acks: Acks, sent_before: set[int]) -> None:
     for delivery, _ in acks:
         delivery.ack_sent = delivery.claim.id in sent_before
-
-
-def _change_of(dialect: Dialect, verdict: Verdict) -> Change:
-    """Return what a verdict other than an ack does to a row."""
-    messages = dialect.messages
-    if verdict.verb == "release":
-        return messages.release(pause=verdict.delay or 0.0)
-    if verdict.verb == "drop":
-        return messages.drop(verdict.error)
-    if verdict.verb == "cut off":
-        return messages.cut_off(verdict.error)
-    change = messages.reject(verdict.error) if verdict.verb == "reject" else messages.nack(verdict.delay, verdict.error)
-    if verdict.keeps_trace and change.event is not None:
-        change = change._replace(event=change.event._replace(whole=True))
-    return change

@@ -10,11 +10,10 @@ import sys
 import threading
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any
 
+from django_dbqueue.late_signals import SIGNALS, give_back
 from django_dbqueue.worker.worker_options import EXIT_FORCED
-
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -39,8 +38,7 @@ class StopSignals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.set_wakeup_fd(self._wakeup)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        give_back(self._before)
         os.close(self._reader)
         os.close(self._writer)
 

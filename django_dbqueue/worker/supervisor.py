@@ -24,6 +24,7 @@ from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.fork import ChildProcess
+from django_dbqueue.worker.last_count import count_what_ended
 from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
 from django_dbqueue.worker.liveness import LivenessFile
 from django_dbqueue.worker.pace import Backoff
@@ -120,11 +121,11 @@ class Supervisor:
                 self._follow_signals(stop)
                 self._progress(self.totals)
                 self._liveness.show(child.board for child in self._children if child.board is not None)
+            count_what_ended(self._options, self._totals, stop, self._deadline)
         self._liveness.end()
         discard_all()
-        if self._gave_up:
-            return EXIT_FAILED
-        return EXIT_CUT_OFF if self._cut_off or self._totals["cut_off"] else EXIT_OK
+        was_cut_off = self._cut_off or self._totals["cut_off"]
+        return EXIT_FAILED if self._gave_up else EXIT_CUT_OFF if was_cut_off else EXIT_OK
 
     def _may_end(self) -> bool:
         if (self._aftermaths or self._late_claims) and not self._killed:
@@ -289,8 +290,7 @@ class Supervisor:
             self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked misses the first one
         if begins:  # once the children were signalled, so that whoever reads it knows that they were
             logger.info("stopping: running handlers have %g s to finish", self._options.grace)
-        over = self._deadline is not None and time.monotonic() >= self._deadline
-        if (stop.received > 1 or over) and not self._killed:
+        if not self._killed and (stop.received > 1 or time.monotonic() >= (self._deadline or math.inf)):
             self._killed = True  # children first, then what they held: two runs never overlap
             self._signal_children(signal.SIGKILL)
 

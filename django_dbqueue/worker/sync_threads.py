@@ -86,7 +86,7 @@ class CleanThreads(ThreadPoolExecutor):
     def _run(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Result:
         succeeded = False
         try:
-            result = fn(*args, **kwargs)
+            result = contextvars.copy_context().run(fn, *args, **kwargs)
             succeeded = True
         finally:
             self._detachment.end_if_forked(succeeded=succeeded)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from collections import deque
 from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.worker.leftovers import tidy
+from django_dbqueue.worker.traces import is_as_made, watch
 
 
 def do_without_pools() -> None:
@@ -28,20 +30,28 @@ def do_without_pools() -> None:
 
 
 class Used(threading.local):
-    """Whether the calling thread was noted."""
+    """Whether the calling thread was noted, and whether it keeps no list of its statements where DEBUG is on."""
 
     is_noted = False
+    forgets = False
 
 
 class NotingConnections:
-    """What ``note_use`` adds to ``django.db.connections``: each thread that gets a connection object is noted."""
+    """What ``note_use`` adds to ``django.db.connections``: each thread that gets a connection object is noted.
+
+    What is sent on that connection is watched.
+    """
 
     used = Used()
 
     def create_connection(self, alias: str) -> Any:
         """Make a thread's first connection object, or the next one after that was dropped."""
         self.used.is_noted = True
-        return super().create_connection(alias)  # type: ignore[misc]
+        connection: Any = super().create_connection(alias)  # type: ignore[misc]
+        watch(connection)
+        if self.used.forgets:
+            connection.queries_log = deque(maxlen=0)
+        return connection
 
     def __setitem__(self, alias: str, connection: Any) -> None:
         self.used.is_noted = True
@@ -51,10 +61,17 @@ class NotingConnections:
 def note_use() -> None:
     """Spare threads that never have a connection the search for one after each message; in a child, before threads."""
     connections.__class__ = type("ConnectionHandler", (NotingConnections, type(connections)), {})
+    forget_queries()
+
+
+def forget_queries() -> None:
+    """Keep no list of what the calling thread, which runs no handlers, sends where DEBUG is on: nobody reads it."""
+    NotingConnections.used.forgets = True
 
 
 def leave_clean() -> None:
-    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone.
+    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone, a session that
+    isn't as the project made it, the list of its statements where DEBUG is on.
 
     Raises nothing: whatever can't be restored (MySQL's client refuses to close what is closed; third-party drivers
     raise whatever they like) is closed.
@@ -72,6 +89,7 @@ def _leave_clean(connection: BaseDatabaseWrapper) -> None:
     if connection.in_atomic_block or connection.needs_rollback or not _is_sound(connection):
         discard(connection.alias)
         return
+    connection.queries_log.clear()
     if connection.settings_dict["CONN_MAX_AGE"] == 0:
         _keep(connection)
     connection.close_if_unusable_or_obsolete()
@@ -108,9 +126,12 @@ def _keep(connection: Any) -> None:
 
 
 def _is_sound(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether the driver's connection is open (or absent), with autocommit on and nothing begun by raw SQL."""
+    """Return whether the driver's connection is absent, or open, with nothing begun by raw SQL, and as it was made."""
     return connection.connection is None or (
-        is_open(connection) and bool(connection.autocommit) and not _is_in_raw_transaction(connection)
+        is_open(connection)
+        and bool(connection.autocommit)
+        and not _is_in_raw_transaction(connection)
+        and is_as_made(connection)
     )
 
 

@@ -10,7 +10,7 @@ from django_dbqueue.consumers import Consumer
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import timed_out
-from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.holding import CANCEL_PATIENCE, Holding
 
 LONG: Final = 1.0
 
@@ -31,22 +31,31 @@ class Timeouts:
     def run(self, now: float) -> None:
         """Find what has run too long."""
         for delivery in self._watched():
-            if delivery.over_at is None or now < delivery.over_at or delivery.slot is None:
+            hangs_from = _hangs_from(delivery)
+            if hangs_from is None or now < hangs_from or delivery.slot is None:
                 continue
             delivery.timed_out = True
             if delivery.finished:  # just now, and the next of its group may have begun
                 delivery.timed_out = False
                 continue
             self._board.mark(delivery.slot, SlotState.TIMED_OUT)
-            logger.warning("message %s: %s", delivery.message.pk, timed_out(delivery.consumer, delivery.options))
+            message = delivery.message
+            logger.warning("message %s: %s", message.pk, timed_out(delivery.consumer, delivery.options, message))
             self._replace()
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due."""
-        due = (each.over_at - now for each in self._watched() if each.over_at is not None)
+        due = (moment - now for each in self._watched() if (moment := _hangs_from(each)) is not None)
         return max(0.0, min(due, default=LONG))
 
     def _watched(self) -> list[Delivery]:
         if not self._are_set:
             return []
         return [each for each in self._holding.running() if not each.timed_out and not each.consumer.is_async]
+
+
+def _hangs_from(delivery: Delivery) -> float | None:
+    """Return when a handler has run too long; one that is cancelled at its timeout gets time to clean up."""
+    if delivery.over_at is None:
+        return None
+    return delivery.over_at + (CANCEL_PATIENCE if delivery.cancels else 0.0)

@@ -23,6 +23,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.admin import pictures
 from tests.patience import patience
 
 if TYPE_CHECKING:
@@ -133,6 +134,14 @@ class Page:
 
     def shot(self, name: str) -> None:
         self.driver.save_screenshot(str(self.shots / f"{name}.png"))
+
+    def picture(self, name: str) -> None:
+        """Take a picture for the documentation, or see that the page still says what it shows."""
+        self.shot(name)
+        text = pictures.steady(self.driver.execute_script(pictures.TEXTS))
+        if pictures.are_taken():
+            pictures.keep(name, (self.shots / f"{name}.png").read_bytes(), text)
+        assert pictures.text_of(name) == text, pictures.difference(name, text)
 
     def complaints(self) -> list[str]:
         """What the browser's console has said since it was asked, the policy's violations among it."""

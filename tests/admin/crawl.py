@@ -102,7 +102,7 @@ def _patterns() -> Iterator[tuple[str, URLPattern]]:
 
 def _filled(route: str, pattern: URLPattern) -> str:
     model = apps.get_model("django_dbqueue", route.split("/")[2])
-    row = model._base_manager.order_by("pk").first()
+    row = model._default_manager.order_by("pk").first()
     assert row is not None, f"no row of {model.__name__}"
 
     def value(match: re.Match[str]) -> str:

@@ -75,14 +75,14 @@ def test_a_person_does_the_same_by_keyboard_alone(page: Page) -> None:
     page.enter()
     assert "It is stuck: its lease has expired" in page.find(".dbqueue-why").text
     page.tab_to("a.dbqueue-why-requeue")
-    page.shot("why_is_it_stuck")  # in docs/console.md
+    page.picture("why_is_it_stuck")  # in docs/console.md
     page.enter()
     page.tab_to('input[type="submit"].default')
     page.enter()
     assert "Requeue: 1 message." in page.text
     assert Message.objects.ready("emails").filter(pk=message.pk).exists()
     page.driver.execute_script("arguments[0].scrollIntoView()", page.find(".dbqueue-life"))
-    page.shot("life_of_a_message")  # in docs/console.md
+    page.picture("life_of_a_message")  # in docs/console.md
     assert page.complaints() == []
 
 

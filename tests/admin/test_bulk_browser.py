@@ -85,7 +85,7 @@ def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(page: Page, st
     take_steps(start_worker, 2)
     see(page, f"{2 * bulk.STEP:,} of {NUMBER:,} moved")
     assert page.find("#dbqueue-progress").get_attribute("value") == str(2 * bulk.STEP)
-    page.shot("bulk_progress")
+    page.picture("bulk_progress")
     page.click(".dbqueue-operation form input[type=submit]")
     assert "Stopped. Messages that were already moved stay moved." in page.text
     assert "Stopped by op." in page.text

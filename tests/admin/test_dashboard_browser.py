@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +50,11 @@ def fill() -> None:
     Message.objects.enqueue_many(range(1_200), queue="thumbnails")
     Message.objects.enqueue({}, queue="emails", delay=5_400)
     held = Message.objects.claim(3, queue="emails")
-    for number in (1, 2):
+    beat = clock("default")
+    for number in (1, 2):  # the latest beat is the first row
         Worker.objects.create(
             id=number, host=f"worker-{number}", pid=4_710 + number, conn_id=90 + number, threads=4,
-            queues="emails,reports.nightly,thumbnails", held=3 * (2 - number),
+            queues="emails,reports.nightly,thumbnails", held=3 * (2 - number), beat_at=beat - timedelta(seconds=number),
         )  # fmt: skip
     Message.objects.filter(pk__in=[message.pk for message in held]).update(worker_id=1)
     Queue.objects.pause("thumbnails", by="ann", reason="the image server is being moved")
@@ -86,13 +90,70 @@ def test_a_person_sees_the_chart_move_as_messages_finish(page: Page) -> None:
     assert page.complaints() == []
 
 
+LABELS = """
+window.labels = new Map();
+const before = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  const chart = this.canvas.closest("figure")?.dataset.chart;
+  if (chart) window.labels.set(chart, (window.labels.get(chart) || new Set()).add(`${Math.round(rest[1])}: ${text}`));
+  return before.call(this, text, ...rest);
+};
+"""
+"""Notes what is written into each chart, and how far down."""
+COLOURED = """
+return [...document.querySelectorAll("figure[data-chart] canvas")].map((canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4) {
+    const [red, green, blue, alpha] = data.slice(at, at + 4);
+    found += alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60;
+  }
+  return found;
+});
+"""
+"""How many pixels of each chart are of a line: all else is grey."""
+
+
+def ticks(page: Page) -> dict[str, list[str]]:
+    """The numbers beside each chart's axis."""
+    noted = page.driver.execute_script("return [...window.labels].map(([chart, texts]) => [chart, [...texts]])")
+    texts = {chart: [text.partition(": ")[2] for text in found] for chart, found in noted}
+    return {chart: [text for text in found if re.fullmatch(r"[\d.,]+( s)?", text)] for chart, found in texts.items()}
+
+
+def test_after_a_drain_each_chart_shows_it_and_no_axis_says_a_number_twice(
+    page: Page, worker_env: dict[str, str]
+) -> None:
+    watch = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LABELS})
+    try:
+        page.log_in()
+        page.open(HOME)
+        page.find(CHART)
+        empty = ticks(page)
+        Message.objects.enqueue_many([{"do": "ok"}, {"do": "retry", "after": 0}, {"do": "reject"}], queue="test")
+        command = [sys.executable, "-m", "django", "run_queue_worker", "--drain", "--queues", "test"]
+        subprocess.run(command, env=worker_env, check=True, timeout=120, capture_output=True)
+        page.open(HOME)
+        page.find(CHART)
+        filled, coloured = ticks(page), page.driver.execute_script(COLOURED)
+        page.shot("dashboard-after-a-drain")
+    finally:
+        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", watch)
+    assert len(empty) == len(filled) == 4
+    for found in (*empty.values(), *filled.values()):
+        assert len(found) >= 2
+        assert len(set(found)) == len(found), found
+    assert all(coloured), coloured
+    assert page.complaints() == []
+
+
 def test_the_dashboard_looks_like_this(page: Page) -> None:
     fill()
     page.log_in()
     page.open(HOME)
     page.find(CHART)
     with page.window(1280, 1260):
-        page.shot("dashboard")  # in docs/console.md and docs/index.md
+        page.picture("dashboard")  # in docs/console.md and docs/index.md
     assert page.find('tr[data-queue="thumbnails"]').text.split("\n")[1] == "by ann: the image server is being moved"
     assert page.complaints() == []
 

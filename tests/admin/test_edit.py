@@ -118,10 +118,10 @@ def test_a_stale_page_sends_nothing(browser: Client) -> None:
     message = make_ready()
     form = shown(browser, message) | {"payload": "2"}
     Message.objects.all().move_to("there")
-    assert "changed meanwhile" in said(send(browser, message, form))
+    assert "changed in the meantime" in said(send(browser, message, form))
     again = shown(browser, message) | {"payload": "2"}
     send(browser, message, again)
-    assert "changed meanwhile" in said(send(browser, message, again)), "a second click sends nothing"
+    assert "changed in the meantime" in said(send(browser, message, again)), "a second click sends nothing"
     assert Message.objects.count() == 2
 
 

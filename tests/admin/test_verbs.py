@@ -252,7 +252,7 @@ def test_a_stale_page_moves_nothing_out_of_a_third_queue(browser: Client) -> Non
     make_ready("there")
     form = ask(browser, "move", message) | {"queue": "there"}
     Message.objects.filter(pk=message.pk).move_to("elsewhere")
-    assert "changed meanwhile" in confirm(browser, "move", form)
+    assert "changed in the meantime" in confirm(browser, "move", form)
     assert row(message)["queue"] == "elsewhere"
 
 

@@ -72,7 +72,7 @@ def test_a_stale_page_changes_nothing(
     form = ask(browser, verb, message)
     meanwhile(message)
     before = row(message)
-    assert "changed meanwhile, left alone" in confirm(browser, verb, form)
+    assert "changed in the meantime, left alone" in confirm(browser, verb, form)
     assert row(message) == before
     assert Message.objects.count() == 1
     assert not LogEntry.objects.exists()
@@ -97,7 +97,7 @@ def test_the_others_go_on_when_one_moved(browser: Client) -> None:
     Message.objects.filter(pk=dead[1].pk).requeue()
     said = confirm(browser, "requeue", form)
     assert "Requeue: 2 messages." in said
-    assert f"q #{dead[1].pk} changed meanwhile, left alone." in said
+    assert f"q #{dead[1].pk} changed in the meantime, left alone." in said
 
 
 def test_an_archived_message_is_reported(browser: Client) -> None:

@@ -113,7 +113,7 @@ def test_the_failures_list_looks_like_this_and_breaks_no_name_within_a_part(page
     page.log_in()
     page.open(url("changelist", model="failure"))
     with page.window(1280, 757):
-        page.shot("failures")  # in docs/console.md
+        page.picture("failures")  # in docs/console.md
         lines = page.driver.execute_script(LINES, "#result_list :is(.dbqueue-where, .field-handler .dbqueue-line)")
         assert page.driver.execute_script(CUT) == []
     parts = {part for line in lines for part in re.findall("[a-z]+", line)}

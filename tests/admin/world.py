@@ -73,7 +73,7 @@ def fill(texts: Sequence[str]) -> None:
                 continue
             if not model._meta.managed or model._meta.proxy:
                 continue
-            model._base_manager.create(**_values(model, text, index, now))
+            model._default_manager.create(**_values(model, text, index, now))
         for number, (name, options) in enumerate(STATES.items()):
             if index % len(STATES) == number or len(texts) == 1:
                 _message(" ".join([text, *texts]), text, index, now, number, options)
@@ -101,8 +101,8 @@ def _join() -> None:
         (FlowPart, "flow", flows),
         (Message, "flow", flows),
     ):
-        for position, row in enumerate(model._base_manager.order_by("pk")):
-            model._base_manager.filter(pk=row.pk).update(**{column: pks[position % len(pks)]})
+        for position, row in enumerate(model._default_manager.order_by("pk")):
+            model._default_manager.filter(pk=row.pk).update(**{column: pks[position % len(pks)]})
 
 
 def _message(all_texts: str, text: str, index: int, now: datetime, number: int, options: dict[str, Any]) -> None:

@@ -187,7 +187,7 @@ def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
     ended = run(name, *COMMANDS[name])
     assert ended.code == 130
     assert ended.out.startswith(f"{bulk.STEP} messages ")
-    assert ended.err == "Stopped between two steps; the others stand as they stood.\n"
+    assert ended.err == "Stopped between two steps; the other messages were not changed.\n"
     assert Message.objects.dead().count() == 2 * bulk.STEP
     monkeypatch.undo()
     assert run(name, *COMMANDS[name], "--json").document["moved"] == 2 * bulk.STEP  # who comes again goes on

@@ -223,7 +223,7 @@ if settings.TEST_DATABASE != "sqlite":
         try:
             ended = requeue("--queue", QUEUE, "--state", "dead", "--all", "--yes")
             assert (ended.code, ended.out) == (1, "1 message requeued.\n")
-            assert "1 left alone: moved meanwhile, locked by others" in ended.err
+            assert "1 left alone: moved in the meantime, locked by others" in ended.err
             named = requeue(str(busy.pk), "--yes")
             assert named.err == f"#{busy.pk}: is locked by another transaction, try again\n"
         finally:

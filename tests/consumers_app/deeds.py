@@ -17,7 +17,7 @@ from django.db import connection
 
 from django_dbqueue import Reject, Retry
 from django_dbqueue.models import Message, Queue
-from tests.consumers_app import hostile, settling
+from tests.consumers_app import hostile, leaving, settling
 from tests.consumers_app.noting import note, notes, until
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ def _enqueue(_message: Message, what: dict[str, Any]) -> None:
 DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     **hostile.DEEDS,
     **settling.DEEDS,
+    **leaving.DEEDS,
     "ok": _ok,
     "starve": _starve,
     "sleep": _sleep,

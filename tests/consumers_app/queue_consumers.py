@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.consumers_app import group_consumers as group_consumers
 from tests.consumers_app import step_consumers as step_consumers
 from tests.consumers_app.deeds import DEEDS, starve
 from tests.consumers_app.noting import note, until
+from tests.testing.handlers import timed
 
 if "DBQUEUE_TEST_MEMORY" in os.environ:  # in the child, so that what was imported until then is no part of its share
     os.register_at_fork(after_in_child=partial(starve, int(os.environ["DBQUEUE_TEST_MEMORY"])))
@@ -114,3 +116,22 @@ def forget_to_await_in_a_transaction(message: Message) -> Any:
 @consumer("unawaited-async", max_reads=1)
 async def forget_to_await_asynchronously(message: Message) -> Any:
     return _never_awaited(message)
+
+
+@consumer("unrun", max_reads=1)
+@timed
+def give_rows(message: Message) -> Iterator[Any]:
+    note("ran", message)
+    yield message.payload
+
+
+@consumer("unrun-async", max_reads=1)
+async def give_rows_asynchronously(message: Message) -> Any:
+    return [give_rows(message)]
+
+
+@consumer("unrun-batch", max_reads=1, batch=2, transactional=True)
+@timed
+async def give_rows_of_many(messages: list[Message]) -> AsyncIterator[Any]:
+    note("ran", messages[0])
+    yield messages

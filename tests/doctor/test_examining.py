@@ -47,6 +47,7 @@ def test_every_check_that_is_written_is_on_the_list() -> None:
     from django_dbqueue.doctor import (
         archive_checks,
         group_checks,
+        rights,
         schedule_checks,
         servers,
         session_checks,
@@ -60,6 +61,7 @@ def test_every_check_that_is_written_is_on_the_list() -> None:
         claims,
         clocks,
         group_checks,
+        rights,
         schedule_checks,
         servers,
         session_checks,

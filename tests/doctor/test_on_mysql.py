@@ -15,7 +15,7 @@ from django.test import override_settings
 from django_dbqueue.databases import server_facts, transient_errors
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.patient import Patient
-from django_dbqueue.models import Message, Mutex, Schedule
+from django_dbqueue.models import Message, Mutex, Queue, Schedule, Worker
 from tests.concurrency.steps import looks
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
@@ -132,11 +132,34 @@ def test_a_table_that_somebody_converted_is_a_problem(
 ) -> None:
     with altered(session, Mutex, f"CONVERT TO CHARACTER SET {converted}"):
         found = examined()
+        for finding in found["collations"]:
+            run(session, finding.do)
+        mended = examined()
     assert wrong(found) == ["collations"]
     for finding, words in zip(found["collations"], said, strict=True):
         assert finding.level == "problem"
         assert words in finding.found
         assert "django_dbqueue_mutex (name)" in finding.found
+    assert wrong(mended) == [], "the advice, run as it stands, mends it"
+
+
+@pytest.mark.parametrize("model", [Message, Queue, Worker])
+def test_the_advice_leaves_what_a_column_says_besides_its_characters(session: BaseDatabaseWrapper, model: Any) -> None:
+    """Its default, whether it may be NULL, the words of an ENUM."""
+    before = definition(session, model)
+    with altered(session, model, "CONVERT TO CHARACTER SET utf8mb3 COLLATE utf8mb3_general_ci"):
+        assert definition(session, model) != before
+        [poor, *_loose] = examined()["collations"]
+        run(session, poor.do)
+        assert wrong(examined()) == []
+        assert definition(session, model) == before
+
+
+def definition(session: BaseDatabaseWrapper, model: Any) -> list[tuple[str, ...]]:
+    """A table's columns, each with its type, characters, NULL and default."""
+    with session.cursor() as cursor:
+        cursor.execute(f"SHOW FULL COLUMNS FROM {model._meta.db_table}")
+        return [row[:6] for row in cursor.fetchall()]
 
 
 def test_an_index_that_the_optimiser_may_not_see_is_a_problem_and_the_claim_stands_still(

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
     [
         ("PRAGMA synchronous = OFF", "durability", "PRAGMA synchronous is OFF"),
         ("PRAGMA journal_mode = DELETE", "journal-mode", "no write-ahead log"),
+        ("PRAGMA query_only = 1", "writable", "refuses writes (PRAGMA query_only)"),
     ],
 )
 def test_a_session_that_is_not_as_it_should_be(

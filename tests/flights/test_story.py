@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from django_dbqueue.insight.series import SPANS, series
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ArchivedMessage, Edge, Message
 from example_project.flights.departures import (
     ALERTS_QUEUE,
@@ -75,6 +77,19 @@ def test_two_workers_drain_the_story_and_the_totals_are_those_of_the_file(
         "2 flows, one for each airport's file, each with its report: delivered 4 times, and in a step the notice "
         "service was called 2 times, once for each." in said
     )
+
+
+@transactional
+def test_the_dashboard_shows_lines_when_the_demo_has_drained_its_queues(
+    story: Path, worker_env: dict[str, str]
+) -> None:
+    run("ingest_flights", "--file", str(story))
+    subprocess.run(DRAIN, env=worker_env, check=True, capture_output=True, timeout=120)
+    ended = Message.objects.done().count() + ArchivedMessage.objects.count() + Message.objects.dead().count()
+    points = series(session_of("default"), SPANS["hour"])
+    assert sum(point.messages for point in points) == ended >= 9
+    assert sum(point.dead for point in points) == 1
+    assert any(point.wait_p50 is not None and point.run_p95 is not None for point in points)
 
 
 @transactional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,6 +47,16 @@ def test_an_async_function_is_refused_and_sends_nothing() -> None:
         f.enqueue(1, queue=QUEUE)
 
     with pytest.raises(InvalidFlow, match="write it with def, not with async def"):
+        async_to_sync(aflow)("f", later)
+    assert (Flow.objects.count(), Message.objects.count()) == (0, 0)
+
+
+def test_a_function_with_a_yield_is_refused_and_sends_nothing() -> None:
+    def later(f: FlowBuilder) -> Iterator[None]:
+        f.enqueue(1, queue=QUEUE)
+        yield
+
+    with pytest.raises(InvalidFlow, match="returned a generator that nobody ran to its end"):
         async_to_sync(aflow)("f", later)
     assert (Flow.objects.count(), Message.objects.count()) == (0, 0)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.codecs import decode
-from django_dbqueue.lifecycle.error_texts import MAX_ERROR_BYTES, error_text
-from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
+from django_dbqueue.databases.events_sql import REJECT
+from django_dbqueue.lifecycle.error_texts import MAX_ERROR_BYTES, class_path, error_text
+from django_dbqueue.lifecycle.fingerprint import Kind, kind_of, names_class, traceback_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.streams import stream_release
 from django_dbqueue.streams.delivery import FAILED
@@ -158,7 +159,8 @@ def test_a_class_that_a_function_made_has_its_name() -> None:
     class Local(Exception):
         pass
 
-    assert kind_of(error_text(Local("x")) or "").exception.endswith("<locals>.Local")
+    error = Local("x")
+    assert kind_of(error_text(error) or "", class_path(error)).exception.endswith("<locals>.Local")
 
 
 def test_a_recursion_without_end_has_a_place() -> None:
@@ -168,10 +170,27 @@ def test_a_recursion_without_end_has_a_place() -> None:
     assert kind(recurse) == Kind("RecursionError", f"{HERE}:recurse")
 
 
-def test_a_message_that_fills_the_text_leaves_the_class() -> None:
-    text = text_of(lambda: refuse("long " * MAX_ERROR_BYTES))
-    assert len(text) == MAX_ERROR_BYTES
-    assert kind_of(text) == Kind("tests.lifecycle.test_fingerprint.OrderRefused", "")
+@pytest.mark.parametrize("letter", ["x", "é", "🎉", "\udc80", "\0"])
+def test_a_message_that_fills_the_text_leaves_the_class_and_the_traceback(letter: str) -> None:
+    text = text_of(lambda: refuse(letter * MAX_ERROR_BYTES))
+    assert MAX_ERROR_BYTES - 3 <= len(text.encode()) <= MAX_ERROR_BYTES
+    assert kind_of(text) == kind(refuse)
+    assert traceback_of(text).startswith("Traceback (most recent call last):\n")
+
+
+def test_a_long_message_that_looks_like_a_traceback_leads_nobody_astray() -> None:
+    lure = '\n\nTraceback (most recent call last):\n  File "evil.py", line 1, in lure\n    x()\nKeyError: 1'
+    text = text_of(lambda: refuse(f"{lure}{'long ' * 600}{lure}"))
+    assert kind_of(text) == kind(refuse)
+    assert f'{HERE}", line' in traceback_of(text).split("\n")[1]
+
+
+def test_the_traceback_of_a_group_stands_behind_its_head_once() -> None:
+    text = text_of(lambda: raise_group(KeyError("k"), KeyError("l")))
+    head, trace = text.split("\n\n", 1)
+    assert head == "ExceptionGroup: several\nat once (2 sub-exceptions)"
+    assert traceback_of(text) == trace
+    assert trace.startswith("  + Exception Group Traceback (most recent call last):\n")
 
 
 def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
@@ -186,6 +205,9 @@ def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
     [
         ("KeyError: 'user 17'", Kind("KeyError", "")),
         ("shop.errors.Refused", Kind("shop.errors.Refused", "")),
+        ("shop.example: no 17", Kind("shop.example: no …", "")),
+        ("cancelled: no departure time", Kind("cancelled: no departure time", "")),
+        ("open: the door", Kind("open: the door", "")),
         ("no such user 42", Kind("no such user …", "")),
         ("no such user 43\nsee the log", Kind("no such user …", "")),
         ("can't find 'Ann' on 10.0.0.1:3306", Kind("can't find … on …", "")),
@@ -214,6 +236,18 @@ def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
 )
 def test_a_text_without_a_traceback_is_told_apart_by_its_class_or_its_first_words(error: str, expected: Kind) -> None:
     assert kind_of(error) == expected
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "KeyError: 17", "Retry: later", "Traceback (most recent call last):"])
+def test_a_reason_of_a_reject_names_no_class_however_it_looks(reason: str) -> None:
+    found = kind_of(reason, REJECT)
+    assert (found.exception, found.place.split()[0]) == ("Reject", reason.split()[0])
+    assert not names_class(found.exception, found.place, "place"), "it may quote a payload"
+
+
+def test_the_class_is_what_was_raised_whatever_the_text_says() -> None:
+    assert kind_of("cancelled", "shop.errors.Refused") == Kind("shop.errors.Refused", "")
+    assert kind_of(text_of(refuse), "shop.errors.Refused") == Kind("shop.errors.Refused", f"{HERE}:refuse")
 
 
 def test_a_traceback_alone_is_read_too() -> None:

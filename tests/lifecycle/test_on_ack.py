@@ -288,19 +288,6 @@ def test_what_had_succeeded_when_the_child_died_ends_as_its_queue_says(board: Bo
 
 
 @transactional
-def test_what_had_returned_a_result_when_the_child_died_runs_again_uncharged(board: Board) -> None:
-    """Only the child had the result, so an ack would lose it (P17)."""
-    message, acked = held(queue=KEPT), held(queue=KEPT)
-    for each in (message, acked):
-        slot = board.occupy(each.claim)
-        board.stop_clock(slot, succeeded=True, has_result=True)
-    acked.ack()
-    settle_after(DjangoSession("default"), 7, {KEPT: Consumer(KEPT, print)}, board, how="SIGKILL")
-    assert [(each["status"], each["read_count"], each["crashes"]) for each in rows()] == [("n", 0, 0), ("y", 1, 0)]
-    assert board.counter("done") == 1
-
-
-@transactional
 def test_what_was_acked_but_not_counted_when_the_child_died_is_counted(board: Board) -> None:
     message = held(queue=KEPT)
     board.mark(board.occupy(message.claim), SlotState.SUCCEEDED)

@@ -6,12 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.apps import apps
 from django.db import connections
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import flow
-from django_dbqueue.models import ArchivedMessage, Event, Flow, Group, Message, Queue, Step
+from django_dbqueue.models import ArchivedMessage, Flow, Message, Queue
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
@@ -158,13 +159,13 @@ def test_a_pause_is_looked_up_where_the_queue_lives(other: str) -> None:
     assert len(here) == 0
 
 
-def test_flows_groups_steps_and_events_are_read_where_they_are_written() -> None:
+def test_every_table_is_read_where_it_is_written() -> None:
     """By the names of the documentation's examples, without a router."""
     with override_settings(DBQUEUE={"DATABASE": OTHER}):
-        for each in (Flow, Group, Step, Event, ArchivedMessage):
-            objects: Any = each.objects
-            assert objects.all().db == OTHER
-            assert objects.using("default").db == objects.db_manager("default").all().db == "default"
+        for each in apps.get_app_config("django_dbqueue").get_models():
+            objects: Any = each._default_manager
+            assert objects.all().db == OTHER, each
+            assert objects.using("default").db == objects.db_manager("default").all().db == "default", each
         with flow("elsewhere") as f:
             f.enqueue(1, queue=QUEUE)
         assert Flow.objects.get(pk=f.id).progress().total == 1

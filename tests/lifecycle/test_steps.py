@@ -259,8 +259,10 @@ def test_a_coroutine_function_is_refused_with_what_to_call_instead() -> None:
 
     with pytest.raises(InvalidStep, match=r"await message\.astep"):
         held().step("work", work)
-    with pytest.raises(InvalidStep, match="can't be remembered"):
+    with pytest.raises(InvalidStep, match=r"the function of step 'work' of message .* a coroutine that nobody awaited"):
         held(queue="other").step("work", lambda: work())
+    with pytest.raises(InvalidStep, match=r"step 'work' .* a list with a generator that nobody ran to its end"):
+        held(queue="third").step("work", lambda: [(letter for letter in "ab")])  # type: ignore[arg-type,return-value]
 
 
 # What it costs

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from django_dbqueue.databases import Claim, Statement
+from django_dbqueue.databases.archive_sql import Behind
 from django_dbqueue.databases.lookout_sql import EXPIRED, READY
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS
 from django_dbqueue.databases.statistics_sql import Stretch
@@ -18,7 +19,7 @@ from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.lifecycle.django_session import MAX_IDS
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message
-from django_dbqueue.moments import to_column
+from django_dbqueue.moments import as_text, to_column
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans import crowd
 
@@ -101,6 +102,9 @@ RANGES: dict[str, Build] = {
         ("id",), crowd.QUEUE, RUNNING, 0, LIMIT, but_token=crowd.TOKEN + 1
     ),
     "archive": lambda d, _: d.archive.finished(crowd.QUEUE, 0, 60.0, LIMIT),
+    "archive behind what stays": lambda d, _: d.archive.finished(
+        crowd.QUEUE, 0, 60.0, LIMIT, behind=Behind(as_text(_hours_ago(12)), 1)
+    ),
     "archive of what is too young": lambda d, _: d.archive.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
     "count of what is too young": lambda d, _: d.archive.count_finished(crowd.QUEUE, 0, 90_000.0),
     "look at the dead": lambda d, _: d.archive.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def plain_account() -> Iterator[dict[str, str]]:
+def plain_account(verbs: str = "SELECT, INSERT, UPDATE, DELETE") -> Iterator[dict[str, str]]:
     """The environment in which a process works as an account without any privilege beyond the test database."""
     name, password = f"dbqueue_{secrets.token_hex(4)}", secrets.token_hex(8)
     database = connection.settings_dict["NAME"]
     if connection.vendor == "mysql":
         begin = [
             f"CREATE USER '{name}'@'%%' IDENTIFIED BY '{password}'",
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON `{database}`.* TO '{name}'@'%%'",
+            f"GRANT {verbs} ON `{database}`.* TO '{name}'@'%%'",
         ]
         end = [f"DROP USER '{name}'@'%%'"]
     else:
         begin = [
             f"CREATE ROLE {name} LOGIN PASSWORD '{password}'",
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {name}",
+            f"GRANT {verbs} ON ALL TABLES IN SCHEMA public TO {name}",
             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
         ]
         end = [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]

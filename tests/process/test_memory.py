@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -71,5 +72,9 @@ def test_a_claim_that_does_not_fit_into_memory_asks_for_fewer_and_all_is_done(
     Message.objects.enqueue_many((of_about(200_000) for _ in range(400)), queue="test")
     worker = start_worker("--drain", "--queues", "test", "--batch-bytes", "100000000", MALLOC_ARENA_MAX="1")
     assert worker.ended() == 0, worker.output
-    assert "does not fit into memory" in worker.output
+    told = re.findall(
+        r"a claim of (\d+) messages does not fit into memory .*; claiming (\d+) from now on", worker.output
+    )
+    assert told, worker.output
+    assert all(int(fewer) == max(1, int(many) // 2) for many, fewer in told), told
     assert Counter(Message.objects.values_list("status", "crashes")) == {("y", 0): 701}

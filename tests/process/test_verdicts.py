@@ -134,6 +134,19 @@ def test_a_handler_that_returns_what_nobody_awaits_has_failed_and_is_not_taken_f
     assert worker.notes("ran") == []
 
 
+def test_a_handler_that_returns_what_nobody_runs_has_failed_and_is_not_taken_for_done(
+    drain: Callable[..., Any],
+) -> None:
+    sent = {"unrun": "generator", "unrun-async": "list with a generator", "unrun-batch": "async_generator"}
+    told = {send(queue).pk: text for queue, text in sent.items()}
+    worker = drain()
+    for message, text in told.items():
+        row = Message.objects.get(pk=message)
+        assert row.is_dead
+        assert f"{text} that nobody ran to its end" in str(row.error)
+    assert worker.notes("ran") == []
+
+
 def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Callable[..., Any]) -> None:
     slow = send("timed", do="sleep", seconds=30)
     ok = send("timed", do="ok")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.lifecycle.fingerprint import kind_of
-from django_dbqueue.models import Message
+from django_dbqueue.databases.events_sql import DEADLY
+from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.schedules.declarations import DUE_HEADER
 from tests.process.conftest import wait_until
 
@@ -90,8 +90,9 @@ def test_a_death_is_one_event_grouped_by_our_kind_of_failure_and_a_retry_is_none
     dead = {row.pk: row for row in Message.objects.dead("test")}
     assert sorted(each["contexts"]["message"]["id"] for each in events) == sorted(dead)
     for each in events:
-        row = dead[each["contexts"]["message"]["id"]]
-        assert each["fingerprint"] == ["django_dbqueue", "test", kind_of(row.error).fingerprint]
+        died = MessageEvent.objects.filter(message_id=each["contexts"]["message"]["id"], kind__in=DEADLY).get()
+        group = Failure.objects.get(pk=died.failure_id or 0)
+        assert each["fingerprint"] == ["django_dbqueue", "test", group.fingerprint]
     raised = [each for each in events if each["exception"]["values"][0]["type"] == "ValueError"]
     assert {each["exception"]["values"][0]["value"] for each in raised} == {"first", "second"}
     assert len({tuple(each["fingerprint"]) for each in raised}) == 1

@@ -43,7 +43,7 @@ def test_one_that_was_overtaken_commits_nothing_and_the_next_run_repairs_the_log
         commit(self, added, gone)
 
     monkeypatch.setattr(DeltaLog, "commit", overtaken)
-    with pytest.raises(ExportStopped, match="somebody else wrote to it meanwhile"):
+    with pytest.raises(ExportStopped, match="somebody else wrote to it in the meantime"):
         lake.export()
     assert lake.delta.get_add_actions().num_rows == 0
     assert ids() == there

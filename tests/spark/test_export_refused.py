@@ -212,7 +212,7 @@ def test_of_two_that_export_the_same_ids_one_publishes(lake: Lake, monkeypatch: 
     monkeypatch.setattr(Export, "publish", overtaken)
     # On SQLite the lock is the process's, which would have to have ended
     monkeypatch.setattr(lake_keeping, "only_exporter", _no_lock if connection.vendor == "sqlite" else only_exporter)
-    with pytest.raises(ExportStopped, match=r"batch 1 .* was published by another export meanwhile"):
+    with pytest.raises(ExportStopped, match=r"batch 1 .* was published in the meantime by another export"):
         lake.export()
     assert lake.ids == there[:3]
 

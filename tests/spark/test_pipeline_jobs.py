@@ -121,6 +121,21 @@ def test_a_stop_signal_removes_the_credentials_and_ends_the_jvm(
         wait_until(lambda: not _members(process.pid), "the end of the JVM")
 
 
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly)]
+)
+def test_a_stop_signal_while_the_jvm_starts_leaves_none_behind(
+    worker_env: dict[str, str], tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with started(worker_env, tmp_path, "statistics", "--conf", "spark.driver.memory=1g") as process:
+        wait_until(lambda: len(_members(process.pid)) > 1, "the start of the JVM")
+
+        process.send_signal(number)
+
+        assert process.wait(60) == code
+        wait_until(lambda: not _members(process.pid), "the end of the JVM")
+
+
 def _members(group: int) -> list[int]:
     """The processes of a group that are left."""
     found = []

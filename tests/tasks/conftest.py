@@ -37,6 +37,16 @@ def jobs(_tasks: None) -> Any:
 
 
 @pytest.fixture
+def odd(_tasks: None) -> Any:
+    """Tasks that take long, end oddly, or return what is hard to keep."""
+    from tests.tasks_app import odd_jobs
+
+    odd_jobs.SEEN.clear()
+    odd_jobs.ASIDE.clear()
+    return odd_jobs
+
+
+@pytest.fixture
 def worker_env(worker_env: dict[str, str]) -> dict[str, str]:
     """Workers have the same backends."""
     return worker_env | {"DBQUEUE_TEST_TASKS": json.dumps(TASKS)}

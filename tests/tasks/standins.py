@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 from django.test import override_settings
 
 from django_dbqueue.models import Message
 from django_dbqueue.tasks import DBQueueBackend
+from django_dbqueue.tasks.compat import BaseTaskBackend
 from django_dbqueue.testing import run_consumers
 
 
@@ -32,3 +34,11 @@ class Immediate(DBQueueBackend):
             run_consumers(on_error="collect")
         result.refresh()
         return result
+
+
+class Theirs(BaseTaskBackend):
+    """Somebody else's backend, which knows no more than Django asks of one."""
+
+    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
+        self.validate_task(task)
+        return SimpleNamespace(task=task, args=list(args), kwargs=dict(kwargs))

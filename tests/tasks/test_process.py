@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from django.db.models import Count
 
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import wait_for
-from tests.process.conftest import PATIENCE
+from tests.process.conftest import PATIENCE, whole_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,32 @@ def test_each_of_many_has_its_own_result(start_worker: Callable[..., Any], jobs:
     assert Message.objects.values("status").annotate(count=Count("pk")).get() == {"status": "y", "count": 1_540}
 
 
+@pytest.mark.parametrize("kind", ["plain", "async", "transactional"])
+def test_beside_tasks_that_kill_their_process_each_done_one_has_its_result(
+    start_worker: Callable[..., Any], jobs: Any, kind: str
+) -> None:
+    """What had returned, and was not yet acked when its process died, runs again, uncharged (P17)."""
+    calls: dict[str, Callable[[int], tuple[Any, tuple[Any, ...]]]] = {
+        "plain": lambda number: (jobs.add, (number, number)),
+        "async": lambda number: (jobs.double, (number,)),
+        "transactional": lambda number: (jobs.pause, (f"queue-{number}",)),
+    }
+    kills = {40, 60, 80}
+    tasks = [(jobs.end_the_process, ()) if number in kills else calls[kind](number) for number in range(100)]
+    jobs.add.get_backend().enqueue_many([(task, args, {}) for task, args in tasks])
+    worker = start_worker("--queues", "default", "--drain")
+    assert worker.ended() == 0, worker.output
+    messages = list(Message.objects.order_by("pk"))
+    values = {row.pk: row.value for row in Result.objects.all()}
+    for number, message in enumerate(messages):
+        if number in kills:
+            assert message.is_dead
+            continue
+        assert (message.status, message.read_count) == ("y", 1), (number, worker.output)
+        assert values[message.pk] == (f"paused queue-{number}" if kind == "transactional" else 2 * number)
+    assert len(values) == 97
+
+
 def test_a_worker_refuses_a_backend_that_cannot_be(start_worker: Callable[..., Any]) -> None:
     wrong = '{"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "OPTIONS": {"retries": 3}}}'
     worker = start_worker(DBQUEUE_TEST_TASKS=wrong)
@@ -61,3 +88,27 @@ def test_a_backend_for_any_queue_has_the_queues_that_are_named(start_worker: Cal
     assert worker.ended() == 0, worker.output
     result.refresh()
     assert result.return_value == 3
+
+
+def test_a_timeout_names_the_task_and_cancels_an_async_one_in_its_child(
+    start_worker: Callable[..., Any], odd: Any, tmp_path: Path
+) -> None:
+    """What can't be cancelled has its child replaced, and is settled by the supervisor."""
+    mark = tmp_path / "children"
+    cancelled = odd.wait_long.enqueue(str(mark))
+    slow = json.dumps({"QUEUES": {"jobs": {"timeout": 1.0, "backoff": 0.01}}})
+    first = start_worker("--queues", "jobs", "--drain", DBQUEUE_TEST_SETTINGS=slow)
+    assert first.ended() == 0, first.output
+    assert len(whole_lines(mark)) == 3
+    assert len(set(whole_lines(mark))) == 1, f"a child was replaced; output: {first.output}"
+    hung = odd.sleep_long.enqueue()
+    second = start_worker("--queues", "jobs", "--drain", "--grace", "0", DBQUEUE_TEST_SETTINGS=slow)
+    assert second.ended() == 0, second.output
+    for result, worker in ((cancelled, first), (hung, second)):
+        result.refresh()
+        said = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
+        assert (result.status, result.attempts) == ("FAILED", 3)
+        assert [error.exception_class for error in result.errors] == [TimeoutError] * 3
+        assert said in str(Message.objects.get(pk=int(result.id)).error)
+        assert said in worker.output
+        assert "run_task" not in worker.output

@@ -303,3 +303,13 @@ def test_other_failures_keep_no_traceback_in_their_record(jobs: Any) -> None:
     [held] = Message.objects.claim(1)
     held.nack(error=ValueError("x"))
     assert MessageEvent.objects.get(message_id=message.pk).detail == "ValueError: x"
+
+
+@pytest.mark.parametrize("name", ["give_rows", "give_rows_asynchronously", "give_coroutines"])
+def test_a_task_of_which_nothing_has_run_has_failed_with_a_sentence(jobs: Any, name: str) -> None:
+    result = getattr(jobs, name).enqueue()
+    run()
+    result.refresh()
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert f"TypeError: tests.tasks_app.jobs.{name} returned a" in result.errors[0].traceback
+    assert "so its work was not done" in result.errors[0].traceback

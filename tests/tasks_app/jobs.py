@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from django_dbqueue import Reject
+from django_dbqueue import Reject, Retry
 from django_dbqueue.models import Queue
 from django_dbqueue.tasks import task_options
 from django_dbqueue.tasks.compat import HOME
+from tests.testing.handlers import timed
 
 if HOME == "django.tasks":
     from django.tasks import task
@@ -39,11 +41,66 @@ def fail_here() -> None:
     raise Here("and nowhere else")
 
 
+@task(takes_context=True)
+async def tell_when(context: Any) -> str:
+    return str(context.task_result.enqueued_at)
+
+
+class TurnedAway(Reject):
+    pass
+
+
+class Later(Retry):
+    pass
+
+
+class Liar(Exception):
+    def __str__(self) -> str:
+        return "\n\nTraceback (most recent call last):\nshop.example: no"
+
+
+@task
+def raise_one(kind: str) -> None:
+    class Local(Exception):
+        pass
+
+    if kind == "syntax":
+        compile("a b", "<a rule>", "eval")
+    if kind == "group":
+        raise ExceptionGroup("both", [ValueError("one"), TypeError("two")])
+    raise {
+        "local": Local("x"),
+        "long": ValueError("long " * 4_000),
+        "host": Reject("shop.example: no"),
+        "turned away": TurnedAway("KeyError: no"),
+        "later": Later("ValueError: no"),
+        "lies": Liar(),
+    }[kind]
+
+
 @task
 def give_itself() -> list[Any]:
     endless: list[Any] = []
     endless.append(endless)
     return endless
+
+
+@task
+@timed
+def give_rows() -> Iterator[int]:
+    yield 1
+
+
+@task
+@task_options(transactional=True)
+@timed
+async def give_rows_asynchronously() -> AsyncIterator[int]:
+    yield 1
+
+
+@task
+async def give_coroutines() -> list[Any]:
+    return [asyncio.sleep(0)]
 
 
 def plain(value: int) -> int:
@@ -143,6 +200,14 @@ def end_the_process_once(mark: str) -> int:
         file.touch()
         os.kill(os.getpid(), 9)
     return os.getpid()
+
+
+@task
+@task_options(max_attempts=1)
+def end_the_process() -> int:
+    """Kill the process that runs it."""
+    os.kill(os.getpid(), 9)
+    return 0
 
 
 not_a_task = 17

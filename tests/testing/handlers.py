@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
     from django_dbqueue.models import Message
 
 
@@ -18,3 +21,33 @@ def succeed(_message: Message) -> None:
 
 def fail(_message: Message) -> None:
     raise Trouble("as told")
+
+
+def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate as most do: the call is passed on, and what it returns too."""
+
+    @functools.wraps(function)
+    def inner(*args: Any) -> Any:
+        return function(*args)
+
+    return inner
+
+
+@timed
+def give_rows(_message: object) -> Iterator[int]:
+    raise AssertionError("as nobody asks for a row, nothing has run")
+    yield 1
+
+
+@timed
+async def give_rows_asynchronously(_message: object) -> AsyncIterator[int]:
+    raise AssertionError("as nobody asks for a row, nothing has run")
+    yield 1
+
+
+def give_calls(message: object) -> tuple[Any, ...]:
+    return map(fail, [message]), [give_rows(message)]
+
+
+async def give_coroutines(message: object) -> list[Any]:
+    return [give_coroutines(message)]

@@ -16,7 +16,15 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.testing import EndlessRun, run_consumers
 from tests import factories
 from tests.factories import QUEUE, MessageFactory, let_pause_end, row
-from tests.testing.handlers import Trouble, fail, succeed
+from tests.testing.handlers import (
+    Trouble,
+    fail,
+    give_calls,
+    give_coroutines,
+    give_rows,
+    give_rows_asynchronously,
+    succeed,
+)
 
 if TYPE_CHECKING:
     from tests.testing.conftest import Consumes
@@ -291,3 +299,24 @@ def test_the_consumer_that_the_worker_runs_is_found_without_being_imported(kind:
     with pytest.raises(TypeError, match="that nobody awaited"):
         run_consumers("unawaited")
     assert connection.in_atomic_block is (kind == "TestCase")
+
+
+@pytest.mark.parametrize(
+    ("handler", "options"),
+    [
+        *((handler, {}) for handler in (give_rows, give_rows_asynchronously, give_calls, give_coroutines)),
+        *((handler, {"transactional": True}) for handler in (give_rows, give_rows_asynchronously, give_calls)),
+        *((handler, {"batch": 2}) for handler in (give_rows, give_rows_asynchronously, give_calls)),
+        (give_rows, {"batch": 2, "transactional": True}),
+    ],
+)
+def test_a_handler_of_which_nothing_has_run_has_failed_with_a_sentence(
+    consumes: Consumes, handler: Any, options: dict[str, Any]
+) -> None:
+    consumes(handler, max_reads=1, **options)
+    MessageFactory.create_batch(2)
+    drained = run_consumers(QUEUE, on_error="collect")
+    assert len(drained.dead) == 2
+    for message in drained.dead:
+        assert f"TypeError: tests.testing.handlers.{handler.__name__} returned a" in str(message.error)
+        assert "so its work was not done" in str(message.error)

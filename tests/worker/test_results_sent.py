@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
 
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.lifecycle import result_rows
@@ -18,6 +20,9 @@ from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, held, waiting
 from tests.worker.test_settling import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,6 +64,36 @@ def kept() -> set[int]:
 
 def done() -> set[int]:
     return set(Message.objects.done().values_list("pk", flat=True))
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@contextmanager
+def killed_before(statement: str) -> Iterator[None]:
+    def look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith(statement):
+            raise Killed
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(look), pytest.raises(Killed):
+        yield
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("beside", [True, False], ids=["with a claim", "by itself"])
+def test_a_death_before_the_result_is_written_leaves_no_ack(settler: Settler, beside: bool, number: int) -> None:
+    """Both are one commit (P17)."""
+    ids = {ended(settler).pk for _ in range(number)}
+    with killed_before("INSERT INTO django_dbqueue_result"):
+        if beside:
+            claim(settler)
+        else:
+            settler.flush()
+    assert kept() == done() == set()
+    settler.refused()
+    assert kept() == done() == ids
 
 
 @pytest.mark.parametrize("again", [True, False])

@@ -62,7 +62,7 @@ class ProcessSpan:
         error = None
         failed = next((each[1] for each in ended if each[1].verb in FAILURES), None)
         if failed is not None:
-            error = kind_of(failed.error).exception
+            error = kind_of(failed.error, failed.exception).exception
             self._span.set_attribute(ERROR_TYPE, error)
             self._span.set_status(Status(StatusCode.ERROR, failed.error.partition("\n")[0][:500]))
         self._measures.processed(len(ended), seconds, self._operation, error)

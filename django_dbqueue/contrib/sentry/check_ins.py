@@ -1,4 +1,4 @@
-"""Check-ins of schedules: one for each due time, whichever worker runs it and however often it begins anew.
+"""Check-ins of schedules: one for each due time, whichever worker runs it and however often it starts over.
 
 The check-in's id follows from the schedule's name and the due time, so what is sent again for a due time, by a worker
 that took over, is the same check-in.

@@ -17,19 +17,22 @@ _TASKS: Final = ("django.tasks", "django_tasks")
 
 def report(queue: str, message_id: int, error: str, *, event: bool, check_in: bool) -> None:
     """Send the event, and the check-in's end if a schedule had sent the message."""
-    from django_dbqueue.models import Message
+    from django_dbqueue.databases.events_sql import DEADLY
+    from django_dbqueue.models import Message, MessageEvent
 
     row = Message.objects.filter(pk=message_id).values_list("headers_text", "read_count").first()
     headers_text, reads = row or (None, None)
     if event:
-        sentry_sdk.capture_event(event_of(queue, message_id, error, task=task_named(headers_text), reads=reads))
+        deaths = MessageEvent.objects.filter(message_id=message_id, kind__in=DEADLY).order_by("-pk")
+        path = deaths.values_list("exception", flat=True).first()
+        sentry_sdk.capture_event(event_of(queue, message_id, error, path, task=task_named(headers_text), reads=reads))
     if check_in and (found := check_in_of(headers_text)) is not None:
         found.send("error")
 
 
-def event_of(queue: str, message_id: int, error: str, *, task: str | None, reads: int | None) -> Any:
-    """Return the event of a death."""
-    kind = kind_of(error)
+def event_of(queue: str, message_id: int, error: str, path: str | None, *, task: str | None, reads: int | None) -> Any:
+    """Return the event of a death; ``path`` is that of the class of what was raised, if it is known."""
+    kind = kind_of(error, path)
     head = error.partition("\n")[0]
     frames = [
         {"filename": file, "abs_path": file, "lineno": int(line), "function": function, "in_app": True}

@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from typing import Any, Final
 
 from django.core.management.base import CommandError
-from django.db import Error, connections
+from django.db import Error, connections, reset_queries
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -120,6 +120,7 @@ class Command(TerminalCommand):
         spots_at = time.monotonic() + LOOKS_FOR_SPOTS
         is_down = False
         while not stop.received:
+            reset_queries()
             now = time.monotonic()
             try:
                 if now >= rescue_at:

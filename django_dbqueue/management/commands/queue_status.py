@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 from typing import Final
 
 from django.core.management.base import CommandError
-from django.db import Error
+from django.db import Error, reset_queries
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
@@ -138,6 +138,7 @@ class Command(ConsoleCommand):
             self.stdout.write(WHOLE_SCREEN, ending="")
         with StopSignals() as stop:
             while not stop.received:
+                reset_queries()
                 try:
                     look = self._look(alias, said)
                 except Error as error:

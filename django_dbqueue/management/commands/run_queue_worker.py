@@ -18,10 +18,12 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import checks, conf, consumers
 from django_dbqueue.checks.unapplied import unapplied_migrations
+from django_dbqueue.consumer_modules import ImportExits
 from django_dbqueue.consumers import largest_batch
 from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
+from django_dbqueue.late_signals import ends_with_its_command
 from django_dbqueue.management.common_options import chosen_alias, lease, seconds, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
@@ -89,14 +91,18 @@ class Command(BaseCommand):
             "--log-format", choices=("text", "json"), help="text unless LOGGING has a handler for django_dbqueue"
         )
 
+    def run_from_argv(self, argv: list[str]) -> None:
+        ends_with_its_command()
+        super().run_from_argv(argv)
+
     def handle(self, *_args: object, **said: Any) -> None:
         if said["names"]:
             raise CommandError(f"Queues are named by an option: --queues {','.join(said['names'])}", returncode=2)
         logs.set_up(said["log_format"], said["verbosity"])
         alias = chosen_alias(said["database"])
         do_without_pools()
+        self._find_consumers()  # before the checks, which compare them with the queues of tasks
         self._check_database(alias)
-        consumers.autodiscover()
         switch.connect()  # once more: a module imported by now may have set OpenTelemetry up
         chosen = self._choose(said["queues"])
         options = WorkerOptions(
@@ -130,6 +136,12 @@ class Command(BaseCommand):
             LivenessFile(options.liveness_file).begin()
         except OSError as error:
             raise CommandError(f"--liveness-file can't be written: {error}") from error
+
+    def _find_consumers(self) -> None:
+        try:
+            consumers.autodiscover()
+        except ImportExits as error:
+            raise CommandError(str(error)) from error
 
     def _check_database(self, alias: str) -> None:
         settings = connections[alias].settings_dict

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import threading
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue.exceptions import DatabaseAway, DBQueueError, ExportStopped, InvalidPipeline, SparkNotInstalled
+from django_dbqueue.late_signals import SIGNALS, Unheard, give_back
 from django_dbqueue.spark.connection import is_away
 from django_dbqueue.spark.jobs.arguments import JobConfig, Progress, add_arguments, pair, quiet
 from django_dbqueue.spark.jobs.config import JOBS, Job
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 EXIT_FAILED: Final = 1
 EXIT_WRONG: Final = 2
 """The arguments are invalid; nothing was done."""
+CLEANUP: Final = 30.0
+"""Seconds that the way out takes at most. Until then no further signal disturbs it."""
 EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 _OURS: Final = re.compile(r"django_dbqueue\.exceptions\.(\w+): (.+)")
@@ -149,7 +153,8 @@ def session(
         register(standing)
         yield standing
         return
-    spark = build_session(app, master=master, settings=dict(settings or {}))
+    with _own_interrupts():
+        spark = build_session(app, master=master, settings=dict(settings or {}))
     try:
         if "spark.log.level" not in (settings or {}):
             spark.sparkContext.setLogLevel("OFF")  # the job prints its own error, once
@@ -162,18 +167,41 @@ def session(
 
 
 @contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the handler of SIGINT: Spark's calls the JVM, although the signal may interrupt such a call."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
 def stop_signals() -> Iterator[None]:
-    """Turn SIGTERM into an exception, as SIGINT already is, so that the way out is the usual one."""
+    """Turn SIGTERM and SIGINT into exceptions, so that the way out is the usual one.
 
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup
-        raise Terminated
+    What else is raised on the way out doesn't count: an exception in the middle of a call to the JVM leaves an answer
+    unread, which the next call gets, so that Spark's own cleanup fails in odd ways.
+    """
+    told: list[BaseException] = []
+    before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    def stop(number: int, _frame: FrameType | None) -> None:
+        for each, handler in before.items():  # a second one must not interrupt the cleanup
+            signal.signal(each, Unheard(handler, seconds=CLEANUP))
+        told.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+        raise told[0]
+
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as a shell has SIGINT ignored by what it starts in the background
+            signal.signal(number, stop)
     try:
         yield
+    except BaseException as error:
+        if told and error is not told[0]:
+            raise told[0] from error
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        give_back(before)
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

@@ -22,11 +22,14 @@
 
   const color = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  const number = (value, unit) => {
+  const number = (value, unit, exact) => {
     if (value === null || value === undefined) return "–";
-    const digits = value === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 1 ? 1 : 3;
+    const digits = exact ?? (value === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 1 ? 1 : 3);
     return value.toLocaleString(document.documentElement.lang || undefined, { maximumFractionDigits: digits }) + (unit ? " " + unit : "");
   };
+
+  // so that no two ticks of an axis are the same text: 0.0005 and 0.001, or 2.5 and 3
+  const digitsOf = (step) => Math.min(10, Math.max(0, 1 - Math.floor(Math.log10(step))));
 
   function draw(figure, series) {
     const names = figure.dataset.chart.split(" ");
@@ -40,8 +43,8 @@
       tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "Etc/UTC"),
       fmtDate: (template) => { const format = uPlot.fmtDate(template.replace("{h}:{mm}{aa}", "{HH}:{mm}").replace("{h}{aa}", "{HH}:00")); return format; },
       cursor: { drag: { x: false, y: false } },
-      scales: { y: { range: (_plot, _low, high) => [0, Math.max(high || 0, unit ? 0.001 : 1) * 1.1] } },
-      axes: [axis, { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => number(tick, unit)) }],
+      scales: { y: { range: (_plot, _low, high) => [0, (high || 1) * 1.1] } },
+      axes: [axis, { ...axis, size: 64, values: (_plot, ticks, _axis, _space, step) => ticks.map((tick) => number(tick, unit, digitsOf(step))) }],
       series: [
         { value: (_plot, at) => (at === null ? "–" : new Date(at * 1000).toISOString().slice(5, 16).replace("T", " ")), label: "UTC" },
         ...names.map((name, place) => ({

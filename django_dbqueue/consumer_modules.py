@@ -1,0 +1,51 @@
+"""The modules ``queue_consumers`` of the installed apps: imported, and why one can't be."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import module_has_submodule
+
+MODULE: Final = "queue_consumers"
+
+
+class ImportExits(ImproperlyConfigured):
+    """A module ended the process while it was imported."""
+
+
+def discover() -> None:
+    """Import the module of every app that has one; raise what an import raises, and ImportExits for an exit."""
+    for app in apps.get_app_configs():
+        _import(app)
+
+
+def unimportable() -> dict[str, Exception]:
+    """Import what can be, and return why the others can't be, by module."""
+    found: dict[str, Exception] = {}
+    for app in apps.get_app_configs():
+        try:
+            _import(app)
+        except Exception as error:
+            found[_module_of(app)] = error
+    return found
+
+
+def _module_of(app: AppConfig) -> str:
+    return f"{app.name}.{MODULE}"
+
+
+def _import(app: AppConfig) -> None:
+    name = _module_of(app)
+    try:
+        import_module(name)
+    except SystemExit as error:
+        raise ImportExits(
+            f"The module {name} ended the process while it was imported (SystemExit: {error.code}). Whoever imports "
+            "it has other work: raise an exception that says what is wrong, or call sys.exit() in a command."
+        ) from error
+    except Exception:
+        if app.module is not None and module_has_submodule(app.module, MODULE):
+            raise

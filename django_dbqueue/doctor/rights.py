@@ -1,0 +1,101 @@
+"""What the account may do with the tables that workers write: who lacks one right can claim, and never ack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from django.apps import apps
+from django.db import Error, models
+from django.utils.translation import gettext as _
+
+from django_dbqueue.databases import Statement
+from django_dbqueue.databases.server_facts import mysql_tries, postgresql_counters_denied, postgresql_rights_denied
+from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, examines
+from django_dbqueue.doctor.finding import Finding, fine, problem
+from django_dbqueue.doctor.patient import Patient, is_denied
+
+VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
+READ: Final = (Vocabulary.batch, Vocabulary.reader)
+"""Tables that workers only read: before they purge."""
+OF_SPARK: Final = (Vocabulary.published, Vocabulary.replica_beat, Vocabulary.staged, Vocabulary.stream_progress)
+"""Tables that only Spark reads and writes."""
+
+Lacks = Mapping[str, Iterable[str]]
+"""Privileges that are missing, by table."""
+
+
+def needed() -> dict[str, tuple[str, ...]]:
+    """Return the privileges that a worker needs, by table."""
+    names = [model._meta.db_table for model in _models()]
+    return {name: VERBS[:1] if name in READ else VERBS for name in names if name not in OF_SPARK}
+
+
+@examines("rights", on=MYSQL, needs_tables=True)
+def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
+    """Try on every table what a worker does there."""
+    wanted, lacks = needed(), dict[str, list[str]]()
+    for model in _models():
+        table = model._meta.db_table
+        for verb, statement in _tries(model, patient).items():
+            if verb in wanted.get(table, ()) and not _may(patient, statement):
+                lacks.setdefault(table, []).append(verb)
+    grants = [f"GRANT {verbs} ON {table} TO" for verbs, tables in _by_verbs(lacks) for table in tables]
+    return _judged(lacks, grants, patient)
+
+
+@examines("rights", on=POSTGRESQL, needs_tables=True)
+def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
+    """Check the same; and, where a table draws its ids from a sequence of its own, whether it may draw."""
+    lacks: dict[str, list[str]] = {}
+    for table, verb in patient.ask(postgresql_rights_denied(needed())):
+        lacks.setdefault(table, []).append(verb)
+    grants = [f"GRANT {verbs} ON {', '.join(tables)} TO" for verbs, tables in _by_verbs(lacks)]
+    for (counter,) in patient.ask(postgresql_counters_denied(list(needed()))):
+        lacks[counter] = ["USAGE"]
+        grants.append(f"GRANT USAGE ON SEQUENCE {counter} TO")
+    return _judged(lacks, grants, patient)
+
+
+def _judged(lacks: Lacks, grants: list[str], patient: Patient) -> Iterator[Finding]:
+    if not lacks:
+        yield fine(_("The account %s has the privileges that workers need, for all tables.") % patient.account)
+        return
+    yield problem(
+        _("The account %(account)s lacks privileges that workers need: %(lacks)s.")
+        % {
+            "account": patient.account,
+            "lacks": "; ".join(f"{verbs}: {', '.join(tables)}" for verbs, tables in _by_verbs(lacks)),
+        },
+        "; ".join(f"{grant} {patient.account}" for grant in grants),
+    )
+
+
+def _by_verbs(lacks: Lacks) -> list[tuple[str, list[str]]]:
+    """Return the privileges as GRANT lists them, each list with its tables."""
+    found: dict[str, list[str]] = {}
+    for table, verbs in lacks.items():
+        found.setdefault(", ".join(verbs), []).append(table)
+    return list(found.items())
+
+
+def _may(patient: Patient, statement: Statement) -> bool:
+    try:
+        patient.ask(statement)
+    except Error as error:
+        if not is_denied(error):
+            raise
+        return False
+    return True
+
+
+def _tries(model: type[models.Model], patient: Patient) -> dict[str, Statement]:
+    key: Any = model._meta.pk_fields[0]  # the whole of it, or its first part: sql_safe_updates asks for an index
+    quote = patient.connection.ops.quote_name
+    nothing = "''" if isinstance(key, models.CharField) else "0"
+    return mysql_tries(quote(model._meta.db_table), quote(key.column), nothing)
+
+
+def _models() -> list[type[models.Model]]:
+    return list(apps.get_app_config("django_dbqueue").get_models())

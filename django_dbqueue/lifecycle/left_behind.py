@@ -1,0 +1,69 @@
+"""Rows that the server keeps from leaving the table: an archiver names them in the log, passes by, and goes on.
+
+Usually a row of the project's own points to them, by a foreign key with a constraint (``dbqueue.W023``). It is asked
+first: where constraints are checked at the commit, and the commit is a caller's, it would be too late. Whatever else
+the server refuses is found by trying.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import DatabaseError, router, transaction
+
+from django_dbqueue.foreign_keys import pointing_to, spelled
+from django_dbqueue.lifecycle.django_session import DjangoSession
+
+TRIED_AGAIN: Final = 3_600.0
+"""Seconds after which the same archiver tries a row again."""
+KNOWN: Final = 100_000
+"""How many rows an archiver remembers."""
+NAMED: Final = 20
+"""How many ids one line of the log names."""
+
+logger = logging.getLogger("django_dbqueue")
+
+
+@dataclass(slots=True)
+class LeftBehind:
+    """What one archiver has met, so that it doesn't try, and name, the same rows at every turn."""
+
+    session: DjangoSession
+    _until: dict[int, float] = field(default_factory=dict)
+
+    def without(self, ids: Sequence[int]) -> list[int]:
+        """Return those that may leave, as far as is known, having named the others; in the archiver's transaction."""
+        now = time.monotonic()
+        free = [each for each in ids if self._until.get(each, 0.0) <= now]
+        for key in pointing_to():
+            if held := self._held(key, free):
+                self.add(held, f"{spelled(key)} points there")
+                free = [each for each in free if each not in held]
+        return free
+
+    def add(self, ids: Iterable[int], why: str) -> None:
+        """Name rows that stay where they are."""
+        if len(self._until) > KNOWN:
+            self._until.clear()
+        named = sorted(ids)
+        self._until |= dict.fromkeys(named, time.monotonic() + TRIED_AGAIN)
+        some = ", ".join(map(str, named[:NAMED])) + (f" and {len(named) - NAMED} more" if named[NAMED:] else "")
+        logger.warning("left in the table, neither archived nor purged: message %s (%s)", some, why)
+
+    def refused(self, message_id: int, error: DatabaseError) -> None:
+        """Name a row that the server refused to let go."""
+        self.add([message_id], f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}")
+
+    def _held(self, key: Any, ids: list[int]) -> set[int]:
+        if not ids or not router.allow_migrate_model(self.session.using, key.model):
+            return set()
+        rows = key.model._base_manager.using(self.session.using).filter(**{f"{key.name}__in": ids})
+        try:
+            with transaction.atomic(using=self.session.using):  # its table may not be there yet
+                return set(rows.values_list(key.attname, flat=True))
+        except DatabaseError:
+            return set()

@@ -1,0 +1,76 @@
+"""``task_finished``: sent once for each end of a task, when it is committed, by whoever committed it.
+
+A worker that acks a task has its result at hand (``task_runner``). All else that ends one, such as a death, an operator
+or a supervisor after its child's, is told here from the task's row.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections, transaction
+
+from django_dbqueue import signals
+from django_dbqueue.lifecycle.django_session import is_only_a_testcase
+from django_dbqueue.tasks.sources import backends
+
+if TYPE_CHECKING:
+    from django_dbqueue.tasks.compat import AnyResult
+
+logger = logging.getLogger("django_dbqueue.tasks")
+
+
+def connect() -> None:
+    """Start listening to what ends messages; connecting twice changes nothing."""
+    signals.message_died.connect(_ended, dispatch_uid="django_dbqueue.tasks.endings.died")
+    signals.message_ended.connect(_ended, dispatch_uid="django_dbqueue.tasks.endings.ended")
+
+
+def is_heard(name: str, level: int) -> bool:
+    """Return whether a signal has a receiver besides Django's own, which only logs, or whether that log is on.
+
+    With Django's default logging it is on, and makes a record of each start and end that nobody sees in production.
+    """
+    from django_dbqueue.tasks import compat
+
+    return len(compat.signal(name).receivers) > 1 or logging.getLogger(compat.HOME).isEnabledFor(level)
+
+
+def send(name: str, sender: type, result: AnyResult) -> None:
+    """Send a signal; what a receiver raises is logged, and ends no task. Nor does a log that can't be written."""
+    from django_dbqueue.tasks import compat
+
+    with suppress(Exception):  # of a handler or filter of the log to which Django tells what a receiver raised
+        compat.signal(name).send_robust(sender, task_result=result)
+
+
+def tell(message_id: int) -> None:
+    """Tell how a task ended, as its row says. Of what is no task here, or has not ended, nothing is told."""
+    from django_dbqueue.tasks.compat import TaskResultDoesNotExist
+    from django_dbqueue.tasks.task_results import backend_of
+
+    if not is_heard("task_finished", logging.ERROR):
+        return
+    try:
+        backend = backends().get(backend_of(message_id))
+        result = None if backend is None else backend.get_result(str(message_id))
+    except TaskResultDoesNotExist:
+        return
+    if result is not None and result.is_finished:
+        send("task_finished", type(backend), result)
+
+
+def _ended(*, message_id: int, **_: object) -> None:
+    from django_dbqueue.models import Message
+    from django_dbqueue.models.aliases import db_alias
+
+    if not backends():
+        return
+    connection: Any = connections[db_alias(Message)]
+    if connection.in_atomic_block and not is_only_a_testcase(connection):
+        transaction.on_commit(partial(tell, message_id), using=connection.alias, robust=True)
+    else:
+        tell(message_id)

@@ -1,0 +1,148 @@
+"""Every form of a page, filled in and sent, as somebody would who presses each of its buttons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from django.db import transaction
+
+from tests.admin.crawl import HOME, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from django.test import Client
+
+Pair = tuple[str, str]
+
+
+@dataclass
+class Sent:
+    """A form as one of its buttons sends it."""
+
+    action: str
+    pairs: list[Pair]
+
+
+@dataclass
+class _Form:
+    action: str
+    pairs: list[Pair] = field(default_factory=list)
+    buttons: list[tuple[str, Pair | None]] = field(default_factory=list)
+    choices: list[str] = field(default_factory=list)
+    """What the select ``action`` of a list offers."""
+
+
+class _Forms(HTMLParser):
+    """The forms of a page that are posted; every row of a list is ticked."""
+
+    def __init__(self, page: str, texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self.forms: list[_Form] = []
+        self._texts = texts
+        self._form: _Form | None = None
+        self._select = ""
+        self._area = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self._form = _Form(said.get("action", "")) if said.get("method", "").lower() == "post" else None
+        if self._form is None:
+            return
+        name, value = said.get("name", ""), said.get("value", "")
+        if tag == "input":
+            self._input(said.get("type", "text"), name, value, said)
+        elif tag == "button":
+            self._form.buttons.append((said.get("formaction", ""), (name, value) if name else None))
+        elif tag == "select":
+            self._select = name
+        elif tag == "option" and self._select == "action":
+            self._form.choices += [value] if value else []
+        elif tag == "option" and (said.get("selected") is not None or name not in dict(self._form.pairs)):
+            self._form.pairs.append((self._select, value))
+        elif tag == "textarea":
+            self._area = name
+
+    def _input(self, kind: str, name: str, value: str, said: Mapping[str, str]) -> None:
+        assert self._form is not None
+        if kind == "submit":
+            self._form.buttons.append((said.get("formaction", ""), (name, value) if name else None))
+        elif kind in {"checkbox", "radio"} and name != "_selected_action" and "checked" not in said:
+            return
+        elif name:
+            self._form.pairs.append((name, value or self._texts.get(name, "")))
+
+    def handle_data(self, data: str) -> None:
+        if self._area and self._form is not None:
+            self._form.pairs.append((self._area, data.strip() or self._texts.get(self._area, "")))
+            self._area = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            if self._form is not None:
+                self.forms.append(self._form)
+            self._form = None
+        elif tag == "select":
+            self._select = ""
+        elif tag == "textarea":
+            self._area = ""
+
+
+def sendings(path: str, page: str, texts: Mapping[str, str]) -> Iterator[Sent]:
+    """Yield what each button of a page's own forms sends, and each action of a list, of its rows and of
+    all that match; empty texts are filled in.
+    """
+    for form in _Forms(page, texts).forms:
+        for action, pair in form.buttons:
+            target = urljoin(path, action or form.action)
+            if not target.startswith(HOME):
+                continue  # to sign out, or to choose a language
+            pairs = [*form.pairs, *([] if pair is None else [pair])]
+            if not form.choices:
+                yield Sent(target, pairs)
+            for choice in form.choices:
+                yield Sent(target, [*pairs, ("action", choice)])
+                everything = [pair for pair in pairs if pair[0] != "select_across"]
+                yield Sent(target, [*everything, ("action", choice), ("select_across", "1")])
+
+
+class Poster:
+    """Sends all that pages can send, once of each kind, and takes back what that has changed in a database."""
+
+    def __init__(self, client: Client, using: str, texts: Mapping[str, str]) -> None:
+        self._client = client
+        self._using = using
+        self._texts = texts
+        self._done: set[tuple[Any, ...]] = set()
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the addresses that were posted to."""
+        return {kind[0] for kind in self._done}
+
+    def visit(self, path: str) -> None:
+        """Press each button of a page, and of the pages that answer."""
+        for sent in sendings(path, self._client.get(path).content.decode(), self._texts):
+            with transaction.atomic(using=self._using):
+                self._send(sent)
+                transaction.set_rollback(True, using=self._using)
+
+    def _send(self, sent: Sent) -> None:
+        pressed = [pair for pair in sent.pairs if pair[0] in {"action", "verb", "select_across"}]
+        kind = (*kind_of(sent.action), *pressed, *sorted({name for name, _value in sent.pairs}))
+        if kind in self._done:
+            return
+        self._done.add(kind)
+        data: dict[str, list[str]] = {}
+        for name, value in sent.pairs:
+            data.setdefault(name, []).append(value)
+        answer = self._client.post(sent.action, data)
+        assert answer.status_code in {200, 302}, f"{sent.action}: {answer.status_code}"
+        if "html" in answer.headers["Content-Type"]:
+            for following in sendings(sent.action, answer.content.decode(), self._texts):
+                self._send(following)

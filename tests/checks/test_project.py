@@ -1,0 +1,129 @@
+"""What is checked is what a worker would run: the backends of TASKS and every consumer, though nobody imported them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.testing.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.once
+
+SETTINGS: Final = """
+from importlib.util import find_spec
+
+DATABASES["default"]["OPTIONS"] = {
+    "transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": "PRAGMA journal_mode=WAL; ",
+}
+"""
+OF_THE_BACKPORT: Final = """
+if find_spec("django.tasks") is None:
+    INSTALLED_APPS.append("django_tasks")
+"""
+TASKS: Final = """
+TASKS = {{"default": {{"BACKEND": "django_dbqueue.tasks.DBQueueBackend", **{options}}}}}
+DBQUEUE = {{"QUEUES": {{"forgetful": {{"on_ack": "delete"}}}}}}
+"""
+CONSUMER: Final = """
+from django_dbqueue import consumer
+
+@consumer("default")
+def handle(message):
+    print("handled", message.payload)
+"""
+ASK: Final = """
+import os, sys, traceback
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"
+import django
+django.setup()
+from django.core.management import CommandError, call_command
+
+for command in sys.argv[1:]:
+    print("$", command)
+    try:
+        call_command(*command.split())
+    except (CommandError, SystemExit) as error:
+        print("refused:", error)
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+"""
+WRONG: Final = {"QUEUES": ["default", "no queue"], "OPTIONS": {"retries": 3}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project of which nothing but the settings has been imported when it is checked."""
+    made = Project(tmp_path)
+    made.write("shop/settings.py", SETTINGS)
+    made.write("accounts/queue_consumers.py", CONSUMER)
+    made.write("ask.py", ASK)
+    return made
+
+
+def answers(project: Project, *commands: str) -> list[str]:
+    """Return what each command says, all of them in one process."""
+    said = project.run(f"python -u ask.py {' '.join(map(shlex.quote, commands))} 2>&1")
+    return [part.partition("\n")[2] for part in said.split("$ ")[1:]]
+
+
+@pytest.mark.parametrize("backport", ["installed as an app", "only there"])
+def test_errors_of_tasks_are_told_by_check_and_doctor_and_no_worker_starts(project: Project, backport: str) -> None:
+    if backport == "installed as an app":
+        project.write("shop/settings.py", OF_THE_BACKPORT)
+    project.write("shop/settings.py", TASKS.format(options=WRONG))
+    check, _, *others = answers(project, "check", "migrate --skip-checks", "queue_doctor", "run_queue_worker --drain")
+    found = dict(re.findall(r"\(dbqueue\.(E\d+)\) (.+)", check))
+    assert sorted(found) == ["E020", "E021", "E022"]
+    assert "The queue 'default' of TASKS['default'] has the consumer accounts.queue_consumers.handle" in found["E020"]
+    assert check.count("(dbqueue.") == 3, "each is told once"
+    for told in others:
+        assert all(sentence in told for sentence in found.values()), told
+        assert "refused:" in told
+
+
+def test_a_warning_of_tasks_is_told_once(project: Project) -> None:
+    project.write("shop/settings.py", TASKS.format(options={"QUEUES": ["forgetful"]}))
+    check, _, doctor = answers(project, "check", "migrate", "queue_doctor")
+    assert check.count("(dbqueue.") == check.count("(dbqueue.W020)") == 1
+    assert "Acked messages of the queue 'forgetful' are deleted" in doctor
+
+
+def test_a_backend_for_any_queue_does_not_leave_tasks_to_a_consumer_unheard(project: Project) -> None:
+    project.write("shop/settings.py", TASKS.format(options={"QUEUES": []}))
+    [check] = answers(project, "check")
+    assert "(dbqueue.W022)" in check
+    assert "tasks that name none go to 'default': the consumer accounts.queue_consumers.handle gets them" in check
+
+
+def test_consumers_that_cannot_be_imported_are_told_by_check(project: Project) -> None:
+    project.write("accounts/queue_consumers.py", "\nimport no_such_module\n")
+    check, worker = answers(project, "check", "run_queue_worker")
+    assert "(dbqueue.E024) accounts.queue_consumers can't be imported: ModuleNotFoundError: No module named" in check
+    assert "import no_such_module" in worker, "the traceback"
+
+
+def test_consumers_that_query_as_they_are_imported_forbid_no_migration(project: Project) -> None:
+    project.write(
+        "accounts/queue_consumers.py",
+        "\nfrom django_dbqueue.models import Message\nlist(Message.objects.all())\n",
+    )
+    before, migrate, after = answers(project, "check", "migrate", "check")
+    assert "(dbqueue.W021) accounts.queue_consumers queries the database while" in before
+    assert "refused:" not in migrate
+    assert "no issues" in after
+
+
+def test_consumers_that_end_the_process_are_told_with_a_sentence(project: Project) -> None:
+    project.write("accounts/queue_consumers.py", "\nimport sys\n\nsys.exit(3)\n")
+    check, _, *others = answers(project, "check", "migrate --skip-checks", "run_queue_worker", "queue_doctor")
+    for told in (check, *others):
+        assert "accounts.queue_consumers ended the process while it was imported (SystemExit: 3)" in told
+        assert "refused:" in told
+        assert "Traceback" not in told

@@ -1,0 +1,93 @@
+"""Each text column says its characters: in a database that lacks some by default, ours hold all, old and new ones."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.apps import apps
+from django.db import OperationalError, connection, connections
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import CharField, TextField
+from django.test.utils import CaptureQueriesContext
+
+from django_dbqueue.checks.text_columns import check_columns, listed, spoiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+APP = "django_dbqueue"
+BEFORE, MENDED = "0014_replica_beat", "0015_text_columns"
+SAID = "Ошибка, \N{PILE OF POO}"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def database_of(characters: str) -> Iterator[BaseDatabaseWrapper]:
+    """A database with this default, without tables, under an alias of its own: where migrations note themselves."""
+    other = connection.copy(alias=characters)
+    other.settings_dict["NAME"] = name = f"{connection.settings_dict['NAME']}_{characters}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {connection.ops.quote_name(name)} CHARACTER SET {characters}")
+    connections[characters] = other
+    try:
+        yield other
+    finally:
+        other.close()
+        del connections[characters]
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {connection.ops.quote_name(name)}")
+
+
+def migrate(other: BaseDatabaseWrapper, *names: str) -> list[str]:
+    """Migrate up or down to this one, or up to the last; return the statements that change a column."""
+    executor = MigrationExecutor(other)
+    with CaptureQueriesContext(other) as caught:
+        executor.migrate([(APP, name) for name in names] or executor.loader.graph.leaf_nodes(APP))
+    return [each["sql"] for each in caught if " MODIFY " in each["sql"]]
+
+
+def run(session: BaseDatabaseWrapper, sql: str, *params: str) -> list[Any]:
+    with session.cursor() as cursor:
+        cursor.execute(sql, params or None)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def pause(session: BaseDatabaseWrapper, name: str) -> None:
+    sql = "INSERT INTO django_dbqueue_queue (name, is_paused, created_at, pause_reason) VALUES (%s, 1, NOW(), %s)"
+    run(session, sql, name, SAID)
+
+
+def test_each_text_field_says_its_characters() -> None:
+    fields = [
+        field
+        for model in apps.get_app_config(APP).get_models()
+        for field in model._meta.local_concrete_fields
+        if isinstance(field, CharField | TextField)
+    ]
+    assert fields
+    silent = [field for field in fields if " COLLATE " not in (field.db_type(connection) or "")]
+    assert silent == [], "a column of these gets the default of the database: use the fields of models/fields.py"
+
+
+@pytest.mark.parametrize("characters", ["utf8mb3", "latin1"])
+def test_a_database_that_lacks_characters_holds_all_of_ours_after_the_migration(characters: str) -> None:
+    with database_of(characters) as other:
+        migrate(other, BEFORE)
+        run(other, "INSERT INTO django_dbqueue_worker (id, host, pid, queues, threads) VALUES (1, 'möwe', 1, 'é', 1)")
+        with pytest.raises(OperationalError, match="1366"):
+            pause(other, "before")
+        [warning] = check_columns(other)
+        assert "django_dbqueue_queue (paused_by, pause_reason)" in warning.msg
+        assert "manage.py migrate" in str(warning.hint)
+        assert len(migrate(other, MENDED)) == len(import_module(f"{APP}.migrations.{MENDED}").Migration.operations)
+        pause(other, "after")
+        assert run(other, "SELECT pause_reason, paused_by FROM django_dbqueue_queue") == [(SAID, "")]
+        assert run(other, "SELECT host, queues, server FROM django_dbqueue_worker") == [("möwe", "é", "")]
+        assert migrate(other, BEFORE) == migrate(other, MENDED) == [], "what is right already is left alone"
+        migrate(other)
+        assert (listed(spoiled(other)), list(check_columns(other))) == ("", [])

@@ -1,0 +1,115 @@
+"""What is read from the text of a statement: what it may leave open, and what of its session it changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_dbqueue.worker.leftovers import begins_nothing
+from django_dbqueue.worker.traces import Trace, trace_of
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BEGIN",
+        "SELECT 1;-- x\nBEGIN",
+        "SELECT 1;--\nBEGIN",
+        "SELECT 1 ; # x\n begin",
+        "SELECT 1;/* x */ START TRANSACTION",
+        "SELECT 1;/*!50000 BEGIN*/",
+        "SELECT 1;/*M!100100 BEGIN*/",
+        "SELECT 'it''s'; SELECT \"a\\\";\"; SET autocommit = 0",
+        "SELECT 1; SELECT 2;\n-- ;\n/* ; */ LOCK TABLES t WRITE",
+        "SELECT 1; IF 1 THEN START TRANSACTION; END IF",
+        "-- x\nBEGIN",
+    ],
+)
+def test_a_statement_that_may_begin_something_is_found_wherever_it_hides(text: str) -> None:
+    assert not begins_nothing(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT 1;",
+        "select 1; -- begin\n",
+        'INSERT INTO t VALUES (\'a; BEGIN\', "b; -- \\"; SET x", `c; d`)',
+        "UPDATE t SET a = 'it''s; begin'; DELETE FROM t",
+        "SELECT 1 /* ; BEGIN */; SELECT 2 # ; BEGIN",
+    ],
+)
+def test_semicolons_in_values_names_and_comments_begin_nothing(text: str) -> None:
+    assert begins_nothing(text.encode())
+
+
+CHANGES = {
+    "mysql": [
+        "SET SESSION TRANSACTION READ ONLY",
+        "set names latin1",
+        "USE other",
+        "/* x */ USE other",
+        "SELECT 1; -- x\nUSE other",
+        "SELECT @a := 1",
+        "SELECT 1 INTO @a",
+        "CREATE TEMPORARY TABLE t (n int)",
+        "CALL anything()",
+        "PREPARE s FROM 'SELECT 1'",
+        "/*!50000 SET sql_mode = '' */",
+    ],
+    "postgresql": [
+        "SET search_path = other",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        "SET ROLE other",
+        "SELECT set_config('a.b', %s, false)",
+        "SELECT set_config('a.b', %s, %s)",
+        "CREATE TEMP TABLE t AS SELECT 1",
+        "SELECT 1 INTO TEMP t",
+        "LISTEN them",
+        "DO $$ BEGIN SET a.b = 1; END $$",
+        "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+    ],
+    "sqlite": ["PRAGMA query_only = 1", "PRAGMA foreign_keys(0)", "ATTACH 'x' AS y", "CREATE TEMP TABLE t (n)"],
+}
+LOCKS = {
+    "mysql": ["SELECT GET_LOCK('x', 1)", "DO GET_LOCK('x', 1)", "(select get_lock('x', 1))"],
+    "postgresql": ["SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_lock_shared(1)"],
+}
+NOTHING = {
+    "mysql": [
+        "SELECT 1",
+        "(SELECT 1) UNION (SELECT 2)",
+        "INSERT INTO t VALUES (%s)",
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET STATEMENT max_statement_time = 1 FOR SELECT 1",
+        "BEGIN; UPDATE t SET a = 1",
+        "SELECT RELEASE_LOCK('x')",
+        "CREATE TABLE t (n int)",
+        "SELECT 'SET x'; SELECT \"USE y; SET z\"",
+        "SAVEPOINT a",
+    ],
+    "postgresql": [
+        "SET LOCAL lock_timeout = 1; SELECT 1; SET LOCAL lock_timeout TO DEFAULT",
+        "SET CONSTRAINTS ALL IMMEDIATE",
+        "SELECT set_config('a.b', %s, true)",
+        "SELECT pg_advisory_xact_lock(1)",
+        "SELECT pg_advisory_unlock(1)",
+        "SELECT make_interval(days := 1)",
+        "DECLARE c CURSOR FOR SELECT 1",
+        "NOTIFY them",
+    ],
+    "sqlite": ["PRAGMA table_info(t)", "PRAGMA journal_mode", "BEGIN IMMEDIATE", "SELECT 1"],
+}
+
+
+@pytest.mark.parametrize(
+    ("trace", "vendor", "text"),
+    [
+        (trace, vendor, text)
+        for trace, texts in ((Trace.CHANGE, CHANGES), (Trace.LOCKS, LOCKS), (Trace.NOTHING, NOTHING))
+        for vendor in texts
+        for text in texts[vendor]
+    ],
+)
+def test_what_a_statement_leaves_is_read_from_its_text(trace: Trace, vendor: str, text: str) -> None:
+    assert trace_of(vendor, text) == trace
