@@ -224,9 +224,10 @@ def test_where_the_history_lacks_what_has_landed_no_change_is_known(
 
 
 def test_what_a_change_touches_adds_its_part() -> None:
-    added = {part.title for part in gate.PARTS["touched"] if part.runs_for(["django_dbqueue/spark/lake.py"])}
+    parts = [*gate.PARTS["touched"], *gate.PARTS["touched-spark"]]
+    added = {part.title for part in parts if part.runs_for(["django_dbqueue/spark/lake.py"])}
     assert added == {"all of it", "all on Spark", "what sees a planted bug on Spark"}
-    assert not any(part.runs_for(["django_dbqueue/worker/loop.py"]) for part in gate.PARTS["touched"])
+    assert not any(part.runs_for(["django_dbqueue/worker/loop.py"]) for part in parts)
     assert all(part.runs_for([]) for part in gate.PARTS["sqlite"])
 
 

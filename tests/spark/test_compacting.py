@@ -127,7 +127,7 @@ def test_one_that_was_overtaken_publishes_nothing(lake: Lake, monkeypatch: pytes
         return publish(self, found, named, batch=batch)
 
     monkeypatch.setattr(Keeper, "publish", overtaken)
-    with pytest.raises(ExportStopped, match="snapshot 1 was published by another"):
+    with pytest.raises(ExportStopped, match="snapshot 1 was published in the meantime by another"):
         lake.compact()
     assert lake.rows == before
     assert lake.compact(grace=0.0).merged == 24
