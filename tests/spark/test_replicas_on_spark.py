@@ -53,7 +53,13 @@ if CAN_BE_HERE:
         replica: Replica, tmp_path: Path, fault: str,
     ) -> None:  # fmt: skip
         there = archive(credentials, BATCH)
-        said = {**options, "source": "history", "reader": "r", "outage": str(int(PATIENCE)), "maxMessagesPerTrigger": BATCH}
+        said = {
+            **options,
+            "source": "history",
+            "reader": "r",
+            "outage": str(int(PATIENCE)),
+            "maxMessagesPerTrigger": BATCH,
+        }
         frame = spark.readStream.format("dbqueue").options(**said).load().select("id")
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.start(str(tmp_path / "out"))
