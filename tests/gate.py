@@ -265,7 +265,7 @@ PARTS: Mapping[str, Sequence[Part]] = {
 }
 
 CHANGED = (
-    Part("what has changed", ["sqlite"], ["tests"], marks="not nightly and not spark", at_once=0),
+    Part("what has changed", ["sqlite"], ["tests"], at_once=0),
     *(Part("what has changed", [server], tests, marks=ON_A_SERVER, at_once=0) for server, tests in OF_A_SERVER.items()),
     Part("what has changed of kills", ["mariadb"], KILLS, marks=ON_A_SERVER, at_once=0),
     Part("what has changed of kills", ["postgres"], KILLS_ON_POSTGRESQL, marks=ON_A_SERVER, at_once=0),

@@ -24,7 +24,7 @@ MOST = 5
 PATIENCE = 2
 """How much longer deadlines are when a test is alone, beside those of the first time."""
 
-ALONE = ("-n", "0", "-p", "no:randomly")
+ALONE = ("-n", "0", "-p", "no:randomly", "--timeout=360")
 
 
 @dataclass(frozen=True, slots=True)
