@@ -272,7 +272,7 @@ CHANGED = (
     Part("what has changed on Spark", ["mariadb"], ["tests/spark"], marks="spark and not nightly", at_once=0),
 )
 """Where a test file runs that the change adds or edits."""
-MOST_FILES = 60
+MOST_FILES = 30
 """How many of these have the time of the gate. A change of more is one of many small ones: see what it adds."""
 
 
