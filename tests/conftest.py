@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long, in the random order that they have: one that began last would run alone."""
+    """Begin with the files that take long, in the random order that they have: one that began last would run alone.
+
+    What is of another server is left out also where its file is named: pytest then asks no ``collect_ignore``.
+    """
+    items[:] = [item for item in items if item.path.name not in _of_others(item.path.parent.name)]
     items.sort(key=lambda item: not takes_long(item.path))
 
 
@@ -121,3 +126,7 @@ def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
     connection.ensure_connection()
     yield connection
     connection.close()
+
+
+def _of_others(folder: str) -> list[str]:
+    return getattr(sys.modules.get(f"tests.{folder}.conftest"), "collect_ignore", [])
