@@ -129,4 +129,5 @@ def session(transactional_db: None) -> Iterator[BaseDatabaseWrapper]:
 
 
 def _of_others(folder: str) -> list[str]:
-    return getattr(sys.modules.get(f"tests.{folder}.conftest"), "collect_ignore", [])
+    ignored: list[str] = getattr(sys.modules.get(f"tests.{folder}.conftest"), "collect_ignore", [])
+    return ignored
