@@ -1,7 +1,7 @@
 """``task_finished``: sent once for each end of a task, when it is committed, by whoever committed it.
 
-A worker that acks a task has its result at hand (``task_runner``). All else that ends one, such as a death, an operator
-or a supervisor after its child's, is told here from the task's row.
+A worker that acks a task has its result at hand (``task_runner``). Whatever else ends a task (it dies, an operator
+drops it, a supervisor settles it after its child's death) is announced here, from the task's row.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def connect() -> None:
 
 
 def is_heard(name: str, level: int) -> bool:
-    """Return whether a signal has a receiver besides Django's own, which only logs, or whether that log is on.
+    """Return whether a signal has a receiver besides Django's own, which only logs, or whether Django's log is on.
 
-    With Django's default logging it is on, and makes a record of each start and end that nobody sees in production.
+    By default it is on, and makes a record of each start and end, which nobody sees in production.
     """
     from django_dbqueue.tasks import compat
 
@@ -40,7 +40,7 @@ def is_heard(name: str, level: int) -> bool:
 
 
 def send(name: str, sender: type, result: AnyResult) -> None:
-    """Send a signal; what a receiver raises is logged, and ends no task. Nor does a log that can't be written."""
+    """Send a signal. What a receiver raises is logged; neither it nor a log that can't be written ends a task."""
     from django_dbqueue.tasks import compat
 
     with suppress(Exception):  # of a handler or filter of the log to which Django tells what a receiver raised
@@ -48,7 +48,7 @@ def send(name: str, sender: type, result: AnyResult) -> None:
 
 
 def tell(message_id: int) -> None:
-    """Tell how a task ended, as its row says. Of what is no task here, or has not ended, nothing is told."""
+    """Send the end of a task as its row has it; nothing for a message that is no task here, or has not ended."""
     from django_dbqueue.tasks.compat import TaskResultDoesNotExist
     from django_dbqueue.tasks.task_results import backend_of
 

@@ -14,9 +14,9 @@ from django_dbqueue.envelope import Envelope, check_moment
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import InvalidTask
 from django_dbqueue.tasks.json_values import TooLarge, in_json
-from django_dbqueue.tasks.moments import aware
 from django_dbqueue.tasks.task_functions import check_is_found
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK
+from django_dbqueue.tasks.task_moments import aware
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyTask

@@ -1,8 +1,8 @@
 """Arguments and return values in JSON's types, as Django's ``normalize_json`` makes them, but within bounds.
 
-What contains itself, or nests too deep, is refused with a sentence, however deep the caller's own stack is. What is
-referenced twice is written twice, so that a few lists can stand for 2^40: they are walked through once, and refused if
-what they stand for can't be stored.
+A value that contains itself, or nests too deep, is refused with a sentence, however deep the caller's own stack is. A
+list that is referenced twice is written twice, so a few lists can come to 2^40 values. Each list is walked through
+once, and the value is refused if it is too large when written out.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from django_dbqueue.envelope import Envelope, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import AnyTask, InvalidTask, is_in_process
-from django_dbqueue.tasks.moments import as_django_shows, now
 from django_dbqueue.tasks.options import Backoff, GroupOf
+from django_dbqueue.tasks.task_moments import as_django_shows, now
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyResult

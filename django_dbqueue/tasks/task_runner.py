@@ -29,9 +29,9 @@ from django_dbqueue.tasks.compat import AnyResult, TaskError, TaskResultStatus
 from django_dbqueue.tasks.endings import is_heard, send, tell
 from django_dbqueue.tasks.json_values import in_json
 from django_dbqueue.tasks.known_tasks import Known, UnknownTask, known_task
-from django_dbqueue.tasks.moments import as_django_shows
 from django_dbqueue.tasks.step_context import StepContext
 from django_dbqueue.tasks.task_headers import EXPIRED, task_named
+from django_dbqueue.tasks.task_moments import as_django_shows
 from django_dbqueue.tasks.task_results import arguments_of, running
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, decided, in_transaction

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import override_settings
 
+from django_dbqueue.models import Message
 from tests.process.conftest import start_worker as start_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TASKS = {
     "default": {
@@ -44,6 +45,25 @@ def odd(_tasks: None) -> Any:
     odd_jobs.SEEN.clear()
     odd_jobs.ASIDE.clear()
     return odd_jobs
+
+
+@pytest.fixture
+def lose_the_claim(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Have another claim take a result's message after the task's body, once."""
+
+    def arrange(result: Any) -> None:
+        from django_dbqueue.tasks import task_runner
+
+        kept = task_runner._kept
+
+        def lose(run: Any, value: object) -> Any:
+            monkeypatch.setattr(task_runner, "_kept", kept)
+            Message.objects.filter(pk=int(result.id)).update(claim_token=1)
+            return kept(run, value)
+
+        monkeypatch.setattr(task_runner, "_kept", lose)
+
+    return arrange
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ from django_dbqueue.checks import blocking_errors
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import DBQueueBackend, await_for, task_options, wait_for
 from django_dbqueue.tasks.backend_checks import check_backend
-from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, signal, task_backends
+from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, task_backends
 from django_dbqueue.tasks.sources import task_consumers
 from django_dbqueue.testing import run_consumers
+from tests.tasks.hearing import hearing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +50,8 @@ def enqueued() -> Iterator[list[Any]]:
     def note(sender: type, task_result: Any, **_: Any) -> None:
         told.append((sender, task_result.id))
 
-    signal("task_enqueued").connect(note)
-    yield told
-    signal("task_enqueued").disconnect(note)
+    with hearing(note, "task_enqueued"):
+        yield told
 
 
 def test_a_task_is_a_message_of_its_queue(jobs: Any, enqueued: list[Any]) -> None:

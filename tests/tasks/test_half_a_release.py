@@ -13,6 +13,7 @@ from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import TaskResultDoesNotExist
 from django_dbqueue.tasks.task_headers import TASK
 from django_dbqueue.testing import run_consumers
+from tests.tasks.hearing import ENDS, hearing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,13 +107,8 @@ def test_a_receiver_that_raises_where_the_log_cannot_be_written_ends_nothing(job
     def refuse(**_: object) -> None:
         raise LookupError("a receiver")
 
-    for name in ("task_started", "task_finished"):
-        compat.signal(name).connect(refuse)
-    try:
+    with hearing(refuse, *ENDS):
         result = jobs.add.enqueue(1, 2)
         run_consumers("default")
-    finally:
-        for name in ("task_started", "task_finished"):
-            compat.signal(name).disconnect(refuse)
     result.refresh()
     assert (result.return_value, result.attempts) == (3, 1)

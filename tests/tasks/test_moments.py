@@ -10,9 +10,9 @@ import pytest
 from django.utils import timezone
 
 from django_dbqueue.models import Message
-from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.task_headers import EXPIRES
 from django_dbqueue.testing import run_consumers
+from tests.tasks.hearing import ENDS, hearing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,14 +66,9 @@ def test_a_result_shows_its_moments_as_django_does(jobs: Any, use_tz: bool) -> N
     def note(task_result: Any, **_: Any) -> None:
         seen.append({name: getattr(task_result, name) for name in MOMENTS})
 
-    for name in ("task_started", "task_finished"):
-        compat.signal(name).connect(note)
-    try:
+    with hearing(note, *ENDS):
         result = jobs.add.enqueue(1, 2)
         run_consumers("default")
-    finally:
-        for name in ("task_started", "task_finished"):
-            compat.signal(name).disconnect(note)
     result.refresh()
     note(result)
     assert seen[0].pop("finished_at") is None

@@ -18,9 +18,10 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.task_headers import BACKEND, EXPIRES, TASK
 from django_dbqueue.testing import run_consumers
+from tests.tasks.hearing import ENDS, hearing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,12 +41,9 @@ def told() -> Iterator[list[tuple[str, str, int]]]:
 
         return receiver
 
-    receivers = {name: note(name) for name in ("task_started", "task_finished")}
-    for name, receiver in receivers.items():
-        compat.signal(name).connect(receiver)
-    yield found
-    for name, receiver in receivers.items():
-        compat.signal(name).disconnect(receiver)
+    started, finished = ENDS
+    with hearing(note(started), started), hearing(note(finished), finished):
+        yield found
 
 
 def test_a_result_is_kept_beside_its_message(jobs: Any, told: list[Any]) -> None:
@@ -182,20 +180,11 @@ def test_rows_result_and_ack_are_one_commit(jobs: Any) -> None:
 
 @pytest.mark.parametrize(("name", "outcome"), [("pause", "waiting"), ("add", "lost")])
 def test_who_lost_the_claim_leaves_no_result(
-    jobs: Any, name: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+    jobs: Any, name: str, outcome: str, lose_the_claim: Callable[[Any], None]
 ) -> None:
     """Another claim takes the message after the body. In one commit with it that is undone, too, so that it waits."""
-    from django_dbqueue.tasks import task_runner as runner
-
     result = jobs.pause.enqueue("one") if name == "pause" else jobs.add.enqueue(1, 2)
-    kept = runner._kept
-
-    def lose_the_claim(run: Any, value: object) -> Any:
-        monkeypatch.setattr(runner, "_kept", kept)
-        Message.objects.filter(pk=int(result.id)).update(claim_token=1)
-        return kept(run, value)
-
-    monkeypatch.setattr(runner, "_kept", lose_the_claim)
+    lose_the_claim(result)
     [handled] = run()
     assert handled.outcome == outcome
     assert handled.error is None or isinstance(handled.error, LeaseLost)

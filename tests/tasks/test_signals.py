@@ -9,12 +9,12 @@ from django.db import transaction
 
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
-from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.sources import task_consumer
 from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board
 from tests.process.conftest import wait_until
+from tests.tasks.hearing import hearing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,9 +31,8 @@ def told() -> Iterator[list[tuple[str, str, str]]]:
         stored = sender("default", {}).get_result(task_result.id)
         found.append((task_result.task.name, str(task_result.status), str(stored.status)))
 
-    compat.signal("task_finished").connect(receiver)
-    yield found
-    compat.signal("task_finished").disconnect(receiver)
+    with hearing(receiver, "task_finished"):
+        yield found
 
 
 def run(**how: Any) -> Any:
@@ -60,19 +59,10 @@ def test_a_failure_that_is_retried_is_no_end(jobs: Any, told: list[Any]) -> None
 
 @pytest.mark.parametrize("name", ["add", "pause"])
 def test_who_lost_the_claim_tells_nothing(
-    jobs: Any, told: list[Any], name: str, monkeypatch: pytest.MonkeyPatch
+    jobs: Any, told: list[Any], name: str, lose_the_claim: Callable[[Any], None]
 ) -> None:
-    from django_dbqueue.tasks import task_runner as runner
-
     result = jobs.pause.enqueue("one") if name == "pause" else jobs.add.enqueue(1, 2)
-    kept = runner._kept
-
-    def lose_the_claim(run: Any, value: object) -> Any:
-        monkeypatch.setattr(runner, "_kept", kept)
-        Message.objects.filter(pk=int(result.id)).update(claim_token=1)
-        return kept(run, value)
-
-    monkeypatch.setattr(runner, "_kept", lose_the_claim)
+    lose_the_claim(result)
     run()
     assert told == []
 
@@ -178,12 +168,9 @@ def test_a_receiver_that_raises_or_exits_undoes_no_end(jobs: Any, caplog: pytest
     def receiver(**_: Any) -> None:
         raise SystemExit(3)
 
-    compat.signal("task_finished").connect(receiver)
-    try:
+    with hearing(receiver, "task_finished"):
         result = jobs.add.enqueue(1, 2)
         run()
-    finally:
-        compat.signal("task_finished").disconnect(receiver)
     result.refresh()
     assert result.return_value == 3
     assert "telling of it failed" in caplog.text
