@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
 ROOT = Path(__file__).resolve().parent.parent
+ASKING = {"db", "transactional_db", "database"}
+"""Fixtures of those that ask a database."""
+KNOWING = {"connection", "connections", "dialect_of", "settings"}
+"""Names in a module that has a database at hand, or asks which one it is."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,6 +37,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out what can't even be imported here."""
     return True if any(part.has(collection_path) and not part.is_here() for part in PARTS) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What asks no database, in a module that has none at hand, is the same beside each, and so is asked `once`."""
+    asks = ASKING & {*getattr(item, "fixturenames", ())} or item.get_closest_marker("django_db")
+    if not asks and not KNOWING & vars(getattr(item, "module", None) or object).keys():
+        item.add_marker("once")
 
 
 @pytest.hookimpl(trylast=True)

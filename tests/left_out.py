@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.stress.cgroups import CPU, FREEZER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,13 +24,17 @@ DJANGOS_TESTS = Path(sys.prefix) / "djangos-tests"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Test files, by patterns from the root of the repository, and what they need; each need by all its names."""
+    """Test files, by patterns from the root of the repository, and what they need; each program by all its names.
+
+    ``directories``: those in which they can write.
+    """
 
     name: str
     files: Sequence[str]
     packages: Sequence[str]
     programs: Sequence[Sequence[str]] = ()
     directories: Sequence[Path] = ()
+    remedy: str = "`bin/test` without arguments installs it."
 
     def is_here(self) -> bool:
         """Whether all that it needs is installed."""
@@ -37,7 +44,7 @@ class Part:
         """Name what is not installed."""
         packages = [name for name in self.packages if find_spec(name) is None]
         programs = [names[0] for names in self.programs if not any(map(shutil.which, names))]
-        return packages + programs + [str(each) for each in self.directories if not each.is_dir()]
+        return packages + programs + [str(each) for each in self.directories if not os.access(each, os.W_OK)]
 
     def has(self, file: Path) -> bool:
         """Whether this file belongs to it."""
@@ -56,13 +63,20 @@ SPARK = Part(
     packages=("pyspark", "pyarrow", "duckdb", "pandas", "deltalake", "polars"),
 )
 DJANGOS = Part("Django's own of tasks", ("tests/tasks/test_djangos_own.py",), (), directories=(DJANGOS_TESTS,))
-PARTS = (BROWSER, SPARK, DJANGOS)
+STRESS = Part(
+    "of the tool for stress",
+    ("tests/stress/test_*.py",),
+    (),
+    directories=(CPU, FREEZER),
+    remedy="Root has it on Linux.",
+)
+PARTS = (BROWSER, SPARK, DJANGOS, STRESS)
 
 
 def sentences(parts: Iterable[Part] = PARTS) -> list[str]:
     """What the run leaves out, and what to install for it."""
     return [
-        f"NOT TESTED: what is {part.name}; it needs {', '.join(missing)}. `bin/test` without arguments installs it."
+        f"NOT TESTED: what is {part.name}; it needs {', '.join(missing)}. {part.remedy}"
         for part in parts
         if (missing := part.missing())
     ]

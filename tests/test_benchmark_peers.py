@@ -18,6 +18,7 @@ from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.queue.probe import Hit
 from benchmarks.queue.processes import ChildFailed
+from tests.servers.lifeline import lives
 from tests.servers.private import ServerError
 from tests.servers.version import server_version
 
@@ -81,12 +82,7 @@ def test_the_end_of_a_child_is_the_end_of_all_that_it_started(child) -> None:
     members = parent.members()
     assert len(members) == 2
     parent.end()
-    assert not [each for each in members if Path(f"/proc/{each}").exists() and _is_alive(each)]
-
-
-def _is_alive(process: int) -> bool:
-    """Its starter is gone, and whoever adopted it may not have waited for it yet."""
-    return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    assert not [each for each in members if lives(each)]
 
 
 def test_a_redis_says_its_version() -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 import pytest
 
 from tests import gate
 from tests.conftest import ROOT
 from tests.mutants.planted import read_all
-from tests.servers.held import Held, cases_on
+from tests.servers.held import Case, Held, cases_on
 from tests.servers.suite import DATABASES
 
 pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")
-def held(tmp_path_factory: pytest.TempPathFactory) -> Held:
-    """Servers have the same tests, as far as planted bugs and promises name any."""
-    on_sqlite, on_servers = (cases_on(each, tmp_path_factory.mktemp(each)) for each in ("sqlite", "mariadb"))
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
+    """All tests. MySQL has those of MariaDB."""
+    found = {each: cases_on(each, tmp_path_factory.mktemp(each)) for each in ("sqlite", "mariadb", "postgres")}
+    return found | {"mysql": found["mariadb"]}
+
+
+@pytest.fixture(scope="module")
+def held(cases: dict[str, list[Case]]) -> Held:
     parts = [part for parts in gate.PARTS.values() for part in parts]
-    return Held(parts, {each: on_sqlite if each == "sqlite" else on_servers for each in DATABASES})
+    return Held(parts, cases)
 
 
 def test_each_planted_bug_is_seen_on_each_database_that_it_names(held: Held) -> None:
@@ -40,6 +46,11 @@ def test_each_promise_has_a_test_whatever_is_changed(held: Held) -> None:
     for number, text in promises:
         tests = re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", text)
         assert any(_is_among(test, names) for test in tests), number
+
+
+def test_what_is_asked_once_is_there_where_it_is_asked(cases: dict[str, list[Case]]) -> None:
+    on_sqlite = {case.name for case in cases["sqlite"]}
+    assert [case.name for case in chain(*cases.values()) if "once" in case.marks and case.name not in on_sqlite] == []
 
 
 def _is_among(test: str, names: list[str]) -> bool:

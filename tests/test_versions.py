@@ -54,3 +54,11 @@ def test_each_debian_is_the_one_that_has_these_servers() -> None:
     has = {(job["debian"], job["mariadb"], job["postgresql"], job["sqlite"]) for job in DEBIAN}
     assert has == {("bookworm", "10.11", "15", "3.40"), ("trixie", "11.8", "17", "3.46")}
     assert {job["python"]: job["debian"] for job in DEBIAN}["3.13"] == "trixie"
+
+
+def test_the_hosted_night_runs_each_part_of_the_night_but_bare_debians() -> None:
+    """Those are the matrix of a job of their own."""
+    every = re.search(r"^every=\((.*)\)$", (ROOT / "bin/nightly").read_text(), re.M)
+    assert every is not None
+    parts = [part for part in every[1].split() if not part.startswith("debian")]
+    assert sorted(JOBS["night"]["strategy"]["matrix"]["part"]) == sorted(parts)

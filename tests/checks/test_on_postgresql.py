@@ -10,6 +10,8 @@ from django_dbqueue.checks.database import check_alias
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 def test_psycopg_2_is_refused(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
     monkeypatch.delattr(session.Database, "ClientCursor")  # as psycopg 2 has none

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection
 
 from django_dbqueue.databases import dialect_of
+from django_dbqueue.lifecycle import guardian as guardian_module
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian
@@ -18,6 +19,7 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, MessageFactory, held, row
 from tests.lifecycle.silent import WORKER, ask, end, silent_worker
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -32,8 +34,32 @@ if settings.TEST_DATABASE != "sqlite":
         assert len(messages) == number
         return messages
 
-    def look_for(guardian: Guardian, seconds: float) -> int:
-        """Look again and again."""
+    class Clock:
+        """The guardian's clock, which a test puts forward."""
+
+        def __init__(self) -> None:
+            self._ahead = 0.0
+
+        def monotonic(self) -> float:
+            return time.monotonic() + self._ahead
+
+        def put_forward(self, seconds: float) -> None:
+            self._ahead += seconds
+
+    @pytest.fixture
+    def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+        clock = Clock()
+        monkeypatch.setattr(guardian_module, "time", clock)
+        return clock
+
+    def look_twice(guardian: Guardian, clock: Clock) -> int:
+        """Look, and once more when what is gone has been gone for long enough."""
+        first = guardian.look()
+        clock.put_forward(PERSISTS)
+        return first + guardian.look()
+
+    def look_really(guardian: Guardian, seconds: float) -> int:
+        """Look again and again, by the real clock."""
         until, rescued = time.monotonic() + seconds, 0
         while time.monotonic() < until and not rescued:
             rescued += guardian.look()
@@ -49,10 +75,10 @@ if settings.TEST_DATABASE != "sqlite":
         claim(3)
         silent_worker(session)
         guardian = Guardian(Message, DjangoSession("default"))
-        assert look_for(guardian, PERSISTS + 0.5) == 0
+        assert look_really(guardian, PERSISTS + 0.5) == 0
         assert not guardian.suspects
         end(session)
-        assert look_for(guardian, 30) == 3
+        assert look_really(guardian, patience(30)) == 3
         assert states() == [("n", 1)] * 3
         assert not Worker.objects.exists()
 
@@ -65,64 +91,64 @@ if settings.TEST_DATABASE != "sqlite":
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
 
-    def test_a_beat_between_two_looks_begins_everything_anew(session: BaseDatabaseWrapper) -> None:
+    def test_a_beat_between_two_looks_begins_everything_anew(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(1)
         silent_worker(session)
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
-        time.sleep(PERSISTS)
+        clock.put_forward(PERSISTS)
         Worker.objects.update(beat_at=DbNow() - timedelta(seconds=3.5))
         assert guardian.look() == 0
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
 
     def test_a_worker_that_beats_without_its_session_is_no_suspect_for_the_verdict(
-        session: BaseDatabaseWrapper,
+        session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         claim(1)
         worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow())
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
-        until = time.monotonic() + PERSISTS + 1
-        while time.monotonic() < until:
+        for _ in range(10):
             assert guardian.look() == 0
             Worker.objects.filter(pk=worker.pk).update(beat_at=DbNow())
-            time.sleep(0.1)
+            clock.put_forward(PERSISTS / 4)
         assert states() == [("run", 0)]
 
     def test_a_worker_that_has_not_missed_three_beats_is_not_dead_though_its_session_is_gone(
-        session: BaseDatabaseWrapper,
+        session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         claim(1)
         silent_worker(session, beat_at=DbNow(), late_at=DbNow(), beat_every=10)
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
-        until = time.monotonic() + PERSISTS + 1
-        while time.monotonic() < until:
+        for _ in range(10):
             assert guardian.look() == 0
-            time.sleep(0.1)
+            clock.put_forward(PERSISTS / 4)
         assert states() == [("run", 0)]
 
-    def test_what_a_guardian_saw_before_its_own_session_ended_counts_no_more(session: BaseDatabaseWrapper) -> None:
+    def test_what_a_guardian_saw_before_its_own_session_ended_counts_no_more(
+        session: BaseDatabaseWrapper, clock: Clock
+    ) -> None:
         claim(1)
         silent_worker(session)
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
-        time.sleep(PERSISTS)
+        clock.put_forward(PERSISTS)
         connection.close()
         assert guardian.look() == 0
         assert states() == [("run", 0)]
-        assert look_for(guardian, 30) == 1
+        assert look_twice(guardian, clock) == 1
 
-    def test_the_worker_that_beats_while_it_is_judged_goes_first(session: BaseDatabaseWrapper) -> None:
+    def test_the_worker_that_beats_while_it_is_judged_goes_first(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(1)
         worker = silent_worker(session)
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
-        time.sleep(PERSISTS)
+        clock.put_forward(PERSISTS)
         beating = connection.copy()
         try:
             with beating.cursor() as cursor:
@@ -135,13 +161,15 @@ if settings.TEST_DATABASE != "sqlite":
         assert states() == [("run", 0)]
         assert guardian.look() == 1, "it was no beat after all"
 
-    def test_a_session_that_is_back_when_the_verdict_falls_keeps_its_messages(session: BaseDatabaseWrapper) -> None:
+    def test_a_session_that_is_back_when_the_verdict_falls_keeps_its_messages(
+        session: BaseDatabaseWrapper, clock: Clock
+    ) -> None:
         claim(1)
         silent_worker(session)
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
         guardian.look()
-        time.sleep(PERSISTS)
+        clock.put_forward(PERSISTS)
         locks_taken: list[Any] = []
 
         def come_back(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -158,14 +186,14 @@ if settings.TEST_DATABASE != "sqlite":
         assert states() == [("run", 0)]
         assert Worker.objects.filter(pk=WORKER).exists()
         end(session)
-        assert look_for(guardian, 30) == 1
+        assert look_twice(guardian, clock) == 1
 
     @pytest.mark.parametrize(
         "columns",
         [{"server": ""}, {"server": "another server since yesterday"}, {"server": "", "session_lock": None}],
         ids=["unproven", "on another server, or before a restart", "unproven without a lock"],
     )
-    def test_who_can_not_be_judged_is_not(session: BaseDatabaseWrapper, columns: dict[str, Any]) -> None:
+    def test_who_can_not_be_judged_is_not(session: BaseDatabaseWrapper, clock: Clock, columns: dict[str, Any]) -> None:
         """A second worker, dead beyond doubt, shows that the guardian did look."""
         [kept] = claim(1)
         silent_worker(session, **columns)
@@ -174,23 +202,25 @@ if settings.TEST_DATABASE != "sqlite":
         [lost] = claim(1, worker_id=WORKER + 1)
         other.close()
         end(session)
-        assert look_for(Guardian(Message, DjangoSession("default")), 30) == 1
+        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
         assert (row(kept)["status"], row(lost)["status"]) == ("run", "n")
         assert Worker.objects.get().pk == WORKER
 
-    def test_claims_without_a_worker_are_left_to_their_leases(session: BaseDatabaseWrapper) -> None:
+    def test_claims_without_a_worker_are_left_to_their_leases(session: BaseDatabaseWrapper, clock: Clock) -> None:
         stranger = held(lease=600)
         [mine] = claim(1)
         silent_worker(session)
         end(session)
-        assert look_for(Guardian(Message, DjangoSession("default")), 30) == 1
+        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
         assert (row(stranger)["status"], row(mine)["status"]) == ("run", "n")
 
-    def test_a_message_whose_reads_are_spent_is_dead_and_says_by_which_sign(session: BaseDatabaseWrapper) -> None:
+    def test_a_message_whose_reads_are_spent_is_dead_and_says_by_which_sign(
+        session: BaseDatabaseWrapper, clock: Clock
+    ) -> None:
         [message] = claim(1, max_reads=1)
         worker = silent_worker(session)
         end(session)
-        assert look_for(Guardian(Message, DjangoSession("default")), 30) == 1
+        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
         stored = Message.objects.get(pk=message.pk)
         assert stored.is_dead
         assert stored.error == (
@@ -199,7 +229,7 @@ if settings.TEST_DATABASE != "sqlite":
         )
 
     def test_a_row_that_a_handlers_last_transaction_still_locks_is_taken_when_that_has_ended(
-        session: BaseDatabaseWrapper,
+        session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         locked, free = claim(2)
         silent_worker(session)
@@ -210,28 +240,30 @@ if settings.TEST_DATABASE != "sqlite":
                 cursor.execute("BEGIN")
                 cursor.execute("SELECT id FROM django_dbqueue_message WHERE id = %s FOR UPDATE", [locked.pk])
                 guardian = Guardian(Message, DjangoSession("default"))
-                assert look_for(guardian, 30) == 1
+                assert look_twice(guardian, clock) == 1
                 assert (row(locked)["status"], row(free)["status"]) == ("run", "n")
                 assert Worker.objects.exists(), "somebody must come back for the rest"
         finally:
             handler.close()
-        assert look_for(guardian, 30) == 1
+        assert look_twice(guardian, clock) == 1
         assert not Worker.objects.exists()
 
-    def test_more_messages_than_go_into_one_transaction_are_all_rescued(session: BaseDatabaseWrapper) -> None:
+    def test_more_messages_than_go_into_one_transaction_are_all_rescued(
+        session: BaseDatabaseWrapper, clock: Clock
+    ) -> None:
         claim(1_201)
         silent_worker(session)
         end(session)
-        assert look_for(Guardian(Message, DjangoSession("default")), 60) == 1_201
+        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1_201
         assert not Message.objects.exclude(status="n", crashes=1).exists()
 
-    def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper) -> None:
+    def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)
         silent_worker(session)
         end(session)
         one, other = Guardian(Message, DjangoSession("default")), Guardian(Message, DjangoSession("default"))
         one.look()
         other.look()
-        time.sleep(PERSISTS)
+        clock.put_forward(PERSISTS)
         assert (one.look(), other.look()) == (5, 0)
         assert states() == [("n", 1)] * 5

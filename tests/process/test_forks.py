@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_dbqueue.models import Message, Queue
 from tests.process.conftest import wait_until
+from tests.servers.lifeline import lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = 300
-
-
-def lives(pid: int) -> bool:
-    """Whether it runs; in some containers nobody takes note of the end of an orphan."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("queue", ["test", "transactional"])

@@ -75,6 +75,8 @@ def _serve(options: argparse.Namespace, rest: list[str]) -> int:
 def _suite(options: argparse.Namespace, rest: list[str]) -> int:
     if options.gate:
         return gate.run(options.gate, options.only, rest)
+    if options.quick and not rest and not options.marks:
+        return gate.run_quick()
     selection = Selection(
         options.marks,
         slow=options.slow and not options.quick,

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from tests.servers.parts import Part
 
 MARKS = ("slow", "nightly", "spark", "once", "quarantined")
-NO_SERVER = {"sqlite": "sqlite:///dev/shm", "mariadb": "mysql://nobody@127.0.0.1:9/none"}
+NO_SERVER = {
+    "sqlite": "sqlite:///dev/shm",
+    "mariadb": "mysql://nobody@127.0.0.1:9/none",
+    "postgres": "postgres://nobody@127.0.0.1:9/none",
+}
 
 
 @dataclass(frozen=True, slots=True)

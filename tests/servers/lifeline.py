@@ -1,8 +1,9 @@
-"""A child that doesn't outlive the process that started it, however that ends."""
+"""A child that doesn't outlive the process that started it, however that ends; and whether a process lives."""
 
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,3 +21,11 @@ def ends_with_its_starter(how: signal.Signals) -> Callable[[], None]:
         prctl(_SET_PARENT_DEATH_SIGNAL, int(how))
 
     return ask_kernel
+
+
+def lives(pid: int) -> bool:
+    """Whether it runs; in some containers nobody takes note of the end of an orphan."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False

@@ -121,7 +121,6 @@ def test_a_stop_signal_removes_the_credentials_and_ends_the_jvm(
         wait_until(lambda: not _members(process.pid), "the end of the JVM")
 
 
-@pytest.mark.quarantined("once, of three runs at a time, a JVM was still there after two minutes", "2026-11-26")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly)]
 )

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tests.servers.private import PrivateServer
     from tests.servers.replicas import Replica
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 @pytest.mark.once
 @pytest.mark.parametrize(

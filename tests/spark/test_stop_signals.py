@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 
@@ -45,6 +48,28 @@ def test_a_second_signal_does_not_disturb_the_cleanup() -> None:
     with pytest.raises(Terminated), stop_signals():
         clean_up_under_signals(cleaned_up)
     assert cleaned_up == ["all"]
+
+
+def test_a_signal_that_comes_while_a_process_is_started_waits_until_its_starter_knows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    execute = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+
+    def execute_and_signal(*args: Any) -> None:
+        execute(*args)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", execute_and_signal)
+
+    def start_and_wait() -> None:
+        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+        signal.pause()
+
+    with pytest.raises(Terminated), stop_signals():
+        start_and_wait()
+    assert len(started) == 1
+    started[0].communicate()
 
 
 def test_an_error_without_a_signal_is_what_it_was() -> None:

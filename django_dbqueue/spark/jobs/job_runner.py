@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import threading
+import traceback
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ EXIT_WRONG: Final = 2
 """The arguments are invalid; nothing was done."""
 CLEANUP: Final = 30.0
 """Seconds that the way out takes at most. Until then no further signal disturbs it."""
+AWHILE: Final = 0.05
+"""Seconds after which a signal comes again that came while a process was started."""
 EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 _OURS: Final = re.compile(r"django_dbqueue\.exceptions\.(\w+): (.+)")
@@ -180,12 +183,16 @@ def stop_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGINT into exceptions, so that the way out is the usual one.
 
     What else is raised on the way out doesn't count: an exception in the middle of a call to the JVM leaves an answer
-    unread, which the next call gets, so that Spark's own cleanup fails in odd ways.
+    unread, which the next call gets, so that Spark's own cleanup fails in odd ways. A signal that comes while a process
+    is started, as Spark's JVM is, waits: until its starter knows it, nobody would end it.
     """
     told: list[BaseException] = []
     before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
 
-    def stop(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if _is_starting_a_process(frame):
+            threading.Timer(AWHILE, os.kill, (os.getpid(), number)).start()
+            return
         for each, handler in before.items():  # a second one must not interrupt the cleanup
             signal.signal(each, Unheard(handler, seconds=CLEANUP))
         told.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
@@ -202,6 +209,10 @@ def stop_signals() -> Iterator[None]:
         raise
     finally:
         give_back(before)
+
+
+def _is_starting_a_process(frame: FrameType | None) -> bool:
+    return any(each.f_code.co_qualname == "Popen.__init__" for each, _line in traceback.walk_stack(frame))
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
