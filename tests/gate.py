@@ -2,24 +2,21 @@
 
 The gate's purpose is that no change breaks a promise, and that its author can run it three times in an afternoon. So it
 holds each promise where it is kept, once: what no server makes a difference to runs on SQLite alone. A change adds the
-rest of what it touches. `.ci/run` says in which order the parts run, and what runs beside what.
+rest of what it touches. `.ci/run` says in which order the parts run, and what runs beside what;
+`tests/servers/gate_runs.py` runs them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.left_out import BROWSER
 from tests.mutants.planted import read_all
-from tests.servers.change import ROOT, base, changed_files, most_changed, test_files
-from tests.servers.parts import ON_A_SERVER, SEED, TIMES, Part
-from tests.servers.suite import NO_TEST, end_of, run_on
+from tests.servers.change import ROOT
+from tests.servers.parts import ON_A_SERVER, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from tests.servers.suite import Pass
 
 OF_ITS_OWN = "what a server makes a difference to"
 STEPPER = "tests/stepper/"
@@ -274,43 +271,5 @@ CHANGED = (
 """Where a test file runs that the change adds or edits."""
 MOST_FILES = 30
 """How many of these have the time of the gate. A change of more is one of many small ones: see what it adds."""
-
-
-def run(name: str, databases: Sequence[str], arguments: Sequence[str]) -> int:
-    """Run the parts of this name on those of their databases that are wanted; return the exit code."""
-    if name in {"touched", "touched-spark", "changed"} and not base():
-        print("NOT TESTED: what the change touches: neither DBQUEUE_GATE_BASE nor .ci/landed is a commit of this clone")
-    changed = changed_files()
-    sound = frozenset(test_files(changed))
-    results = [
-        run_on(database, passes, arguments, sound=sound, at_once=name == "changed")
-        for part, passes in _planned(name, changed)
-        for database in part.databases
-        if database in databases
-    ]
-    if name == "changed":  # a file may hold nothing but what is slow, or for another server
-        results = [replace(each, problem="") if each.problem == NO_TEST else each for each in results]
-    if not results:
-        print("=== the change touches nothing of this")
-        return 0
-    return end_of(results)
-
-
 QUICK = ("facts", "sqlite")
 """Parts of the gate that need no server and few minutes."""
-
-
-def run_quick() -> int:
-    """Run these parts, on their only database; return the exit code. It is for who writes, so nothing is forgiven."""
-    passes = [part.one_pass() for name in QUICK for part in PARTS[name]]
-    return end_of([run_on("sqlite", passes, ())])
-
-
-def _planned(name: str, changed: Sequence[str]) -> list[tuple[Part, list[Pass]]]:
-    if name != "changed":
-        return [(part, [part.one_pass()]) for part in PARTS[name] if part.runs_for(changed)]
-    files = most_changed(test_files(list(changed)), MOST_FILES)
-    print(f"=== {TIMES} times each of {len(files)} test files: {' '.join(files)}")
-    orders = range(SEED, SEED + TIMES)
-    every = [part.only(files) for part in CHANGED]
-    return [(part, [part.one_pass(seed) for seed in orders]) for part in every if part.tests]

@@ -13,7 +13,7 @@ import pytest
 from tests import gate
 from tests.conftest import ROOT
 from tests.quarantine import DAYS, MOST, quarantined
-from tests.servers import change, pytest_process, second_chance, suite
+from tests.servers import change, gate_runs, pytest_process, second_chance, suite
 from tests.servers.parts import Part
 from tests.servers.suite import Pass, run_on
 
@@ -219,7 +219,7 @@ def test_where_the_history_lacks_what_has_landed_no_change_is_known(
 ) -> None:
     monkeypatch.setenv("DBQUEUE_GATE_BASE", "0" * 40)
     assert change.changed_files() == []
-    assert gate.run("touched", ["sqlite"], ()) == 0
+    assert gate_runs.run("touched", ["sqlite"], ()) == 0
     assert "NOT TESTED: what the change touches" in capsys.readouterr().out
 
 

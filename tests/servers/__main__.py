@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from tests import gate
+from tests.servers import gate_runs
 from tests.servers.private import ServerError
 from tests.servers.suite import DATABASES, Selection, run_suite, server_url
 
@@ -74,9 +75,9 @@ def _serve(options: argparse.Namespace, rest: list[str]) -> int:
 
 def _suite(options: argparse.Namespace, rest: list[str]) -> int:
     if options.gate:
-        return gate.run(options.gate, options.only, rest)
+        return gate_runs.run(options.gate, options.only, rest)
     if options.quick and not rest and not options.marks:
-        return gate.run_quick()
+        return gate_runs.run_quick()
     selection = Selection(
         options.marks,
         slow=options.slow and not options.quick,
