@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.patience import patience
 from tests.servers.lifeline import ends_with_its_starter
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ COMMAND = (sys.executable, "-m", "pytest", "-q", "--no-loadscope-reorder")
 # A suite that a test starts is another one: it gives its own database a name, and would wait for its starter's end.
 OWN = {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN", "DBQUEUE_TEST_ALONE"}
 # Past this something hangs; pytest has said where by then (faulthandler_timeout).
-LIMIT_SECONDS = 40 * 60
+LIMIT_SECONDS = patience(40 * 60)
 
 
 def run_pytest(database: str, url: str, arguments: Sequence[str]) -> int:
