@@ -2,6 +2,7 @@
 
     python -m benchmarks.trace                  the table
     python -m benchmarks.trace claim            every step of a claim
+    python -m benchmarks.trace "second claim"   that of a claimer, which a worker keeps: it remembers the first
 
 A step is a call of a function of the package; comprehensions and generator expressions are not counted, and a generator
 counts again each time that it is resumed. SQLite, in memory.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -57,12 +59,30 @@ def life() -> dict[str, list[Step]]:
     steps = {"enqueue": steps_of(lambda: messages.enqueue({"a": 1}))}
     held: list[Message] = []
     steps["claim"] = steps_of(lambda: held.extend(messages.claim()))
+    steps["second claim"] = second_claim()
     steps["release"] = steps_of(lambda: held.pop().release())
     held += messages.claim()
     steps["nack"] = steps_of(lambda: held.pop().nack(delay=0))
     held += messages.claim()
     steps["ack"] = steps_of(lambda: held.pop().ack())
     steps["archive"] = steps_of(lambda: messages.archive(older_than=0))
+    return steps
+
+
+def second_claim() -> list[Step]:
+    """Return the steps of a claimer's second claim of one, and leave nothing behind."""
+    from django_dbqueue.lifecycle.claim import Claimer
+    from django_dbqueue.lifecycle.django_session import session_of
+    from django_dbqueue.models import Message
+
+    messages = Message.objects
+    messages.enqueue_many([{"a": 1}, {"a": 2}])
+    claimer = Claimer(Message, session_of("default"), "default")
+    claim = partial(claimer.claim, 1, lease=60, max_reads=0)
+    held: list[Message] = claim()
+    steps = steps_of(lambda: held.extend(claim()))
+    messages.ack(held)
+    messages.archive(older_than=0)
     return steps
 
 
@@ -80,11 +100,11 @@ def main(verbs: list[str]) -> None:
     for verb in verbs:
         print(verb, *(f"  {step.file:40} {step.function}" for step in steps[verb]), sep="\n")
     if not verbs:
-        print(f"{'':10}{'calls':>8}{'files':>8}{'changes of file':>18}")
+        print(f"{'':14}{'calls':>8}{'files':>8}{'changes of file':>18}")
         for verb, found in steps.items():
             files = [step.file for step in found]
             changes = sum(one != other for one, other in pairwise(files))
-            print(f"{verb:10}{len(found):8}{len(set(files)):8}{changes:18}")
+            print(f"{verb:14}{len(found):8}{len(set(files)):8}{changes:18}")
 
 
 if __name__ == "__main__":

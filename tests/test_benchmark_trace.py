@@ -18,22 +18,28 @@ def trace(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_the_table_counts_calls_files_and_changes_of_each_verb() -> None:
+def counted() -> dict[str, tuple[int, ...]]:
+    """The table: calls, files and changes of file of each verb."""
     ended = trace()
     assert (ended.returncode, ended.stderr) == (0, "")
-    counts = {verb: tuple(map(int, rest)) for verb, *rest in map(str.split, ended.stdout.splitlines()[1:])}
-    assert list(counts) == ["enqueue", "claim", "release", "nack", "ack", "archive"]
+    rows = [line.rsplit(maxsplit=3) for line in ended.stdout.splitlines()[1:]]
+    return {verb.strip(): tuple(map(int, rest)) for verb, *rest in rows}
+
+
+def test_the_table_counts_calls_files_and_changes_of_each_verb() -> None:
+    counts = counted()
+    assert list(counts) == ["enqueue", "claim", "second claim", "release", "nack", "ack", "archive"]
     for calls, files, changes in counts.values():
         assert 5 < files <= changes < calls
-    assert counts["claim"] > counts["ack"]
+    assert counts["claim"] > counts["second claim"] > counts["ack"]
 
 
 def test_no_verb_takes_more_than_the_decision_says() -> None:
     """Fewer is fine: then the page may say so."""
     page = next((ROOT / "docs" / "decisions").glob("0022-*.md")).read_text()
-    rows = re.findall(r"^\| (\w+) \| [^|]+ \| [^|]+ \| (\d+) / (\d+) / (\d+) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| ([\w ]+) \| [^|]+ \| [^|]+ \| (\d+) / (\d+) / (\d+) \|", page, re.MULTILINE)
     ceilings = {verb: tuple(map(int, numbers)) for verb, *numbers in rows}
-    counts = {verb: tuple(map(int, rest)) for verb, *rest in map(str.split, trace().stdout.splitlines()[1:])}
+    counts = counted()
     assert list(ceilings) == list(counts)
     over = {
         verb: (taken, ceilings[verb])
@@ -53,4 +59,7 @@ def test_the_steps_of_a_verb_name_file_and_function() -> None:
 def test_an_unknown_verb_is_refused_with_those_that_are_known() -> None:
     ended = trace("acknowledge")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "There is no 'acknowledge': choose from enqueue, claim, release, nack, ack, archive." in ended.stderr
+    assert (
+        "There is no 'acknowledge': choose from enqueue, claim, second claim, release, nack, ack, archive."
+        in ended.stderr
+    )

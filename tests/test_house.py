@@ -1,0 +1,131 @@
+"""The house: each figure may only fall, and whoever makes it fall lowers it here, so that it stays down."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.house import conditions, layout, servers, words
+from tests.house.sources import Finding, House, new_and_gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Meter = Callable[[House], Iterable[Finding]]
+
+pytestmark = pytest.mark.once
+
+VENDOR_TESTS = "tests of a vendor outside databases/"
+METHODS = "methods of the dialect that one file alone calls"
+CIRCLES = "modules in circles"
+BASE_NAMES = "base names that another module has"
+CLASS_NAMES = "class names that another class has"
+FUNCTIONS = "functions of more than 45 lines"
+STATES = "conditions of states outside states/"
+SPENT = "conditions of spent reads outside states/"
+OLD_WORDS = "old words in identifiers"
+
+FIGURES: Mapping[str, tuple[int, Meter]] = {
+    VENDOR_TESTS: (99, servers.vendor_tests),
+    "names of vendors outside databases/": (169, servers.vendor_names),
+    METHODS: (226, servers.methods_of_one_user),
+    CIRCLES: (26, layout.modules_in_circles),
+    BASE_NAMES: (9, layout.base_names_twice),
+    CLASS_NAMES: (26, layout.class_names_twice),
+    "files of more than 300 lines": (2, lambda house: layout.long_files(house.package)),
+    FUNCTIONS: (7, lambda house: layout.long_functions(house.package)),
+    STATES: (223, conditions.conditions_of_states),
+    SPENT: (15, conditions.conditions_of_spent_reads),
+    OLD_WORDS: (2854, lambda house: words.old_words(house.package)),
+    "test files of more than 300 lines": (17, lambda house: layout.long_files(house.tests)),
+    "functions of tests of more than 45 lines": (4, lambda house: layout.long_functions(house.tests)),
+    "old words in identifiers of tests": (3118, lambda house: words.old_words(house.tests)),
+}
+"""Today's. Wanted are at most 15 tests of a vendor, conditions in their one place, and nothing of all others."""
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    """As it is today. The collector would visit a million nodes again and again while they are made, for nothing."""
+    gc.disable()
+    yield House.today()
+    gc.enable()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_there_is_no_more_of_it_and_the_figure_falls_with_it(name: str, house: House) -> None:
+    most, meter = FIGURES[name]
+    found = list(meter(house))
+    if len(found) != most:
+        pytest.fail(report(name, found, house.files), pytrace=False)
+
+
+def report(name: str, found: list[Finding], files: frozenset[str]) -> str:
+    """What to do, and what is new or gone since this file was last committed; all there is where nothing tells."""
+    most, meter = FIGURES[name]
+    advice = f"lower the figure to {len(found)}" if len(found) < most else "it may only fall"
+    head = f"{name}: {len(found)}, where tests/test_house.py has {most}: {advice}"
+    then = House.when_last_changed("tests/test_house.py")
+    if then is None:
+        return "\n  ".join((head, *map(str, found)))
+    new, gone = new_and_gone(meter(then), found, then.files & files)
+    return "\n  ".join((head, *(f"new: {each}" for each in new), *(f"gone: {each}" for each in gone)))
+
+
+DIALECT = {
+    "databases/claims_sql.py": "class ClaimsSQL:\n def due(self): ...\n def take(self): ...\n def _one(self): ...",
+    "databases/dialect.py": "class Dialect:\n def __init__(self, sql):\n  self.claims = ClaimsSQL(sql)",
+    "one.py": "dialect.claims.due()\nrows = session.dialect.claims\nrows.take()",
+    "two.py": "def work(claims: ClaimsSQL):\n claims.take()",
+}
+CIRCLE = {
+    "room/one.py": "from django_dbqueue.room.two import Two",
+    "room/two.py": "if TYPE_CHECKING:\n from django_dbqueue.room import three",
+    "room/three.py": "def work():\n import django_dbqueue.room.one",
+    "room/four.py": "from django_dbqueue.room.one import One",
+}
+AMONG = {"one.py": "class One: ...", "room/one.py": "class One:\n class Meta: ...", "room/two.py": "class Meta: ..."}
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "expected"),
+    [
+        (VENDOR_TESTS, {"a.py": "connection.vendor == 'mysql'\nisinstance(it, ServerDialect | None)"}, [1, 2]),
+        (VENDOR_TESTS, {"databases/a.py": "vendor == 'mysql'", "a.py": "name == 'mysql'"}, []),
+        (METHODS, DIALECT, [2]),
+        (CIRCLES, CIRCLE, [1, 1, 1]),
+        (BASE_NAMES, AMONG, [1]),
+        (CLASS_NAMES, AMONG, [1]),
+        (FUNCTIONS, {"a.py": "def long():\n" + " work()\n" * 45}, [1]),
+        (FUNCTIONS, {"a.py": "def short():\n" + " work()\n" * 44}, []),
+        (STATES, {"a.py": "sql = f\"WHERE m.status = '{NEW}' AND m.available_at IS NULL\""}, [1, 1]),
+        (STATES, {"a.py": "sql = f\"SET status = '{NEW}', available_at = {sql.parked}\""}, []),
+        (STATES, {"a.py": "rows.filter(available_at__lte=now)\nrow.status == NEW\nrow.available_at > now"}, [1, 2, 3]),
+        (STATES, {"a.py": "rows.create(status=NEW, available_at=now)\norder.state == NEW"}, []),
+        (STATES, {"states/a.py": "row.status == NEW"}, []),
+        (
+            SPENT,
+            {"a.py": "0 < (most or 0) <= reads\nrow[3] and row[2] >= row[3]\nsql = 'read_count >= max_reads'"},
+            [1, 2, 3],
+        ),
+        (SPENT, {"a.py": "reads > 1\ncount and held >= count\nsql = 'CASE WHEN read_count > 0'"}, []),
+        (OLD_WORDS, {"a.py": "def give_back(who_said):\n self.isStanding = unsaid"}, [1, 1, 2]),
+    ],
+)
+def test_a_meter_finds_these_and_nothing_else(name: str, files: Mapping[str, str], expected: list[int]) -> None:
+    house = House({f"django_dbqueue/{file}": text for file, text in files.items()})
+    assert sorted(each.line for each in FIGURES[name][1](house)) == expected
+
+
+def test_what_has_moved_to_another_line_or_file_is_neither_new_nor_gone() -> None:
+    then = [Finding("a.py", 1, "one"), Finding("a.py", 2, "two"), Finding("old.py", 3, "three")]
+    now = [
+        Finding("a.py", 8, "one"),
+        Finding("a.py", 9, "one"),
+        Finding("a.py", 9, "three"),
+        Finding("new.py", 1, "three"),
+    ]
+    new = [Finding("a.py", 9, "one"), Finding("a.py", 9, "three")]
+    assert new_and_gone(then, now, {"a.py"}) == (new, [Finding("a.py", 2, "two")])
