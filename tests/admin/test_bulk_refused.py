@@ -105,11 +105,15 @@ def test_each_verb_needs_its_own_permission_by_form_and_by_hand(client_with: Cal
         assert client.get(url(name, group_of("shop").pk, model="failure")).status_code == 403
 
 
+def user_of(client: Client) -> User:
+    return User.objects.get(pk=client.session["_auth_user_id"])
+
+
 def test_a_permission_that_was_taken_between_page_and_confirmation_counts(client_with: Callable[..., Client]) -> None:
     fill(60)
     client = client_with("view_message", "drop_message")
     page = choose_all(client)
-    User.objects.get().user_permissions.remove(Permission.objects.get(codename="drop_message"))
+    user_of(client).user_permissions.remove(Permission.objects.get(codename="drop_message"))
     assert confirm(client, page).status_code == 403
     assert untouched()
 
@@ -120,7 +124,7 @@ def test_a_group_of_failures_needs_the_permission_to_see_failures_at_its_confirm
     failed()
     client = client_with("view_message", "drop_message", "view_failure")
     page = client.get(url("drop", group_of("shop").pk, model="failure"))
-    User.objects.get().user_permissions.remove(Permission.objects.get(codename="view_failure"))
+    user_of(client).user_permissions.remove(Permission.objects.get(codename="view_failure"))
     assert confirm(client, page).status_code == 403
     assert untouched()
 

@@ -1,8 +1,8 @@
 """Dies, or lets its database session die, at the points of a delivery that a plan names.
 
 A point lies before or after each statement that the handler's thread sends, from BEGIN on, and before and after the
-worker lets go of the message; not at a question about the session. Points are found by listening on the connection, and are not listed here, so that a new
-statement of the package is covered the day it comes.
+worker lets go of the message; not at a question about the session. Points are found by listening on the connection, and
+are not listed here, so that a new statement of the package is covered the day it comes.
 
 The plan is a directory: ``plan.json`` has the numbers of transfers, and for each a list of ``[what, point]``;
 ``passed.log`` gets a line for each point of the transfers in ``watched``, ``hit.log`` one for each death. With

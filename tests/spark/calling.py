@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import signal
 import subprocess
 import sys
+from unittest.mock import patch
 
 from django.core.management import CommandError, call_command, load_command_class
+
+from django_dbqueue import late_signals
 
 
 def call(*arguments: str) -> tuple[int, str, str]:
@@ -32,11 +36,16 @@ def shell(worker_env: dict[str, str], *arguments: str, **environment: str) -> su
 
 
 def typed(*arguments: str) -> int:
-    """Run the command as the shell does, in this process, and return its exit code."""
+    """Run the command as the shell does, in this process, which does not end with it, and return its exit code."""
+    before = {number: signal.getsignal(number) for number in late_signals.SIGNALS}
     try:
-        load_command_class("django_dbqueue", "queue_pipeline").run_from_argv(
-            ["manage.py", "queue_pipeline", *arguments]
-        )
+        with patch.object(late_signals, "_is_ending", []):
+            load_command_class("django_dbqueue", "queue_pipeline").run_from_argv(
+                ["manage.py", "queue_pipeline", *arguments]
+            )
     except SystemExit as end:
         return int(end.code or 0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 0
