@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from django_dbqueue.databases.history_sql import REWRITE
 from django_dbqueue.exceptions import DBQueueError, ExportStopped, InvalidPipeline, LakeDamaged
 from django_dbqueue.spark.admission import standing
-from django_dbqueue.spark.batches import Register
 from django_dbqueue.spark.delta_log import DeltaLog, has_log, require_deltalake
 from django_dbqueue.spark.exclusive import only_exporter, require_lock
+from django_dbqueue.spark.export_batches import Register
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.lake import COLUMNS, identity
 from django_dbqueue.spark.lake_writing import attempts, forget
