@@ -1,5 +1,5 @@
 """Found by Spark, which imports the modules named ``pyspark_*`` and registers their ``DefaultSource``."""
 
-from django_dbqueue.spark.source import DbQueueDataSource as DefaultSource
+from django_dbqueue.spark.data_source import DbQueueDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -45,8 +45,8 @@ def holders() -> None:
 
 
 def operators() -> None:
-    assert_type(Message.objects.dead("emails"), MessageQuerySet)
-    assert_type(Message.objects.using("other").stuck(), MessageQuerySet)
+    assert_type(Message.objects.dead("emails"), MessageQuerySet[Message])
+    assert_type(Message.objects.using("other").stuck(), MessageQuerySet[Message])
     assert_type(Message.objects.dead("emails").requeue(), Changed)
     assert_type(Message.objects.delayed("emails").due_now(by="ann"), Changed)
     assert_type(Message.objects.dead("emails").move_to("letters"), Changed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE
@@ -15,14 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
 from django_dbqueue.admin import logbook
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.counts import grouped
 from django_dbqueue.lifecycle.flow_progress import SHOWN, Progress
 from django_dbqueue.models import Flow
 from django_dbqueue.whole_numbers import MAX_ID
-
-if TYPE_CHECKING:
-    from django_dbqueue.admin.flow_pages import FlowAdmin
 
 LABEL = pgettext_lazy("verb", "Cancel this flow")
 
@@ -30,7 +28,7 @@ LABEL = pgettext_lazy("verb", "Cancel this flow")
 class Cancelling:
     """The view of the flows' ModelAdmin."""
 
-    def __init__(self, model_admin: FlowAdmin) -> None:
+    def __init__(self, model_admin: ReadOnlyAdmin) -> None:
         self.admin = model_admin
         self.site = model_admin.admin_site
         self.opts = model_admin.opts

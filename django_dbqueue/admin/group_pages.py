@@ -23,7 +23,7 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import CELL_CAP, LIST_CAP, walk_of
 from django_dbqueue.admin.group_actions import GroupActions
 from django_dbqueue.admin.list_filters import QueueFilter
-from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.admin.pause_pages import PauseAdmin
 from django_dbqueue.admin.states import state_of
 from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.exceptions import InvalidMessage
@@ -122,7 +122,7 @@ def limit(model_admin: GroupAdmin, request: HttpRequest, _queryset: QuerySet[Gro
 
 
 @admin.register(Group)
-class GroupAdmin(ReadOnlyAdmin):
+class GroupAdmin(PauseAdmin):
     """Groups, addressed by queue and name, so that one without a row has a page too."""
 
     list_display = ("name", "queue", "standing", "waiting", "out", "oldest", "pause_reason")
@@ -132,9 +132,6 @@ class GroupAdmin(ReadOnlyAdmin):
     search_fields = ("name",)  # shows the box; GroupChangeList does the search
     search_help_text = gettext_lazy("The whole name of a group.")
     actions: Sequence[Any] = [pause, resume, limit]
-
-    def has_pause_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
 
     def has_limit_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.change_group_limit"))

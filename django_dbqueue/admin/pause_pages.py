@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE
@@ -17,11 +17,9 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.pause_form import PauseForm
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Queue
-
-if TYPE_CHECKING:
-    from django_dbqueue.admin.queues import QueueAdmin
 
 PIN = "queue"
 
@@ -32,12 +30,19 @@ def pin_of(queue: Queue) -> str:
     return f"{queue.name}/{int(queue.is_paused)}/{paused}"
 
 
+class PauseAdmin(ReadOnlyAdmin):
+    """What the pages of queues and of groups have in common: who may pause one may pause the other."""
+
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
+
+
 class Pausing:
     """The views of the queues' ModelAdmin."""
 
     LABELS: ClassVar = {"pause": pgettext_lazy("verb", "Pause"), "resume": pgettext_lazy("verb", "Resume")}
 
-    def __init__(self, model_admin: QueueAdmin) -> None:
+    def __init__(self, model_admin: PauseAdmin) -> None:
         self.admin = model_admin
         self.site = model_admin.admin_site
         self.opts = model_admin.opts

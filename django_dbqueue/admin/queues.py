@@ -20,8 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import dashboard, display
 from django_dbqueue.admin.bounded_lists import CELL_CAP, walk_of
-from django_dbqueue.admin.pause_pages import Pausing
-from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.admin.pause_pages import PauseAdmin, Pausing
 from django_dbqueue.admin.states import STATES
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import depths
@@ -85,7 +84,7 @@ def _count(name: str) -> Callable[[QueueAdmin, ShownQueue], str]:
 
 
 @admin.register(Queue)
-class QueueAdmin(ReadOnlyAdmin):
+class QueueAdmin(PauseAdmin):
     """Queues, how many messages each has in each state (up to a cap), and whether claiming is allowed."""
 
     list_display = ("name", "is_open", "stuck", "dead", "running", "ready", "delayed", "waiting", "reason")
@@ -97,9 +96,6 @@ class QueueAdmin(ReadOnlyAdmin):
 
     stuck, dead, running = _count("stuck"), _count("dead"), _count("running")
     ready, delayed, waiting, done = _count("ready"), _count("delayed"), _count("waiting"), _count("done")
-
-    def has_pause_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm(f"{self.opts.app_label}.pause_queue"))
 
     def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[QueueChangeList]:  # noqa: ARG002
         return QueueChangeList

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE
@@ -11,20 +11,19 @@ from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.confirmation import first_use
 from django_dbqueue.admin.declared_plans import declared_plans
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Schedule
 from django_dbqueue.schedules.declarations import Plan
-
-if TYPE_CHECKING:
-    from django_dbqueue.admin.schedule_pages import ScheduleAdmin
 
 PIN = "schedule"
 LABELS: Final = {
@@ -35,10 +34,27 @@ LABELS: Final = {
 PERMISSIONS: Final = {"run": "run", "disable": "disable", "enable": "disable"}
 
 
+class ActingAdmin(ReadOnlyAdmin):
+    """Who may do what to schedules, and where."""
+
+    def has_verb_permission(self, request: HttpRequest, verb: str) -> bool:
+        return self._may(request, PERMISSIONS[verb])
+
+    def _may(self, request: HttpRequest, *names: str) -> bool:
+        """Whoever does something must also be allowed to look."""
+        label = self.opts.app_label
+        return bool(request.user.has_perms([f"{label}.{name}_schedule" for name in ("view", *names)]))
+
+    def url(self, view: str, *args: object) -> str:
+        """Return the address of one of the pages."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
+
+
 class ScheduleActions:
     """The views of the schedules' ModelAdmin."""
 
-    def __init__(self, model_admin: ScheduleAdmin) -> None:
+    def __init__(self, model_admin: ActingAdmin) -> None:
         self.admin = model_admin
         self.site = model_admin.admin_site
         self.opts = model_admin.opts

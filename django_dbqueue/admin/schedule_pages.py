@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.schedule_actions import LABELS, PERMISSIONS, ScheduleActions
+from django_dbqueue.admin.schedule_actions import LABELS, ActingAdmin, ScheduleActions
 from django_dbqueue.admin.schedule_form import MISSED_LABELS, ScheduleForm, payload_text
 from django_dbqueue.exceptions import DBQueueError, InvalidSchedule
 from django_dbqueue.models import Schedule
@@ -42,7 +41,7 @@ DISABLED = ("disabled_at", "disabled_by", "disabled_reason")
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ReadOnlyAdmin):
+class ScheduleAdmin(ActingAdmin):
     """By name; one that no worker runs any more is marked, and is no longer due."""
 
     form = ScheduleForm
@@ -63,11 +62,6 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     # -- who may what -------------------------------------------------------------------------------------
 
-    def _may(self, request: HttpRequest, *names: str) -> bool:
-        """Whoever does something must also be allowed to look."""
-        label = self.opts.app_label
-        return bool(request.user.has_perms([f"{label}.{name}_schedule" for name in ("view", *names)]))
-
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return self._may(request)
 
@@ -79,9 +73,6 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self._may(request, "delete") and (obj is None or obj.is_added)
-
-    def has_verb_permission(self, request: HttpRequest, verb: str) -> bool:
-        return self._may(request, PERMISSIONS[verb])
 
     def _sees_payload(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.view_payload"))
@@ -170,11 +161,6 @@ class ScheduleAdmin(ReadOnlyAdmin):
                 if self.has_verb_permission(request, verb)
             ]
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def url(self, view: str, *args: object) -> str:
-        """Return the address of one of the pages."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
-        return reverse(name, args=args, current_app=self.admin_site.name)
 
     # -- columns ------------------------------------------------------------------------------------------
 

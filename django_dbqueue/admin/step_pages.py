@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -18,19 +18,17 @@ from django.utils.translation import pgettext
 
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.lifeline import LifeStep
+from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.databases.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.models import Message, Step
 from django_dbqueue.statuses import DONE
 from django_dbqueue.whole_numbers import MAX_ID
 
-if TYPE_CHECKING:
-    from django_dbqueue.admin.messages import MessageAdmin
-
 SHOWN = 200
 """Steps of one message that are shown: the latest."""
 
 
-def steps_of(model_admin: MessageAdmin, request: HttpRequest, message: Message) -> list[LifeStep]:
+def steps_of(model_admin: ReadOnlyAdmin, request: HttpRequest, message: Message) -> list[LifeStep]:
     """Return the steps of a message for its life, each with its time and its delivery."""
     rows = Step.objects.using(model_admin.alias).filter(message_id=message.pk).order_by("-at", "-name")[:SHOWN]
     pages = Forgetting(model_admin)
@@ -55,7 +53,7 @@ def _line(step: Step, forget_url: str) -> LifeStep:
 class Forgetting:
     """The views of the messages' ModelAdmin."""
 
-    def __init__(self, model_admin: MessageAdmin) -> None:
+    def __init__(self, model_admin: ReadOnlyAdmin) -> None:
         self.admin = model_admin
         self.site = model_admin.admin_site
         self.opts = model_admin.opts

@@ -58,7 +58,7 @@ from django_dbqueue.checks.extras_checks import check_consumers, check_extras, c
 from django_dbqueue.checks.foreign_key_checks import check_foreign_keys
 from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.checks.table_names import check_table_names
-from django_dbqueue.tasks.sources import backends, let_django_check_them
+from django_dbqueue.tasks.backends_in_use import backends, let_django_check_them
 
 __all__ = ["blocking_errors", "check_project", "register"]
 

@@ -8,7 +8,7 @@ from django.core import checks
 from django.db import Error
 
 from django_dbqueue import conf, consumer_modules
-from django_dbqueue.tasks.sources import unimportable
+from django_dbqueue.tasks.backends_in_use import unimportable
 
 
 def check_extras(**_: object) -> list[checks.CheckMessage]:

@@ -12,8 +12,8 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import InvalidSchedule
+from django_dbqueue.importers.foreign_table import check_tables
 from django_dbqueue.importers.source import NotImportable
-from django_dbqueue.importers.tables import check_tables
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import read
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
@@ -12,21 +12,21 @@ from django_dbqueue.envelope import WHOLE_QUEUE
 from django_dbqueue.exceptions import InvalidFlow, MessageChanged
 from django_dbqueue.lifecycle import moves, operator_moves
 from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.models.message_row import AnyMessage, MessageRow
 from django_dbqueue.statuses import DONE, RUNNING
-
-if TYPE_CHECKING:
-    from django_dbqueue.models.message import Message
 
 SENT_AGAIN_FROM: Final = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one it repeats."""
 
 
-def group_of(message: Message) -> str | None:
+def group_of(message: MessageRow) -> str | None:
     """Return the group that a copy of a message has to name."""
     return None if message.group_name == WHOLE_QUEUE else message.group_name
 
 
-def send_edited(messages: Any, session: DjangoSession, message: Message, payload: Json, *, by: str | None) -> Message:
+def send_edited(
+    messages: Any, session: DjangoSession, message: AnyMessage, payload: Json, *, by: str | None
+) -> AnyMessage:
     """Send it; see ``MessageQuerySet.send_edited``."""
     with session.transaction():
         old = _locked(messages, session, message)
@@ -40,7 +40,7 @@ def send_edited(messages: Any, session: DjangoSession, message: Message, payload
             if operator_moves.drop(session, [old], reason=reason, actor=by) != 1:
                 raise MessageChanged(_("Message #%(id)s has changed in the meantime.") % {"id": old.pk})
         is_early = old.status != DONE and not old.is_dead
-        new: Message = messages.enqueue(
+        new: AnyMessage = messages.enqueue(
             payload,
             queue=old.queue,
             key=old.key,
@@ -57,11 +57,11 @@ def send_edited(messages: Any, session: DjangoSession, message: Message, payload
     return new
 
 
-def _locked(messages: Any, session: DjangoSession, seen: Message) -> Message:
+def _locked(messages: Any, session: DjangoSession, seen: AnyMessage) -> AnyMessage:
     """Return the row, locked, if it is as it was seen and nobody has it."""
     rows = messages.model.objects.using(session.using).select_for_update()
     same = {"queue": seen.queue, "claim_token": seen.claim.token, "due_at": seen.due_at, "status": seen.status}
-    old: Message | None = rows.filter(pk=seen.pk, **same).first()
+    old: AnyMessage | None = rows.filter(pk=seen.pk, **same).first()
     if old is None or old.is_dead != seen.is_dead:
         raise MessageChanged(_("Message #%(id)s has changed in the meantime.") % {"id": seen.pk})
     if old.status == RUNNING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic
 
 from asgiref.sync import sync_to_async
 
@@ -23,18 +23,16 @@ from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.models.aliases import db_alias
-
-if TYPE_CHECKING:
-    from django_dbqueue.models.message import Message
+from django_dbqueue.models.message_row import AnyMessage
 
 MAX_CLAIM = 10_000
 MAX_ARCHIVED = 10**12
 
 
-class Verbs:
+class Verbs(Generic[AnyMessage]):
     """What senders and holders do to messages."""
 
-    model: type[Message]
+    model: type[AnyMessage]
     _db: str | None
 
     def _session(self, using: str | None = None) -> DjangoSession:
@@ -58,7 +56,7 @@ class Verbs:
         once_for: float | timedelta | None = None,
         on_conflict: OnConflict = "ignore",
         using: str | None = None,
-    ) -> Message:
+    ) -> AnyMessage:
         """Store a message in the caller's transaction and return it, with its ``outcome``.
 
         ``delay`` and ``lease`` are seconds; ``max_reads`` 0 means no limit. Messages of one ``group`` run one after the
@@ -69,7 +67,7 @@ class Verbs:
         become of it: "ignored". InvalidMessage says what can't be stored, and why.
         """
         envelope = Envelope(payload, key, delay, at, priority, max_reads, lease, headers, group, once, once_for)
-        message: Message = enqueue.enqueue_one(
+        message: AnyMessage = enqueue.enqueue_one(
             self.model, self._session(using), envelope, queue=queue, on_conflict=on_conflict
         )
         return message
@@ -91,7 +89,7 @@ class Verbs:
             self.model, self._session(using), items, queue=check_queue(queue), on_conflict=on_conflict
         )
 
-    async def aenqueue(self, payload: Json, **options: Any) -> Message:
+    async def aenqueue(self, payload: Json, **options: Any) -> AnyMessage:
         """Run ``enqueue`` from async code."""
         return await sync_to_async(self.enqueue)(payload, **options)
 
@@ -106,7 +104,7 @@ class Verbs:
         queue: str = "default",
         lease: float | timedelta | None = None,
         using: str | None = None,
-    ) -> list[Message]:
+    ) -> list[AnyMessage]:
         """Take up to ``limit`` due messages, highest priority first, each for ``lease`` seconds.
 
         The claim is a transaction of its own and refuses to run inside atomic(). A message's own lease overrides the
@@ -119,7 +117,7 @@ class Verbs:
 
     def _claim(
         self, session: DjangoSession, limit: int, *, queue: str, lease: float | timedelta | None
-    ) -> list[Message]:
+    ) -> list[AnyMessage]:
         refuse_inside_atomic(session, "claim()")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         options = conf.queue_options(check_queue(queue))
@@ -135,7 +133,7 @@ class Verbs:
             messages += Claimer(self.model, session, queue).claim(rest, lease=seconds, max_reads=options.max_reads)
         return messages
 
-    def ack(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
+    def ack(self, messages: Iterable[AnyMessage], *, using: str | None = None) -> list[AnyMessage]:
         """Mark these done, in one statement for all queues that keep acked rows, and one for those that don't.
 
         Return the ones whose claim was lost.
@@ -144,30 +142,30 @@ class Verbs:
 
     def nack(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[AnyMessage],
         *,
         delay: float | timedelta | None = None,
         error: str | BaseException | None = None,
         using: str | None = None,
-    ) -> list[Message]:
+    ) -> list[AnyMessage]:
         """Return these to the queue, charged; return the ones whose claim was lost."""
         return settle.nack_many(messages, self._session(using), delay=delay, error=error)
 
-    def reject(self, messages: Iterable[Message], reason: str = "", *, using: str | None = None) -> list[Message]:
+    def reject(self, messages: Iterable[AnyMessage], reason: str = "", *, using: str | None = None) -> list[AnyMessage]:
         """Send these to the dead letters; return the ones whose claim was lost."""
         return settle.reject_many(messages, self._session(using), reason=reason)
 
-    def release(self, messages: Iterable[Message], *, using: str | None = None) -> list[Message]:
+    def release(self, messages: Iterable[AnyMessage], *, using: str | None = None) -> list[AnyMessage]:
         """Return these to the queue, uncharged; return the ones whose claim was lost."""
         return settle.release_many(messages, self._session(using))
 
     def extend(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[AnyMessage],
         seconds: float | timedelta | None = None,
         *,
         using: str | None = None,
-    ) -> list[Message]:
+    ) -> list[AnyMessage]:
         """Set these leases to end that many seconds from now; return the ones whose claim was lost."""
         return settle.extend_many(messages, self._session(using), seconds=seconds)
 

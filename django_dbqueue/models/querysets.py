@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from django.db import DatabaseError, models
 
@@ -19,11 +19,9 @@ from django_dbqueue.lifecycle.operator_moves import Changed
 from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
 from django_dbqueue.statuses import DONE, NEW, RUNNING
-
-if TYPE_CHECKING:
-    from django_dbqueue.models.message import Message
 
 _SOONEST = ("available_at", "id")
 _LATEST = ("-available_at", "-id")
@@ -39,7 +37,7 @@ PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 """States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
 
 
-class MessageQuerySet(Verbs, models.QuerySet["Message"]):
+class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
     """Messages selected by state, and what an operator may do to them."""
 
     _db: str | None
@@ -92,11 +90,11 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         """Select those of this queue and key, compared byte by byte, including finished ones."""
         return self.filter(key_hash=hash_of_key(queue, key))
 
-    def get_by_key(self, queue: str, key: str) -> Message | None:
+    def get_by_key(self, queue: str, key: str) -> AnyMessage | None:
         """Return the live message of this queue and key, or None; at most one is live, ``with_key`` has the others."""
         return next(iter(self.with_key(queue, key).filter(live=1)), None)
 
-    def peek(self, queue: str, *, state: str = "ready", limit: int = 10) -> list[Message]:
+    def peek(self, queue: str, *, state: str = "ready", limit: int = 10) -> list[AnyMessage]:
         """Return the next messages of a queue in this state without claiming them, in the order of a claim.
 
         Dead and done ones come latest first within each priority. No more rows are read than are returned.
@@ -107,7 +105,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
         status, order = PEEKS[state]
         if state == "dead" and session_of(self.db).dialect.sql.sorted_beyond_null:
             order = ("-id",)
-        found: list[Message] = []
+        found: list[AnyMessage] = []
         for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):
             rows = getattr(self, state)(queue).filter(priority=priority).order_by(*order)
             found += rows[: limit - len(found)]
@@ -117,7 +115,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 
     # -- verbs of operators -------------------------------------------------------------------------------
 
-    def _each(self) -> Iterable[Message]:
+    def _each(self) -> Iterable[AnyMessage]:
         """Return the messages, read page by page: no cursor stays open while rows change underneath it."""
         if self.query.is_sliced:
             raise TypeError(
@@ -126,7 +124,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             )
         return self._pages()
 
-    def _pages(self) -> Iterator[Message]:
+    def _pages(self) -> Iterator[AnyMessage]:
         last = 0
         base = self.using(self._session().using).order_by("id")
         while page := list(base.filter(id__gt=last)[:500]):
@@ -190,7 +188,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
                 first_sent = first_sent or new.pk
         return Changed(sent, conflicts)
 
-    def _send_again(self, message: Message) -> Message:
+    def _send_again(self, message: AnyMessage) -> AnyMessage:
         return self.enqueue(
             message.payload,
             queue=message.queue,
@@ -204,7 +202,7 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
             using=self._session().using,
         )
 
-    def send_edited(self, message: Message, payload: Json, *, by: str | None = None) -> Message:
+    def send_edited(self, message: AnyMessage, payload: Json, *, by: str | None = None) -> AnyMessage:
         """Send a new message with this payload in place of one that nobody has taken; return the new one.
 
         It has the old one's queue, key, group, priority, headers and due time, and a header that names it. In the same
@@ -227,11 +225,11 @@ class MessageQuerySet(Verbs, models.QuerySet["Message"]):
 _MessageManager = models.Manager.from_queryset(MessageQuerySet)
 
 
-class MessageManager(Verbs, _MessageManager["Message"]):
+class MessageManager(Verbs[AnyMessage], _MessageManager[AnyMessage]):
     """``Message.objects``: the verbs directly, the adjectives through a queryset."""
 
     _hints: dict[str, models.Model]
 
-    def get_queryset(self) -> MessageQuerySet:
+    def get_queryset(self) -> MessageQuerySet[AnyMessage]:
         """Return messages from the database they are written to."""
         return MessageQuerySet(self.model, using=self._session().using, hints=self._hints)

@@ -145,7 +145,7 @@ def _definition(plan: Plan) -> dict[str, str]:
 _ScheduleManager = models.Manager.from_queryset(ScheduleQuerySet)
 
 
-class ScheduleManager(ScheduleVerbs, _ScheduleManager["Schedule"]):
+class ScheduleManager(ScheduleVerbs["Schedule"], _ScheduleManager["Schedule"]):
     """``Schedule.objects``."""
 
     _hints: dict[str, models.Model]

@@ -6,8 +6,9 @@ Each of them joins the caller's transaction.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from django.db import IntegrityError, models
 
@@ -18,22 +19,39 @@ from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.models.message import Message
 from django_dbqueue.schedules import declarations
 from django_dbqueue.schedules.declarations import Missed, Plan
-
-if TYPE_CHECKING:
-    from django_dbqueue.models.message import Message
-    from django_dbqueue.models.schedule import Schedule
 
 MOST_ADDED: Final = 1_000
 """Schedules that operators can add: every worker reads all of them."""
 _NOTHING: Final[dict[str, Json]] = {}
 
 
-class ScheduleVerbs:
+class HasPlan(Protocol):
+    """A schedule's row, as far as operators act on it."""
+
+    cron: str
+    timezone: str
+    last_due: datetime
+    is_added: bool
+    revision: int
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether an operator has disabled it."""
+
+    def plan(self) -> Plan:
+        """Return what an added one enqueues."""
+
+
+AnySchedule = TypeVar("AnySchedule", bound=HasPlan)
+
+
+class ScheduleVerbs(Generic[AnySchedule]):
     """The verbs of ``Schedule.objects``. Each takes ``using``, the alias of a database."""
 
-    model: type[Schedule]
+    model: type[Any]
     _db: str | None
 
     def add(
@@ -47,7 +65,7 @@ class ScheduleVerbs:
         payload: Json = _NOTHING,
         key: str | None = None,
         using: str | None = None,
-    ) -> Schedule:
+    ) -> AnySchedule:
         """Add a schedule that begins now, with the options of ``DBQUEUE["SCHEDULES"]``; the payload must be JSON.
 
         Workers pick it up within a second or two. InvalidSchedule says what can't be, and why; SchedulesNotInstalled
@@ -75,7 +93,8 @@ class ScheduleVerbs:
             if not rows.filter(pk=plan.name).exists():
                 raise
             raise InvalidSchedule(f"There is already a schedule {plan.name!r}: choose another name.") from error
-        return rows.get(pk=plan.name)
+        added: AnySchedule = rows.get(pk=plan.name)
+        return added
 
     def change(
         self,
@@ -89,7 +108,7 @@ class ScheduleVerbs:
         key: str | None = None,
         revision: int | None = None,
         using: str | None = None,
-    ) -> Schedule:
+    ) -> AnySchedule:
         """Give an added schedule other options, all of them. At other times of day, it starts over from now.
 
         Once this is committed, nothing is enqueued by the old ones. ``revision``: only if it still has this one;
@@ -97,7 +116,7 @@ class ScheduleVerbs:
         """
         plan = _read(name, queue=queue, cron=cron, timezone=timezone, missed=missed, payload=payload, key=key)
 
-        def change(row: Schedule) -> dict[str, Any]:
+        def change(row: AnySchedule) -> dict[str, Any]:
             if not row.is_added:
                 raise InvalidSchedule(f"The schedule {name!r} is declared in the code: change it there.")
             if revision is not None and row.revision != revision:
@@ -107,13 +126,13 @@ class ScheduleVerbs:
 
         return self._act(name, using, change)
 
-    def disable(self, name: str, *, reason: str = "", by: str = "", using: str | None = None) -> Schedule:
+    def disable(self, name: str, *, reason: str = "", by: str = "", using: str | None = None) -> AnySchedule:
         """Let a schedule, added or declared, enqueue nothing until it is enabled; the times in between are skipped.
 
         Once this is committed, nothing is enqueued by it.
         """
 
-        def change(row: Schedule) -> dict[str, Any]:
+        def change(row: AnySchedule) -> dict[str, Any]:
             if row.is_disabled:
                 return {}
             why = {"disabled_by": storable(by, 150) or "", "disabled_reason": storable(reason, 500) or ""}
@@ -121,11 +140,11 @@ class ScheduleVerbs:
 
         return self._act(name, using, change)
 
-    def enable(self, name: str, *, using: str | None = None) -> Schedule:
+    def enable(self, name: str, *, using: str | None = None) -> AnySchedule:
         """Let a disabled schedule continue from now."""
         now = clock(self._alias(using))
 
-        def change(row: Schedule) -> dict[str, Any]:
+        def change(row: AnySchedule) -> dict[str, Any]:
             if not row.is_disabled:
                 return {}
             since = {"last_due": now} if row.last_due < now else {}  # never back, for a time would come twice
@@ -146,8 +165,6 @@ class ScheduleVerbs:
         nothing is enqueued; that message is returned, and its ``outcome`` says so. The header ``dbqueue.run_by`` names
         the operator.
         """
-        from django_dbqueue.models.message import Message
-
         alias = self._alias(using)
         rows = self.model._default_manager.using(alias)
         found = plan or self._plan_of(name, alias)
@@ -167,7 +184,7 @@ class ScheduleVerbs:
         return session_of(alias).outermost(send)
 
     def _plan_of(self, name: str, alias: str) -> Plan:
-        row = self.model._default_manager.using(alias).filter(pk=name).first()
+        row: AnySchedule | None = self.model._default_manager.using(alias).filter(pk=name).first()
         if row is not None and row.is_added:
             return row.plan()
         for plan in declarations.of_settings():
@@ -179,7 +196,7 @@ class ScheduleVerbs:
             f"What the schedule {name!r} enqueues is not known here: a consumer declares it, or other settings do."
         )
 
-    def _act(self, name: str, using: str | None, change: Callable[[Schedule], dict[str, Any]]) -> Schedule:
+    def _act(self, name: str, using: str | None, change: Callable[[AnySchedule], dict[str, Any]]) -> AnySchedule:
         """Change a row under its lock; a worker that has read it before then sends nothing by it."""
         alias = self._alias(using)
         rows = self.model._default_manager.using(alias)
@@ -193,7 +210,8 @@ class ScheduleVerbs:
                     rows.filter(pk=name).update(revision=models.F("revision") + 1, **changes)
 
         session_of(alias).outermost(act)
-        return rows.get(pk=name)
+        changed: AnySchedule = rows.get(pk=name)
+        return changed
 
     def _missing(self, name: str, using: str | None, what: str) -> InvalidSchedule:
         names = self.model._default_manager.using(self._alias(using)).values_list("pk", flat=True)

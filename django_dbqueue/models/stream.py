@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -12,11 +13,22 @@ from django_dbqueue.databases.streams_sql import FREEING, OPEN
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
-from django_dbqueue.models.message import Message
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.streams.id_ranges import from_text, holds
 
 UNFINISHED = (OPEN, FREEING)
+
+
+class MayBeParked(Protocol):
+    """A message, as far as streams know it."""
+
+    status: str
+    available_at: datetime | None
+    claim_token: int | None
+    stream_claim: StreamClaim | None
+
+    @property
+    def pk(self) -> int: ...
 
 
 class Stream(OwnDatabaseModel):
@@ -77,7 +89,7 @@ class StreamProgress(OwnDatabaseModel):
 class StreamClaimQuerySet(models.QuerySet[Any]):
     """``StreamClaim.objects``."""
 
-    def join(self, messages: Iterable[Message]) -> None:
+    def join(self, messages: Iterable[MayBeParked]) -> None:
         """Set the ``stream_claim`` of each message that a stream holds, with one statement for all."""
         parked = [message for message in messages if message.status == RUNNING and message.available_at == PARKED]
         if not parked:

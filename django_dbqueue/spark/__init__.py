@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from django_dbqueue.spark.enqueue_rows import enqueue_dataframe as enqueue_dataframe
     from django_dbqueue.spark.lake import read_lake as read_lake
     from django_dbqueue.spark.listener import QueueListener as QueueListener
+    from django_dbqueue.spark.sent_task_names import task_name as task_name
     from django_dbqueue.spark.spark_session import build_session as build_session
     from django_dbqueue.spark.spark_session import register as register
-    from django_dbqueue.spark.task_names import task_name as task_name
 
 _HOMES = {
     "Credentials": "credentials",
@@ -24,7 +24,7 @@ _HOMES = {
     "enqueue_dataframe": "enqueue_rows",
     "read_lake": "lake",
     "register": "spark_session",
-    "task_name": "task_names",
+    "task_name": "sent_task_names",
 }
 __all__ = [*_HOMES]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from django_dbqueue.databases.history_sql import REWRITE
 from django_dbqueue.exceptions import DBQueueError, ExportStopped, InvalidPipeline, LakeDamaged
 from django_dbqueue.spark.admission import standing
-from django_dbqueue.spark.batches import Register
 from django_dbqueue.spark.delta_log import DeltaLog, has_log, require_deltalake
 from django_dbqueue.spark.exclusive import only_exporter, require_lock
+from django_dbqueue.spark.export_batches import Register
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.lake import COLUMNS, identity
 from django_dbqueue.spark.lake_writing import attempts, forget
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from django_dbqueue.spark.jobs.config import LakeConfig
+    from django_dbqueue.spark.credentials import Credentials
 
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -38,8 +38,19 @@ FOLD: Final = 100
 """Manifests of batches that are read one by one, before a snapshot replaces them."""
 
 
+class NamesLake(Protocol):
+    """A job's config, as far as the lake's keeper reads it."""
+
+    @property
+    def lake(self) -> str:
+        """The lake's root."""
+
+    def load_credentials(self) -> Credentials:
+        """Return those of the queue's database."""
+
+
 @contextmanager
-def keeping(spark: SparkSession, config: LakeConfig, *, make: bool, delta: bool = False) -> Iterator[Keeper]:
+def keeping(spark: SparkSession, config: NamesLake, *, make: bool, delta: bool = False) -> Iterator[Keeper]:
     """Hold the exporters' lock on a lake, in a Spark session of its own; ``make`` it if it isn't there.
 
     A Delta log that it has is kept; ``delta`` makes one.

@@ -67,6 +67,6 @@ def _end_jvm(error: BaseException) -> None:
 
 def register(spark: SparkSession) -> None:
     """Make ``format("dbqueue")`` known to a session that did not find it by itself when it started."""
-    from django_dbqueue.spark.source import DbQueueDataSource
+    from django_dbqueue.spark.data_source import DbQueueDataSource
 
     spark.dataSource.register(DbQueueDataSource)

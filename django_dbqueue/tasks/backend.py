@@ -39,6 +39,7 @@ class DBQueueBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
+    supports_call_options = True  # expires, group, once, once_for: no other backend has them
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.core import checks
 
 from django_dbqueue import conf, consumer_modules
 from django_dbqueue.consumers import functions
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.tasks.compat import InvalidTask
+from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask
 from django_dbqueue.tasks.options import check_options
-from django_dbqueue.tasks.sources import ANY_QUEUE
-
-if TYPE_CHECKING:
-    from django_dbqueue.tasks.backend import DBQueueBackend
+from django_dbqueue.tasks.task_headers import ANY_QUEUE
 
 
-def check_backend(backend: DBQueueBackend) -> list[checks.CheckMessage]:
+def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
     """Return what is wrong with a backend of ``TASKS``."""
     found: list[checks.CheckMessage] = []
     place = f"TASKS[{backend.alias!r}]"

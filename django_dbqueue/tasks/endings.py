@@ -15,7 +15,7 @@ from django.db import connections, transaction
 
 from django_dbqueue import signals
 from django_dbqueue.lifecycle.django_session import is_only_a_testcase
-from django_dbqueue.tasks.sources import backends
+from django_dbqueue.tasks.backends_in_use import backends
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyResult

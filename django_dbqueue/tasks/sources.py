@@ -2,72 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
-
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import import_string
 
 from django_dbqueue.consumers import Consumer
-
-if TYPE_CHECKING:
-    from django_dbqueue.tasks.backend import DBQueueBackend
-
-logger = logging.getLogger("django_dbqueue.tasks")
-
-ANY_QUEUE: Final = ("default",)
-"""The queues of a backend that takes any name, as far as they are known beforehand."""
-
-
-def backends() -> dict[str, DBQueueBackend]:
-    """Return the backends of the settings that are this one, by alias."""
-    said = getattr(settings, "TASKS", {})
-    if not any(_is_ours(each.get("BACKEND")) for each in said.values()):
-        return {}
-    from django_dbqueue.tasks.compat import task_backends
-
-    return {alias: task_backends[alias] for alias, each in said.items() if _is_ours(each.get("BACKEND"))}
-
-
-def let_django_check_them() -> None:
-    """Let Django ask the backends of the settings for their checks: where nobody has imported its tasks, it doesn't.
-
-    A backend that can't be imported is an error of ours, where Django's check ends with an exception.
-    """
-    try:
-        if not backends() or unimportable():
-            return
-        from django_dbqueue.tasks.compat import HOME
-
-        import_module(f"{HOME}.checks")
-    except Exception:  # no process fails to start by a check; a worker asks the backends itself
-        logger.debug("the backends of TASKS are not checked here", exc_info=True)
-
-
-def unimportable() -> dict[str, Exception]:
-    """Return why a backend can't be imported, by the alias of each that can't."""
-    found: dict[str, Exception] = {}
-    for alias, each in getattr(settings, "TASKS", {}).items():
-        try:
-            import_string(str(each.get("BACKEND", "")))
-        except (ImportError, ImproperlyConfigured) as error:
-            found[alias] = error
-    return found
-
-
-def _is_ours(path: object) -> bool:
-    if not isinstance(path, str):
-        return False
-    try:
-        found = import_string(path)
-    except ImportError:
-        return False
-    from django_dbqueue.tasks.backend import DBQueueBackend
-
-    return isinstance(found, type) and issubclass(found, DBQueueBackend)
+from django_dbqueue.tasks.backends_in_use import backends
+from django_dbqueue.tasks.task_headers import ANY_QUEUE
 
 
 def task_consumers(named: Iterable[str] = ()) -> dict[str, Consumer]:

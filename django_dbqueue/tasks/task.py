@@ -85,9 +85,7 @@ class DBQueueTask(AnyTask):
 
 def _taken_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:
     """Return those of our options of a call that a task's backend takes; InvalidTask if it would lose one silently."""
-    from django_dbqueue.tasks.backend import DBQueueBackend
-
-    if isinstance(backend, DBQueueBackend):
+    if getattr(backend, "supports_call_options", False):
         return options
     if options and not is_in_process(backend):
         raise InvalidTask(f"{type(backend).__name__} has no {', '.join(options)}: only the backend of this queue has.")

@@ -16,6 +16,8 @@ BACKEND: Final = "dbqueue.backend"
 EXPIRES: Final = "dbqueue.expires"
 """When it is too late to run it, in ISO 8601."""
 DEFAULT: Final = "default"
+ANY_QUEUE: Final = ("default",)
+"""The queues of a backend that takes any name, as far as they are known beforehand."""
 EXPIRED: Final = "Expired: "
 """How the error of a task begins that was not run because it was too late."""
 

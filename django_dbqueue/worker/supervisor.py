@@ -26,8 +26,8 @@ from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.fork import ChildProcess
 from django_dbqueue.worker.last_count import count_what_ended
 from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
-from django_dbqueue.worker.liveness import LivenessFile
 from django_dbqueue.worker.pace import Backoff
+from django_dbqueue.worker.probe_file import LivenessFile
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard, discard_all
 from django_dbqueue.worker.worker_options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions

@@ -18,9 +18,9 @@ from django_dbqueue.exceptions import ExportBusy, ExportStopped, LakeDamaged
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader
 from django_dbqueue.spark import lake_keeping
-from django_dbqueue.spark.batches import Batch
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.exclusive import only_exporter
+from django_dbqueue.spark.export_batches import Batch
 from django_dbqueue.spark.jobs import export
 from django_dbqueue.spark.jobs.export import Export
 from tests.spark.archives import archive, ids

@@ -19,7 +19,7 @@ from typing import Final
 from django.db import connections
 
 from django_dbqueue.contrib.openmetrics.exposition import Family
-from django_dbqueue.contrib.openmetrics.stream_figures import of_streams
+from django_dbqueue.contrib.openmetrics.stream_metrics import of_streams
 from django_dbqueue.counts import Capped
 from django_dbqueue.insight.ended import Cell
 from django_dbqueue.insight.histogram import Histogram, bucket_of, seconds_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import sentry_sdk
 from sentry_sdk.consts import OP, SPANDATA, SPANSTATUS
@@ -19,9 +19,6 @@ from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.hooks import Instrument
 from django_dbqueue.tasks.task_headers import task_named
 
-if TYPE_CHECKING:
-    from django_dbqueue.contrib.sentry.integration import DBQueueIntegration
-
 ORIGIN: Final = "auto.queue.django_dbqueue"
 FLUSHED_WITHIN: Final = 2.0
 """Seconds for which a handler's thread waits until a check-in is sent, so that it is before its message is done."""
@@ -29,10 +26,17 @@ _SUCCESSES: Final = ("ack", "acked", "nothing")
 _FAILURES: Final = ("nack", "reject", "cut off")
 
 
+class Chosen(Protocol):
+    """Which of its parts a project has turned on."""
+
+    spans: bool
+    check_ins: bool
+
+
 class SentryInstrument(Instrument):
     """The instrument; ``chosen`` returns the active client's integration, or None."""
 
-    def __init__(self, chosen: Callable[[], DBQueueIntegration | None]) -> None:
+    def __init__(self, chosen: Callable[[], Chosen | None]) -> None:
         self._chosen = chosen
 
     def send(self, envelope: Any, queue: str, using: str, store: Callable[[Any], Any]) -> Any:

@@ -19,8 +19,8 @@ from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.importers import SOURCES, source_named
+from django_dbqueue.importers.foreign_table import check_tables, check_transactions
 from django_dbqueue.importers.source import Addressed, Source, Standing
-from django_dbqueue.importers.tables import check_tables, check_transactions
 from django_dbqueue.importers.take_over import ImportStep, preview, take_over
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.beat_schedules import print_schedules
@@ -35,7 +35,7 @@ from django_dbqueue.management.console import (
     plain,
     stop_signals,
 )
-from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.tasks.task_headers import TASK
 
 BEAT: Final = "django-celery-beat"

@@ -16,8 +16,8 @@ from django.db import connections
 
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
-from django_dbqueue.management.progress import shown_progress
 from django_dbqueue.management.spark_settings import credentials_of, told_by_settings
+from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
 from django_dbqueue.spark.jobs.job_runner import (

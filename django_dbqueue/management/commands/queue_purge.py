@@ -29,7 +29,7 @@ from django_dbqueue.management.console import (
     stop_signals,
     with_hint,
 )
-from django_dbqueue.management.progress import shown_progress
+from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
 
 STATES: Final = {False: ("done",), True: ("done", "dead")}

@@ -30,7 +30,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.bulk_steps import operations_consumer
-from django_dbqueue.worker.liveness import LivenessFile
+from django_dbqueue.worker.probe_file import LivenessFile
 from django_dbqueue.worker.supervisor import Supervisor
 from django_dbqueue.worker.thread_connections import do_without_pools
 from django_dbqueue.worker.worker_options import BATCH_BYTES, WorkerOptions

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from django_dbqueue.exceptions import ExportStopped, LakeDamaged
 from django_dbqueue.spark import history_readers
-from django_dbqueue.spark.batches import Batch
 from django_dbqueue.spark.exclusive import require_lock
+from django_dbqueue.spark.export_batches import Batch
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
 from django_dbqueue.spark.jobs.config import ExportConfig
 from django_dbqueue.spark.lake import COLUMNS, frame_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from django_dbqueue.spark.batches import Register
+    from django_dbqueue.spark.export_batches import Register
     from django_dbqueue.spark.files import Files
 
 _DAY = "date_from_unix_date(CAST(floor(unix_micros(finished_at) / 86400000000) AS INT))"

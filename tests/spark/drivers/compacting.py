@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from django_dbqueue.spark import lake_rewriting
-from django_dbqueue.spark.batches import Register
+from django_dbqueue.spark.export_batches import Register
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.jobs import compact
 from django_dbqueue.spark.jobs.config import CompactConfig

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from django_dbqueue.spark.consuming import ClaimStreamReader, Slice
-from django_dbqueue.spark.source import DbQueueDataSource
+from django_dbqueue.spark.data_source import DbQueueDataSource
 from tests.spark.drivers.dying import POINT, die_everywhere, mortal_everywhere
 
 QUEUE = "tests"

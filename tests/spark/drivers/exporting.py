@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from django_dbqueue.spark import batches
-from django_dbqueue.spark.batches import Register
+from django_dbqueue.spark import export_batches
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.export_batches import Register
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.jobs import export
 from django_dbqueue.spark.jobs.config import ExportConfig
@@ -29,7 +29,7 @@ CHUNK = 20
 
 def main(point: str, lake: str, credentials_file: str) -> None:
     spark, die = mortal_session()
-    batches.PURGE_ROWS = CHUNK
+    export_batches.PURGE_ROWS = CHUNK
     POINTS[point](die)
     config = ExportConfig(
         credentials_file=credentials_file, lake=lake, older_than=0.0, batch_rows=BATCH_ROWS, delta=True

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from django_dbqueue.spark.data_source import DbQueueDataSource
 from django_dbqueue.spark.following import HistoryPiece, HistoryStreamReader
-from django_dbqueue.spark.source import DbQueueDataSource
 from tests.spark.drivers.dying import POINT, die_everywhere, mortal_everywhere
 
 BATCH = 10

@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from django_dbqueue.databases import Statement
 from django_dbqueue.spark import build_session
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.data_source import DbQueueDataSource
 from django_dbqueue.spark.jobs import replay
 from django_dbqueue.spark.jobs.config import ReplayConfig
-from django_dbqueue.spark.source import DbQueueDataSource
 from django_dbqueue.spark.writing import StagedWriter, writer_of
 
 POINT = "KILLED_REPLAY_POINT"
