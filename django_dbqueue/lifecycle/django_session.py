@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import OperationalError, connections, models, transaction
@@ -21,12 +21,8 @@ from django_dbqueue.lifecycle.transaction_begin import Context, Execute, takes_m
 from django_dbqueue.retry import in_callers_transaction, is_passing, is_safe_updates
 from django_dbqueue.snapshots import seeing_what_is
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 MessageType = type[models.Model]
-
-MAX_IDS = 900
-"""Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
 
 
 class Ahead(NamedTuple):
@@ -274,10 +270,3 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
             "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
             "atomic() begins."
         )
-
-
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split an iterable into lists of at most ``size`` items."""
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from django_dbqueue.databases.statements import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
 from django_dbqueue.snapshots import seeing_what_is
 
