@@ -13,8 +13,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statements import Params, Row
-from django_dbqueue.databases.transient_errors import SECONDS, again
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle import transaction_begin
 from django_dbqueue.lifecycle.transaction_begin import Context, Execute, takes_many

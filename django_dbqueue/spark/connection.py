@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.retries import StartAgain, again
 from django_dbqueue.databases.statements import Copy, Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
@@ -22,10 +23,8 @@ from django_dbqueue.databases.transient_errors import (
     SQLSTATE_FULL,
     SQLSTATE_LOST,
     SQLSTATE_PASSING,
-    again,
 )
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
-from django_dbqueue.lanes.tickets import LineMoved
 from django_dbqueue.lifecycle.fingerprint import kind_of
 from django_dbqueue.spark.credentials import Credentials
 
@@ -150,7 +149,7 @@ class Connection:
 
     def is_passing(self, error: Exception) -> bool:
         """Return whether the same transaction, started again, is likely to succeed at once."""
-        if isinstance(error, LineMoved):
+        if isinstance(error, StartAgain):
             return True
         if self.vendor == "mysql":
             return bool(error.args) and error.args[0] in MYSQL_PASSING
