@@ -19,9 +19,9 @@ from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.lanes.walk import next_lanes
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
 from django_dbqueue.models import Group, Message, Ticket
 from django_dbqueue.models.fields import clock
+from django_dbqueue.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import NEW
 
 EXAMINED: Final = 5_000

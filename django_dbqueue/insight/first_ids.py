@@ -16,7 +16,7 @@ from django_dbqueue.databases.statements import chunks
 from django_dbqueue.lifecycle.depths import AT_ONCE, ROWS_AT_ONCE, STATES
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import overdue_tokens
-from django_dbqueue.lifecycle.queues_in_use import Range
+from django_dbqueue.ranges_in_use import Range
 from django_dbqueue.statuses import RUNNING
 
 _KEYS_AT_ONCE: Final = 100

@@ -20,9 +20,9 @@ from django_dbqueue.insight.first_ids import first_ids
 from django_dbqueue.lanes.walk import LAST, next_lanes
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.models.group import Group, Line, Ticket
 from django_dbqueue.models.message import Message
+from django_dbqueue.ranges_in_use import Range, ranges_in_use
 
 STEP: Final = 500
 """Lanes, or messages, that one statement names."""

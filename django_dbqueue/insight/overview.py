@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
+from django_dbqueue.ranges_in_use import queues_in_use
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.lifecycle.steps import forget_steps
-from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.moments import as_text
+from django_dbqueue.ranges_in_use import priorities_in_use
 from django_dbqueue.retry import is_refused
 from django_dbqueue.statuses import DONE, NEW
 

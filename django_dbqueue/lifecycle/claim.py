@@ -26,7 +26,8 @@ from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession, Messag
 from django_dbqueue.lifecycle.followers import Followers, take_along
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
+from django_dbqueue.low_water import LowWater, Marks
+from django_dbqueue.ranges_in_use import priorities_in_use
 from django_dbqueue.retry import is_passing, is_refused
 from django_dbqueue.statuses import NEW
 

@@ -16,10 +16,10 @@ from django_dbqueue.lifecycle.conflicts import conflict_of
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.operator_moves import Changed
-from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
+from django_dbqueue.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
