@@ -14,7 +14,7 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.statements import chunks
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.expired_streams import overdue_tokens
+from django_dbqueue.lifecycle.overdue import overdue_tokens
 from django_dbqueue.ranges_in_use import Range, ranges_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
