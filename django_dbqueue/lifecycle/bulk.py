@@ -20,9 +20,9 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.lifecycle.apart import apart
+from django_dbqueue.lifecycle.apart import apart, name_refused
 from django_dbqueue.lifecycle.change_queue import change_queue
-from django_dbqueue.lifecycle.conflicts import is_taken, name_refused
+from django_dbqueue.lifecycle.conflicts import is_taken
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import move
