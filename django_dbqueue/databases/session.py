@@ -30,6 +30,14 @@ class Session(Protocol):
         """Begin, and commit or roll back."""
         ...
 
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id.
+
+        If its key is taken by now, return the id of the row that has it, even if the open transaction's snapshot
+        doesn't show that row; or None, if the server doesn't say it.
+        """
+        ...
+
     def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
         """Return the id of the group of failures of this error's kind, which is made if there is none."""
         ...

@@ -143,6 +143,14 @@ class DjangoSession:
             cursor.execute(statement.sql, statement.params)
             return int(cursor.lastrowid)
 
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
+        if not self.dialect.sql.returns_kept_failure:
+            rows = self.fetch(statement)
+            return int(rows[0][0]) if rows else None
+        with seeing_what_is(connections[self.using], whatever_the_level=True):
+            return self.insert(statement)
+
     def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
         """Return the id of the group of failures of this error's kind, which is made if there is none."""
         from django_dbqueue.lifecycle.failure_group_rows import failure_ids

@@ -130,17 +130,23 @@ class Connection:
         self.in_transaction = False
         self.raw.commit()
 
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
+        cursor = self._execute(statement)
+        if self.dialect.sql.returns_kept_failure:
+            return int(cursor.lastrowid)
+        rows = list(cursor.fetchall())
+        return int(rows[0][0]) if rows else None
+
     def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
         """Return the id of the group of failures of this error's kind, which is made if there is none."""
         kind, failures = kind_of(error, exception), self.dialect.failures
         for _ in range(GROUP_TRIES):
             if rows := self.fetch(failures.find(queue, [kind.fingerprint])):
                 return int(rows[0][1])
-            cursor = self._execute(failures.create(queue, kind.fingerprint, kind.exception, kind.place))
-            if self.dialect.sql.returns_kept_failure:
-                return int(cursor.lastrowid)
-            if rows := list(cursor.fetchall()):
-                return int(rows[0][0])
+            number = self.insert_or_keep(failures.create(queue, kind.fingerprint, kind.exception, kind.place))
+            if number is not None:
+                return number
         return None
 
     def outermost(self, work: Callable[[], Result]) -> Result:
