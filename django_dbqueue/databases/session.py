@@ -38,10 +38,6 @@ class Session(Protocol):
         """
         ...
 
-    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
-        """Return the id of the group of failures of this error's kind, which is made if there is none."""
-        ...
-
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, retrying while errors are transient."""
         ...

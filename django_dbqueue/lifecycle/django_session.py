@@ -151,12 +151,6 @@ class DjangoSession:
         with seeing_what_is(connections[self.using], whatever_the_level=True):
             return self.insert(statement)
 
-    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
-        """Return the id of the group of failures of this error's kind, which is made if there is none."""
-        from django_dbqueue.lifecycle.failure_group_rows import failure_ids
-
-        return failure_ids(self, [(queue, error)], exception)[0]
-
     def outermost(
         self,
         work: Callable[[], Result],

@@ -25,14 +25,11 @@ from django_dbqueue.databases.transient_errors import (
     SQLSTATE_PASSING,
 )
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
-from django_dbqueue.lifecycle.fingerprint import kind_of
 from django_dbqueue.spark.credentials import Credentials
 
 Result = TypeVar("Result")
 
 CONNECT_SECONDS: Final = 10
-GROUP_TRIES: Final = 20
-"""How often a group of failures may be made or deleted by others while it is looked for."""
 SQLITE_SECONDS: Final = 20.0
 """How long one writer waits for another."""
 _MYSQL_SESSION: Final = (
@@ -137,17 +134,6 @@ class Connection:
             return int(cursor.lastrowid)
         rows = list(cursor.fetchall())
         return int(rows[0][0]) if rows else None
-
-    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
-        """Return the id of the group of failures of this error's kind, which is made if there is none."""
-        kind, failures = kind_of(error, exception), self.dialect.failures
-        for _ in range(GROUP_TRIES):
-            if rows := self.fetch(failures.find(queue, [kind.fingerprint])):
-                return int(rows[0][1])
-            number = self.insert_or_keep(failures.create(queue, kind.fingerprint, kind.exception, kind.place))
-            if number is not None:
-                return number
-        return None
 
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, retrying with jitter on transient errors; only once inside a transaction."""

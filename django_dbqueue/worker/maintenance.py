@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 from django.db import DatabaseError
 
 from django_dbqueue import conf
+from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import (
     archive,
     expired_rows,
     expired_streams,
-    failure_group_rows,
     moves,
     partitioned,
     rescue,

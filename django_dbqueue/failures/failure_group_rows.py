@@ -15,7 +15,7 @@ from typing import Final
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
+from django_dbqueue.failures.fingerprint import Kind, kind_of
 
 AT_ONCE: Final = 500
 """Groups that are looked up at a time."""
@@ -42,6 +42,11 @@ def failure_ids(
     return [
         None if kind is None else ids[queue][kind.fingerprint] for (queue, _), kind in zip(errors, kinds, strict=True)
     ]
+
+
+def group_of(session: Session, queue: str, error: str, exception: str | None) -> int | None:
+    """Return the id of the group of failures of this error's kind, which is made if there is none."""
+    return failure_ids(session, [(queue, error)], exception)[0]
 
 
 def _ids_in(session: Session, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:
