@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from django_dbqueue.databases import Claim, Dialect, Statement
 from django_dbqueue.databases.statements import CLAIMED_COLUMNS, TAKEN_COLUMNS, Mark, Row
-from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, session_of
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -98,18 +97,7 @@ class ClaimRange(NamedTuple):
     queue: str
     priority: int
     most_bytes: int | None = None
-    """A larger body is left in the database, to be read by ``read_body``."""
-
-
-def read_body(message: Any) -> None:
-    """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
-    if "body" in message.__dict__:
-        return
-    session = session_of(message._state.db)
-    rows = session.fetch(session.dialect.messages.read_body(message.claim))
-    if not rows:
-        raise LeaseLost(message.pk, "read")
-    message.body = rows[0][0]
+    """A larger body is left in the database, to be read by whoever handles it."""
 
 
 def take_range(source: ClaimRange, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
