@@ -41,3 +41,16 @@ class Session(Protocol):
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, retrying while errors are transient."""
         ...
+
+
+class ClaimingSession(Session, Protocol):
+    """What a claim asks of its session besides."""
+
+    @property
+    def connection_id(self) -> int:
+        """The session's id on its server, which the driver knows without asking."""
+        ...
+
+    def fetch_messages(self, statement: Statement) -> list[Row]:
+        """Run a statement that returns many messages, whose timestamps stay text until they are read."""
+        ...

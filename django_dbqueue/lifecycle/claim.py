@@ -24,6 +24,7 @@ from django_dbqueue.lifecycle import lane_moves
 from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, take_range
 from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession, MessageType
 from django_dbqueue.lifecycle.followers import Followers, take_along
+from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
 from django_dbqueue.low_water import LowWater, Marks
@@ -114,11 +115,12 @@ class Claimer:
     ) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed after the marks, which advance, and which of it was buried."""
         session = self.session
+        build = partial(hydrator, self.model, session.using)
         taken: list[Claimed] = []
         with session.transaction(saves_a_journey=True), self._sending(beside, terms.lease):
             self.low_water.start_reading()
             for priority in self.low_water.priorities:
-                source = ClaimRange(self.model, session, self.queue, priority, self.most_bytes)
+                source = ClaimRange(build, session, self.queue, priority, self.most_bytes)
                 found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
                 taken += found
                 if mark is not None:
@@ -128,7 +130,7 @@ class Claimer:
             self.low_water.stop_reading()
             self.followers = {}
             if taken and self.in_a_row > 1:
-                source, most = ClaimRange(self.model, session, self.queue, 0, self.most_bytes), self.room - len(taken)
+                source, most = ClaimRange(build, session, self.queue, 0, self.most_bytes), self.room - len(taken)
                 self.followers = take_along(source, taken, terms, each=self.in_a_row - 1, most=most // 2)
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:

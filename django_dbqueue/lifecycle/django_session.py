@@ -59,6 +59,11 @@ class DjangoSession:
         """Return the current thread's connection."""
         return connections[self.using]
 
+    @property
+    def connection_id(self) -> int:
+        """Return the session's id on MySQL and MariaDB, which the driver knows without asking the server."""
+        return int(connections[self.using].connection.thread_id())
+
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
         with connections[self.using].cursor() as cursor:
