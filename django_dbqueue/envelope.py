@@ -12,10 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from django_dbqueue import codecs
-from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json
+from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json, is_whole
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.keys import Once, check_key, check_once, key_hash
-from django_dbqueue.whole_numbers import is_whole
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 MAX_GROUP_LENGTH: Final = 200

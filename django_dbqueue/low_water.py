@@ -14,10 +14,8 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import Mark
 
-HIGHEST = 32_767
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20
 """Reads from the beginning take at most one twentieth of a claimer's time."""
@@ -32,14 +30,6 @@ MARKS_KEPT = 8
 
 Marks = dict[int, Mark]
 """By priority."""
-
-
-def priorities_in_use(session: Session, queue: str, status: str) -> list[int]:
-    """Return the priorities of a queue's rows in this status, highest first: one index entry read for each."""
-    found: list[int] = []
-    while rows := session.fetch(session.dialect.claims.next_priority(queue, status, found[-1] if found else HIGHEST)):
-        found.append(int(rows[0][0]))
-    return found
 
 
 @dataclass(slots=True)

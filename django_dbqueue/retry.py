@@ -14,6 +14,7 @@ from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases.refused_errors import MYSQL_REFUSED, MYSQL_SAFE_UPDATES, SQLSTATE_REFUSED
+from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.transient_errors import (
     MYSQL_DUPLICATE,
     MYSQL_PASSING,
@@ -24,7 +25,6 @@ from django_dbqueue.databases.transient_errors import (
     SQLSTATE_VICTIM,
     sqlstate_of,
 )
-from django_dbqueue.lanes.tickets import LineMoved
 
 _MYSQL_NO_MEMORY: Final = {1037, 1041, 2008}
 _SQLSTATE_NO_MEMORY: Final = {"53200"}
@@ -35,7 +35,7 @@ _NO_MEMORY: Final = ("out of memory", "cannot allocate memory")
 def is_passing(error: BaseException) -> bool:
     """Return whether the same transaction, started again, is likely to succeed at once."""
     if not isinstance(error, DatabaseError):
-        return isinstance(error, LineMoved)
+        return isinstance(error, StartAgain)
     known = _is_one_of(error, MYSQL_PASSING, SQLSTATE_PASSING)
     if known is not None:
         return known

@@ -13,8 +13,9 @@ from django.db import connections, transaction
 from benchmarks.queue.bench import QUEUE
 from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, standing
 from benchmarks.race import Contest, Contestant, Target
+from django_dbqueue.databases.statements import MAX_IDS
 from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.rescue import BATCH, rescue
 from django_dbqueue.lifecycle.settle import ack_claims
 from django_dbqueue.models import Message

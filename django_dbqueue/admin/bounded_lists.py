@@ -28,8 +28,8 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.failure_groups import dead_messages
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.models import Message
+from django_dbqueue.ranges_in_use import Range, ranges_in_use
 from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 LIST_CAP = 500

@@ -18,8 +18,8 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.admin.states import State
 from django_dbqueue.counts import grouped
-from django_dbqueue.insight.overview import span as span
 from django_dbqueue.insight.overview import until as until
+from django_dbqueue.insight.spans import span as span
 from django_dbqueue.models import ArchivedMessage, Message, Queue
 from django_dbqueue.models.worker import ALIVE_WITHIN
 

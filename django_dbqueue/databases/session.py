@@ -30,10 +30,27 @@ class Session(Protocol):
         """Begin, and commit or roll back."""
         ...
 
-    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
-        """Return the id of the group of failures of this error's kind, which is made if there is none."""
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id.
+
+        If its key is taken by now, return the id of the row that has it, even if the open transaction's snapshot
+        doesn't show that row; or None, if the server doesn't say it.
+        """
         ...
 
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, retrying while errors are transient."""
+        ...
+
+
+class ClaimingSession(Session, Protocol):
+    """What a claim asks of its session besides."""
+
+    @property
+    def connection_id(self) -> int:
+        """The session's id on its server, which the driver knows without asking."""
+        ...
+
+    def fetch_messages(self, statement: Statement) -> list[Row]:
+        """Run a statement that returns many messages, whose timestamps stay text until they are read."""
         ...

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from django_dbqueue.statuses import NEW
 
+Item = TypeVar("Item")
+
+MAX_IDS: Final = 900
+"""Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
 MESSAGE_COLUMNS: Final = (
     "id",
     "queue",
@@ -186,3 +191,10 @@ class Tie(NamedTuple):
 def new_token() -> int:
     """Return a random 63-bit number, never 0: a claim's token, a worker's id, a stream's run."""
     return secrets.randbelow(2**63 - 1) + 1
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Split an iterable into lists of at most ``size`` items."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable
-from typing import Final, TypeVar
-
-Result = TypeVar("Result")
-
-ATTEMPTS: Final = 8
-SECONDS: Final = 5.0
-"""Seconds since the first attempt began, after which no other begins: each may wait as long as the server allows."""
+from typing import Final
 
 MYSQL_VICTIM: Final = frozenset({1020, 1213})
 """Record changed (MariaDB), deadlock."""
@@ -36,16 +27,3 @@ SQLSTATE_LOST: Final = ("08", "57P")
 def sqlstate_of(error: object) -> str | None:
     """Return the SQLSTATE of a psycopg error; None if there is none."""
     return getattr(error, "sqlstate", None)
-
-
-def again(work: Callable[[], Result], passing: Callable[[Exception], bool], *, within: float = SECONDS) -> Result:
-    """Run ``work``, up to eight times, with jitter, while its errors are transient; start no try after ``within``."""
-    began = time.monotonic()
-    for attempt in range(ATTEMPTS):
-        try:
-            return work()
-        except Exception as error:
-            if attempt == ATTEMPTS - 1 or not passing(error) or time.monotonic() - began >= within:
-                raise
-        time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
-    raise AssertionError("unreachable")  # pragma: no cover

@@ -19,8 +19,7 @@ from django_dbqueue.doctor.patient import NOBODYS, Patient, first_line, has_wait
 from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
 from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use
-from django_dbqueue.low_water import HIGHEST
+from django_dbqueue.ranges_in_use import HIGHEST, queues_in_use
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 200

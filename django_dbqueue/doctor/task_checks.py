@@ -18,9 +18,9 @@ from django_dbqueue.doctor.finding import Finding, fine, warning
 from django_dbqueue.doctor.patient import Patient, first_line
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import clock
+from django_dbqueue.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import NEW
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, task_named
 

@@ -10,6 +10,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.counts import grouped
+from django_dbqueue.databases.retries import again
 from django_dbqueue.databases.server_facts import (
     mysql_history_metric,
     mysql_history_status,
@@ -20,7 +21,6 @@ from django_dbqueue.databases.server_facts import (
     postgresql_sees_sessions,
 )
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.databases.transient_errors import again
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient, is_unshowable

@@ -16,9 +16,9 @@ from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import ranges_in_use
 from django_dbqueue.models import Message, Queue, Stream, Worker
 from django_dbqueue.models.fields import clock
+from django_dbqueue.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 1_000

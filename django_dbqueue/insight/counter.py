@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from django_dbqueue.databases.statements import chunks
 from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.insight import totals
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell, EndedReader, TooMany
-from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock
 

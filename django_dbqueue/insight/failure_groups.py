@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Final
 
 from django_dbqueue.counts import Capped
-from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
+from django_dbqueue.databases.statements import chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import MessageEvent
 
 CAP: Final = 1_000

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from django.db import connections
 from django.utils.translation import gettext as _
@@ -13,12 +12,10 @@ from django.utils.translation import gettext as _
 from django_dbqueue.counts import Capped
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
-
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+from django_dbqueue.ranges_in_use import queues_in_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +92,3 @@ def serving(using: str, now: datetime) -> dict[str, list[int]]:
 def until(end: datetime | None) -> str:
     """Say until when a pause lasts."""
     return _("until it is resumed") if end is None else _("until %(end)s") % {"end": f"{end:%Y-%m-%d %H:%M:%S} UTC"}
-
-
-def span(length: timedelta) -> str:
-    """Return a duration in its two largest units."""
-    seconds = max(0, int(length.total_seconds()))
-    parts: list[str] = []
-    for size, unit in _UNITS:
-        count, seconds = divmod(seconds, size)
-        if count or (unit == "s" and not parts):
-            parts.append(f"{count} {unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2])

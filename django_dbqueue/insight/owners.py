@@ -10,7 +10,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.insight.overview import span
+from django_dbqueue.insight.spans import span
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.vital_signs import Sign, sign_of_session, sign_of_worker
 from django_dbqueue.models import StreamClaim

@@ -11,10 +11,11 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
+from django_dbqueue.databases.statements import chunks
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell
 from django_dbqueue.insight.histogram import Histogram
-from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueTotal
 
 _TOGETHER: Final = 300

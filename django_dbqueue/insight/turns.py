@@ -12,7 +12,7 @@ from django_dbqueue import conf
 from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.insight.answer import Why
 from django_dbqueue.insight.groups import holders
-from django_dbqueue.insight.overview import span
+from django_dbqueue.insight.spans import span
 from django_dbqueue.insight.suspended import suspension_of
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.group import Group

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
+from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import Place
 from django_dbqueue.lanes import rates
@@ -24,10 +25,6 @@ def followers_of(lane: int) -> int:
     A ticket goes to them before it goes to anybody who waits: so that none begins beside them, whatever is sent late.
     """
     return ~lane
-
-
-class LineMoved(Exception):
-    """Another transaction changed a line between our read of it and our write: start again."""
 
 
 class Head(NamedTuple):
@@ -107,7 +104,7 @@ def hand_over(
 ) -> set[int]:
     """Give the tickets that messages (or marks) have to who is next in each lane; free the others.
 
-    Return the lanes of the freed ones. LineMoved if somebody drops what was to run next: repeat the transaction.
+    Return the lanes of the freed ones. StartAgain if somebody drops what was to run next: repeat the transaction.
     Where a group has a rate, its own or by ``interval_of``, who is next is due when the schedule says.
     """
     freed: set[int] = set()
@@ -204,7 +201,7 @@ def _let_run(session: Session, heads: Sequence[Head], paced: Collection[int]) ->
         or session.run(lanes.leave(places)) != len(places)
         or session.run(lanes.pass_on(tickets)) != len(tickets)
     ):
-        raise LineMoved
+        raise StartAgain
 
 
 def come_back(session: Session, places: Sequence[Place], *, may_follow: bool) -> set[int]:

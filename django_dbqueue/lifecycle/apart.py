@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from django.db import DatabaseError
 
-from django_dbqueue.retry import is_refused
+from django_dbqueue.retry import is_refused, named
 
 Item = TypeVar("Item")
+
+logger = logging.getLogger("django_dbqueue")
 
 
 def apart(
@@ -35,3 +38,9 @@ def apart(
         half = len(some) // 2
         apart(some[:half], work, refused)
         apart(some[half:], work, refused)
+
+
+def name_refused(message_id: int, error: DatabaseError) -> None:
+    """Log which message the database refused to change, and what it said."""
+    said = ascii(" ".join(str(error).split()))[1:-1]
+    logger.warning("message %s is left as it is: the database refused (%s: %.500s)", message_id, named(error), said)

@@ -20,16 +20,15 @@ from django_dbqueue.counts import Capped
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.lifecycle.apart import apart
+from django_dbqueue.lifecycle.apart import apart, name_refused
 from django_dbqueue.lifecycle.change_queue import change_queue
-from django_dbqueue.lifecycle.conflicts import is_taken, name_refused
+from django_dbqueue.lifecycle.conflicts import is_taken
 from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE, STATES, depths
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use
-from django_dbqueue.low_water import HIGHEST
 from django_dbqueue.moments import as_text
+from django_dbqueue.ranges_in_use import HIGHEST, queues_in_use
 
 STEP: Final = 500
 """Messages per transaction."""

@@ -24,9 +24,11 @@ from django_dbqueue.lifecycle import lane_moves
 from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, take_range
 from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession, MessageType
 from django_dbqueue.lifecycle.followers import Followers, take_along
+from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
-from django_dbqueue.low_water import LowWater, Marks, priorities_in_use
+from django_dbqueue.low_water import LowWater, Marks
+from django_dbqueue.ranges_in_use import priorities_in_use
 from django_dbqueue.retry import is_passing, is_refused
 from django_dbqueue.statuses import NEW
 
@@ -59,7 +61,7 @@ class Claimer:
     queue: str
     worker_id: int | None = None
     most_bytes: int | None = None
-    """A larger body is left in the database (``claimed.read_body``)."""
+    """A larger body is left in the database, to be read by whoever handles it."""
     in_a_row: int = 1
     """How many of a group are taken at once, the queue's ``group_batch``: all but the first are ``followers``."""
     room: int = 0
@@ -113,11 +115,12 @@ class Claimer:
     ) -> tuple[list[Claimed], list[Claimed]]:
         """Return what was claimed after the marks, which advance, and which of it was buried."""
         session = self.session
+        build = partial(hydrator, self.model, session.using)
         taken: list[Claimed] = []
         with session.transaction(saves_a_journey=True), self._sending(beside, terms.lease):
             self.low_water.start_reading()
             for priority in self.low_water.priorities:
-                source = ClaimRange(self.model, session, self.queue, priority, self.most_bytes)
+                source = ClaimRange(build, session, self.queue, priority, self.most_bytes)
                 found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
                 taken += found
                 if mark is not None:
@@ -127,7 +130,7 @@ class Claimer:
             self.low_water.stop_reading()
             self.followers = {}
             if taken and self.in_a_row > 1:
-                source, most = ClaimRange(self.model, session, self.queue, 0, self.most_bytes), self.room - len(taken)
+                source, most = ClaimRange(build, session, self.queue, 0, self.most_bytes), self.room - len(taken)
                 self.followers = take_along(source, taken, terms, each=self.in_a_row - 1, most=most // 2)
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:

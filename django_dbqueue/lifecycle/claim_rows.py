@@ -11,20 +11,22 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django_dbqueue.databases import Claim, Dialect, Statement
+from django_dbqueue.databases.session import ClaimingSession
 from django_dbqueue.databases.statements import CLAIMED_COLUMNS, TAKEN_COLUMNS, Mark, Row
-from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType, session_of
-from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OF_ANY_PRIORITY = (*CLAIMED_COLUMNS, "priority")
 _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 _READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds", "lane", "flow")
+Hydrator = Callable[..., Callable[..., Any]]
+"""Returns what builds a message from a row of these columns: ``lifecycle.hydration``."""
+Maker = Callable[[], Callable[..., Any]]
+"""Returns the same, the hydrator's for one claim: asked for by the first thread that builds a message of it."""
 _making = threading.RLock()
 """Makes a handler and a heartbeat that ask at once get the same object."""
 
@@ -91,25 +93,14 @@ class Terms(NamedTuple):
 
 
 class ClaimRange(NamedTuple):
-    """A range of the claim index, whose rows become messages of this model."""
+    """A range of the claim index, and what builds messages from its rows."""
 
-    model: MessageType
-    session: DjangoSession
+    hydrator: Hydrator
+    session: ClaimingSession
     queue: str
     priority: int
     most_bytes: int | None = None
-    """A larger body is left in the database, to be read by ``read_body``."""
-
-
-def read_body(message: Any) -> None:
-    """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
-    if "body" in message.__dict__:
-        return
-    session = session_of(message._state.db)
-    rows = session.fetch(session.dialect.messages.read_body(message.claim))
-    if not rows:
-        raise LeaseLost(message.pk, "read")
-    message.body = rows[0][0]
+    """A larger body is left in the database, to be read by whoever handles it."""
 
 
 def take_range(source: ClaimRange, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
@@ -142,12 +133,12 @@ def _takes_at_once(dialect: Dialect) -> bool:
 def _take_and_return(
     source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
 ) -> tuple[list[Claimed], Mark | None]:
-    model, session, queue, priority, most_bytes = source
+    _, session, queue, priority, most_bytes = source
     statement = first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes)
     rows = session.fetch_messages(statement)
     rows.sort(key=itemgetter(-1, 0))
-    make = hydrator(model, session.using, TAKEN_COLUMNS, **_known(source, terms))
-    taken = _claimed(rows, TAKEN_COLUMNS, terms, lambda _, row: make(row), charged=0)
+    maker = cache(partial(source.hydrator, TAKEN_COLUMNS, **_known(source, terms)))
+    taken = _claimed(rows, TAKEN_COLUMNS, terms, lambda _, row: maker()(row), charged=0)
     return taken, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
 
 
@@ -175,16 +166,10 @@ def _take_locked(
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     ends: dict[float, datetime] = {}
-    make = hydrator(
-        source.model,
-        session.using,
-        columns,
-        **known,
-        conn_id=_id_of(session) if dialect.sql.session_id else process,
-        claimed_at=moment,
-        own=("read_count", "max_reads", "lease_seconds", "available_at"),
-    )
-    return _claimed(rows, columns, terms, partial(_as_taken, make, moment, ends), charged=1)
+    known |= {"conn_id": session.connection_id if dialect.sql.session_id else process, "claimed_at": moment}
+    own = ("read_count", "max_reads", "lease_seconds", "available_at")
+    maker = cache(partial(source.hydrator, columns, own=own, **known))
+    return _claimed(rows, columns, terms, partial(_as_taken, maker, moment, ends), charged=1)
 
 
 def lock_parked(source: ClaimRange, ids: Sequence[int]) -> list[Row]:
@@ -205,8 +190,8 @@ def take_parked(source: ClaimRange, rows: list[Row], terms: Terms) -> list[Claim
     change = claims.take(**terms._asdict(), session=None, now=None)
     ids = [row[0] for row in rows]
     taken = session.fetch_messages(claims.take_ids_and_return(ids, change, columns, source.most_bytes))
-    make = hydrator(source.model, session.using, columns, **known)
-    return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
+    maker = cache(partial(source.hydrator, columns, **known))
+    return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: maker()(row), charged=0)
 
 
 def _known(source: ClaimRange, terms: Terms) -> dict[str, Any]:
@@ -220,11 +205,6 @@ def _known(source: ClaimRange, terms: Terms) -> dict[str, Any]:
         "priority": source.priority,
         "finished_at": None,
     }
-
-
-def _id_of(session: DjangoSession) -> int:
-    """Return the session's id, which the driver knows without asking the server."""
-    return int(session.connection.connection.thread_id())
 
 
 def _claimed(
@@ -250,10 +230,10 @@ def _claimed(
 
 
 def _as_taken(
-    make: Callable[..., Any], moment: datetime, ends: dict[float, datetime], claimed: Claimed, row: Sequence[object]
+    maker: Maker, moment: datetime, ends: dict[float, datetime], claimed: Claimed, row: Sequence[object]
 ) -> Any:
     """Build a message, as it is now, from a row as it was before ``take`` changed it; ``ends`` keeps leases' ends."""
     lease = claimed.lease_seconds
     if (until := ends.get(lease)) is None:
         ends[lease] = until = moment + timedelta(seconds=lease)
-    return make(row, (claimed.read_count, claimed.max_reads, lease, until))
+    return maker()(row, (claimed.read_count, claimed.max_reads, lease, until))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.db import DatabaseError
 
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
+from django_dbqueue.lifecycle.apart import name_refused
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.retry import code_of, is_duplicate, is_refused, named
-
-logger = logging.getLogger("django_dbqueue")
 
 
 def conflict_of(error: DatabaseError, message: HeldMessage, queue: str) -> DBQueueError:
@@ -26,9 +23,3 @@ def conflict_of(error: DatabaseError, message: HeldMessage, queue: str) -> DBQue
 def is_taken(error: DatabaseError) -> bool:
     """Return whether a live message has the key."""
     return is_duplicate(error) or (code_of(error) is None and "UNIQUE" in str(error))
-
-
-def name_refused(message_id: int, error: DatabaseError) -> None:
-    """Log which message the database refused to change, and what it said."""
-    said = ascii(" ".join(str(error).split()))[1:-1]
-    logger.warning("message %s is left as it is: the database refused (%s: %.500s)", message_id, named(error), said)

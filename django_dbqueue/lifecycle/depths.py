@@ -12,9 +12,10 @@ from typing import Final
 
 from django_dbqueue.counts import Capped
 from django_dbqueue.databases.depths_sql import Place
-from django_dbqueue.lifecycle.django_session import DjangoSession, chunks
-from django_dbqueue.lifecycle.expired_streams import overdue_tokens
-from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import chunks
+from django_dbqueue.lifecycle.overdue import overdue_tokens
+from django_dbqueue.ranges_in_use import Range, ranges_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 STATES: Final = {
@@ -46,7 +47,7 @@ class Depth:
 
 
 def depths(
-    session: DjangoSession,
+    session: Session,
     queues: Iterable[str],
     *,
     states: Iterable[str] = UNFINISHED,
@@ -85,7 +86,7 @@ def _places(ranges: Iterable[Range], queues: Collection[str], states: Collection
     ]
 
 
-def _counted(session: DjangoSession, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+def _counted(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
     """Count many ranges up to a small limit at once, then those that have more, a few at a time."""
     first = min(limit, ROWS_AT_ONCE // AT_ONCE)
     deep = []
@@ -97,7 +98,7 @@ def _counted(session: DjangoSession, places: Iterable[Place], limit: int) -> Ite
     yield from _counted_at_once(session, deep, limit)
 
 
-def _counted_at_once(session: DjangoSession, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+def _counted_at_once(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
     dialect = session.dialect
     for chunk in chunks(places, _at_once(limit)):
         [counts] = session.fetch(dialect.depths.counts(chunk, limit))
@@ -108,7 +109,7 @@ def _at_once(limit: int) -> int:
     return max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))
 
 
-def _held_too_long(session: DjangoSession, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+def _held_too_long(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
     tokens = overdue_tokens(session)
     if not tokens:
         return
@@ -119,7 +120,7 @@ def _held_too_long(session: DjangoSession, places: Iterable[Place], limit: int) 
         yield from zip(chunk, counts, strict=True)
 
 
-def _oldest(session: DjangoSession, places: Iterable[Place]) -> dict[str, object]:
+def _oldest(session: Session, places: Iterable[Place]) -> dict[str, object]:
     dialect = session.dialect
     found: dict[str, object] = {}
     for chunk in chunks(places, AT_ONCE):

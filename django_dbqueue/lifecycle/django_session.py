@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import OperationalError, connections, models, transaction
@@ -13,20 +13,16 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statements import Params, Row
-from django_dbqueue.databases.transient_errors import SECONDS, again
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle import transaction_begin
 from django_dbqueue.lifecycle.transaction_begin import Context, Execute, takes_many
 from django_dbqueue.retry import in_callers_transaction, is_passing, is_safe_updates
 from django_dbqueue.snapshots import seeing_what_is
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 MessageType = type[models.Model]
-
-MAX_IDS = 900
-"""Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
 
 
 class Ahead(NamedTuple):
@@ -62,6 +58,11 @@ class DjangoSession:
     def connection(self) -> BaseDatabaseWrapper:
         """Return the current thread's connection."""
         return connections[self.using]
+
+    @property
+    def connection_id(self) -> int:
+        """Return the session's id on MySQL and MariaDB, which the driver knows without asking the server."""
+        return int(connections[self.using].connection.thread_id())
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
@@ -147,11 +148,13 @@ class DjangoSession:
             cursor.execute(statement.sql, statement.params)
             return int(cursor.lastrowid)
 
-    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
-        """Return the id of the group of failures of this error's kind, which is made if there is none."""
-        from django_dbqueue.lifecycle.failure_group_rows import failure_ids
-
-        return failure_ids(self, [(queue, error)], exception)[0]
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
+        if not self.dialect.sql.returns_kept_failure:
+            rows = self.fetch(statement)
+            return int(rows[0][0]) if rows else None
+        with seeing_what_is(connections[self.using], whatever_the_level=True):
+            return self.insert(statement)
 
     def outermost(
         self,
@@ -274,10 +277,3 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
             "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
             "atomic() begins."
         )
-
-
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split an iterable into lists of at most ``size`` items."""
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk

@@ -22,9 +22,9 @@ from django_dbqueue.hooks import PROPAGATED
 from django_dbqueue.keys import Once
 from django_dbqueue.lifecycle import lane_moves, once_tokens
 from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
-from django_dbqueue.lifecycle.steps import forget_steps
 from django_dbqueue.moments import to_column
 from django_dbqueue.retry import is_duplicate
 from django_dbqueue.statuses import NEW

@@ -14,11 +14,11 @@ from functools import partial
 from django.db import IntegrityError
 
 from django_dbqueue import conf, hooks
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Place, Statement
+from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS, Place, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle import lane_moves, once_tokens
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.enqueue import (
     TRIES,
     OnConflict,

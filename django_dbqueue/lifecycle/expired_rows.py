@@ -1,4 +1,4 @@
-"""Rows that are forgotten when their time is over: results of tasks, and senders' tokens."""
+"""Rows that are forgotten when their time is over: results of tasks, senders' tokens, steps of what has ended."""
 
 from __future__ import annotations
 
@@ -47,3 +47,11 @@ def _forget_some(session: DjangoSession, rows: ResultsSQL | OnceSQL, limit: int)
         if isinstance(rows, ResultsSQL) and (places := [(row[0], row[1]) for row in session.fetch(rows.places(some))]):
             session.run(rows.note_forgotten(places))
         return session.run(rows.delete(some))
+
+
+def forget_steps(session: DjangoSession, ids: list[int]) -> None:
+    """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
+    steps = session.dialect.steps
+    if ids and session.fetch(steps.any()):
+        for statement in steps.forget(ids):
+            session.run(statement)

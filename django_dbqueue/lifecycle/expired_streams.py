@@ -1,4 +1,4 @@
-"""Claims of consuming streams, as Django's side sees them: which are overdue, and which to requeue.
+"""Claims of consuming streams whose lease has expired, as Django's side sees them: what they held is requeued.
 
 The ledger's own code runs here too, in a session on Django's connection.
 """
@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from django.apps import apps
 
 from django_dbqueue import conf, signals
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.streams.burial import Death, listen
 from django_dbqueue.streams.stream_lanes import LaneRules
 from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired
@@ -43,11 +43,6 @@ def requeue_expired(model: MessageType, session: DjangoSession) -> int:
 def _rules_of(queue: str) -> LaneRules:
     options = conf.queue_options(queue)
     return LaneRules(options.group_limit, options.on_dead == conf.HOLD)
-
-
-def overdue_tokens(session: DjangoSession) -> list[int]:
-    """Return the tokens of stream claims whose lease has expired: what they hold is stuck."""
-    return [int(row[0]) for row in session.fetch(session.dialect.stream_claims.overdue_tokens(MAX_IDS))]
 
 
 def _tell(model: MessageType, given: Given) -> None:

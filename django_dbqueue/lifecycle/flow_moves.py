@@ -17,9 +17,9 @@ from django.db import DatabaseError, transaction
 from django_dbqueue.databases import Change, Event
 from django_dbqueue.databases.events_sql import DROPPED
 from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_FINISHED
-from django_dbqueue.databases.statements import Place, Statement
+from django_dbqueue.databases.statements import MAX_IDS, Place, Statement, chunks
 from django_dbqueue.lifecycle import lane_moves
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks, is_only_a_testcase, session_of
+from django_dbqueue.lifecycle.django_session import DjangoSession, is_only_a_testcase, session_of
 from django_dbqueue.lifecycle.enqueue import notify
 
 logger = logging.getLogger("django_dbqueue")

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 from django.db import IntegrityError
 
 from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_DONE, WHEN_FINISHED
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Claim, Place, Row, Statement
+from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS, Claim, Place, Row, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import DuplicateKey, InvalidFlow, LeaseLost
 from django_dbqueue.lifecycle import lane_moves, moves
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.enqueue_many import insert_of, sealed_for
 from django_dbqueue.retry import is_duplicate

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statements import MAX_IDS, Row, chunks
 from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, lock_parked, take_parked
-from django_dbqueue.lifecycle.django_session import MAX_IDS, chunks
 
 LINES_AT_ONCE: Final = 100
 """Lines that one statement reads; SQLite allows 500 parts of a UNION."""

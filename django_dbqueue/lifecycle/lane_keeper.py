@@ -1,12 +1,12 @@
-"""The keeper: looks after lanes whose sender died between its commit and the kick.
+"""The keeper of lanes: looks after lanes whose sender died between its commit and the kick.
 
 It walks, a bounded number at a time, through the lanes with somebody in their line, and through the tickets that are
-out; and through the edges of flows (``flow_keeper``). Where neither is used, one statement says so.
+out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,6 @@ from django_dbqueue.lanes.tickets import followers_of, stand_in_line
 from django_dbqueue.lanes.walk import LAST
 from django_dbqueue.lifecycle import lane_moves
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.flow_keeper import FlowKeeper
 from django_dbqueue.lifecycle.lanes_in_use import lanes_in_use
 
 STEP: Final = 500
@@ -30,23 +29,13 @@ class LaneKeeper:
     """A walk around the lanes that remembers where it stood."""
 
     session: DjangoSession
-    _flows: FlowKeeper = field(init=False)
     _lane: int = -1
     _ticket: tuple[int, int] = (-1, 0)
     _follower: tuple[int, int] = (-LAST - 1, 0)
 
-    def __post_init__(self) -> None:
-        self._flows = FlowKeeper(self.session)
-
     def turn(self) -> bool:
         """Look at the next lanes and tickets; return whether more are left than one turn looks at."""
-        [(has_lanes, has_edges, has_flows)] = self.session.fetch(self.session.dialect.lanes.are_in_use())
-        more = bool(has_edges) and self._flows.turn()
-        if has_flows:
-            self._flows.forget(age=conf.get("EVENT_RETENTION"))
-        if not has_lanes:
-            return more
-        more = self._kick_lanes() or more
+        more = self._kick_lanes()
         more = self._free_tickets() or more
         return self._look_at_followers() or more
 

@@ -11,7 +11,7 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import stored_texts
 from django_dbqueue.databases import Change, Dialect, statements
-from django_dbqueue.lifecycle.error_texts import error_text
+from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from django_dbqueue import conf, hooks, signals
 from django_dbqueue.databases import Change, Claim, Statement
-from django_dbqueue.databases.statements import Tie
+from django_dbqueue.databases.statements import MAX_IDS, Tie, chunks
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle import moves
-from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, DjangoSession, chunks
-from django_dbqueue.lifecycle.error_texts import class_path, error_text
+from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties
 

@@ -10,7 +10,7 @@ from django_dbqueue.databases import Event
 from django_dbqueue.databases.events_sql import FORGOTTEN
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.emitting import forget_events_emitted, wake_left_behind
-from django_dbqueue.lifecycle.steps import forget_steps
+from django_dbqueue.lifecycle.expired_rows import forget_steps
 
 BATCH: Final = 500
 

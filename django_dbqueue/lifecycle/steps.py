@@ -209,11 +209,3 @@ def check_name(name: object, what: str, error: type[DBQueueError] = InvalidStep)
     except UnicodeEncodeError:
         raise error(f"The name of {what} must be valid Unicode, not {name!r}.") from None
     return codecs.plain(name)
-
-
-def forget_steps(session: DjangoSession, ids: list[int]) -> None:
-    """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
-    steps = session.dialect.steps
-    if ids and session.fetch(steps.any()):
-        for statement in steps.forget(ids):
-            session.run(statement)

@@ -15,10 +15,11 @@ from typing import Any, Final, Literal
 from django.utils.translation import gettext as _
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.statements import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle import bulk, operator_moves
 from django_dbqueue.lifecycle.change_queue import change_queue
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, MessageType, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.statuses import DONE, NEW

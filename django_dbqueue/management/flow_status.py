@@ -9,7 +9,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from django_dbqueue.counts import grouped
-from django_dbqueue.insight.overview import span
+from django_dbqueue.insight.spans import span
 from django_dbqueue.lifecycle.flow_progress import SHOWN, Progress
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models import Flow

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.counts import grouped
 from django_dbqueue.insight.groups import Found, GroupOverview, find_groups, overviews
-from django_dbqueue.insight.overview import span
+from django_dbqueue.insight.spans import span
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models.fields import clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.lifecycle.fingerprint import names_class
+from django_dbqueue.failures.fingerprint import names_class
 from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 

@@ -8,13 +8,14 @@ from asgiref.sync import sync_to_async
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_dbqueue.codecs import is_whole
 from django_dbqueue.exceptions import InvalidFlow
 from django_dbqueue.lifecycle import flow_rows
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.flow_progress import Progress, progress_of
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
-from django_dbqueue.whole_numbers import MAX_ID, is_whole
+from django_dbqueue.whole_numbers import MAX_ID
 
 
 class FlowManager(OwnDatabaseManager["Flow"]):

@@ -15,7 +15,7 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.steps import forget_steps
+from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.transaction import acked_with_their_rows
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.async_verbs import AsyncVerbs

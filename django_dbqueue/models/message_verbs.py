@@ -21,9 +21,9 @@ from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic, session_of
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.message_row import AnyMessage
+from django_dbqueue.ranges_in_use import queues_in_use
 
 MAX_CLAIM = 10_000
 MAX_ARCHIVED = 10**12

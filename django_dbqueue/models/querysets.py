@@ -10,17 +10,18 @@ from django.db import DatabaseError, models
 from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, expired_streams, moves, operator_moves
+from django_dbqueue.lifecycle import archive, moves, operator_moves
 from django_dbqueue.lifecycle.change_queue import change_queue
 from django_dbqueue.lifecycle.conflicts import conflict_of
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.lifecycle.operator_moves import Changed
-from django_dbqueue.low_water import priorities_in_use
+from django_dbqueue.lifecycle.overdue import overdue_tokens
 from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
+from django_dbqueue.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _SOONEST = ("available_at", "id")
@@ -64,7 +65,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
     def running(self, queue: str | None = None) -> Self:
         """Select taken ones whose lease has not expired. This call determines which stream leases have."""
         rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
-        overdue = expired_streams.overdue_tokens(session_of(self.db))
+        overdue = overdue_tokens(session_of(self.db))
         return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
 
     def stuck(self, queue: str | None = None) -> Self:
@@ -74,7 +75,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         leases have expired.
         """
         is_over = models.Q(available_at__lte=DbNow())
-        if overdue := expired_streams.overdue_tokens(session_of(self.db)):
+        if overdue := overdue_tokens(session_of(self.db)):
             is_over |= models.Q(available_at=PARKED, claim_token__in=overdue)
         return self.in_queue(queue).filter(is_over, status=RUNNING)
 

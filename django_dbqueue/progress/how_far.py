@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from django_dbqueue.counts import grouped
-from django_dbqueue.insight.overview import span
+from django_dbqueue.insight.spans import span
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.flow_progress import estimate_of
 from django_dbqueue.models import ArchivedMessage, Flow, Message

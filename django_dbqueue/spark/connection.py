@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.retries import StartAgain, again
 from django_dbqueue.databases.statements import Copy, Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
@@ -22,18 +23,13 @@ from django_dbqueue.databases.transient_errors import (
     SQLSTATE_FULL,
     SQLSTATE_LOST,
     SQLSTATE_PASSING,
-    again,
 )
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
-from django_dbqueue.lanes.tickets import LineMoved
-from django_dbqueue.lifecycle.fingerprint import kind_of
 from django_dbqueue.spark.credentials import Credentials
 
 Result = TypeVar("Result")
 
 CONNECT_SECONDS: Final = 10
-GROUP_TRIES: Final = 20
-"""How often a group of failures may be made or deleted by others while it is looked for."""
 SQLITE_SECONDS: Final = 20.0
 """How long one writer waits for another."""
 _MYSQL_SESSION: Final = (
@@ -131,18 +127,13 @@ class Connection:
         self.in_transaction = False
         self.raw.commit()
 
-    def failure_group(self, queue: str, error: str, exception: str | None) -> int | None:
-        """Return the id of the group of failures of this error's kind, which is made if there is none."""
-        kind, failures = kind_of(error, exception), self.dialect.failures
-        for _ in range(GROUP_TRIES):
-            if rows := self.fetch(failures.find(queue, [kind.fingerprint])):
-                return int(rows[0][1])
-            cursor = self._execute(failures.create(queue, kind.fingerprint, kind.exception, kind.place))
-            if self.dialect.sql.returns_kept_failure:
-                return int(cursor.lastrowid)
-            if rows := list(cursor.fetchall()):
-                return int(rows[0][0])
-        return None
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
+        cursor = self._execute(statement)
+        if self.dialect.sql.returns_kept_failure:
+            return int(cursor.lastrowid)
+        rows = list(cursor.fetchall())
+        return int(rows[0][0]) if rows else None
 
     def outermost(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, retrying with jitter on transient errors; only once inside a transaction."""
@@ -150,7 +141,7 @@ class Connection:
 
     def is_passing(self, error: Exception) -> bool:
         """Return whether the same transaction, started again, is likely to succeed at once."""
-        if isinstance(error, LineMoved):
+        if isinstance(error, StartAgain):
             return True
         if self.vendor == "mysql":
             return bool(error.args) and error.args[0] in MYSQL_PASSING

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.events_sql import FAILURES
 from django_dbqueue.databases.session import Session
+from django_dbqueue.failures.failure_group_rows import group_of
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -49,5 +50,5 @@ def blamed(session: Session, change: Change, queue: str) -> Change:
     event = change.event
     if event is None or event.kind not in FAILURES or event.actor or not event.text:
         return change
-    group = session.failure_group(queue, event.text, event.exception)
+    group = group_of(session, queue, event.text, event.exception)
     return change if group is None else change._replace(event=event._replace(failures=((queue, group),)))

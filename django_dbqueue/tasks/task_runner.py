@@ -21,8 +21,8 @@ from django_dbqueue.consumers import Retry
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import Suspended
+from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.unrun import unrun_text
 from django_dbqueue.tasks.compat import AnyResult, TaskError, TaskResultStatus

@@ -22,7 +22,6 @@ from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import refuse_inside_atomic, session_of
 from django_dbqueue.lifecycle.emitting import wake_left_behind
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Message, Queue, Step
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
@@ -33,6 +32,7 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import TIMED_OUT, Verdict, attempt, backoff, timed_out, verdict_after
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.keepers import Keepers
 from django_dbqueue.worker.settler import Settler
 
 MAX_LIMIT: Final = 1_000_000
@@ -193,7 +193,7 @@ class _Run:
     def _claim(self, consumer: Consumer) -> list[Delivery]:
         options = consumer.resolved()
         # In a test's own transaction nothing is committed, so nobody has kicked what was sent to groups
-        LaneKeeper(session_of(self._alias)).turn()
+        Keepers(session_of(self._alias)).turn()
         self._ignore_rate(consumer.queue)
         # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
         claimer = Claimer(Message, session_of(self._alias), consumer.queue)

@@ -17,8 +17,9 @@ from django.db import DatabaseError
 from django_dbqueue import signals
 from django_dbqueue.consumers import Consumer
 from django_dbqueue.databases import Change, Claim
+from django_dbqueue.databases.statements import MAX_IDS, chunks
 from django_dbqueue.lifecycle.apart import apart
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.models import Message, Worker

@@ -14,8 +14,8 @@ from django.contrib.auth import get_user_model
 
 from django_dbqueue import conf, stored_texts
 from django_dbqueue.consumers import Consumer
+from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
-from django_dbqueue.lifecycle.error_texts import error_text
 from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING

@@ -16,8 +16,8 @@ from django_dbqueue.consumers import Consumer, Reject, Retry
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import InvalidFlow, InvalidStep, Suspended, UndecodableMessage
+from django_dbqueue.failures.error_texts import class_path, error_text, reason_of
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.error_texts import class_path, error_text, reason_of
 from django_dbqueue.lifecycle.result_rows import OversizedResult, keep
 from django_dbqueue.lifecycle.transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.unrun import refuse_unrun

@@ -12,11 +12,12 @@ from django.db import Error, OperationalError
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Consumer, Kind
+from django_dbqueue.databases.statements import MAX_IDS
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lifecycle.bursts import Bursts
 from django_dbqueue.lifecycle.claim import Beside, Claimer
 from django_dbqueue.lifecycle.claim_rows import Claimed
-from django_dbqueue.lifecycle.django_session import MAX_IDS, MessageType, session_of
+from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.retry import is_out_of_memory
 from django_dbqueue.worker.delivery import Delivery, Followers
 from django_dbqueue.worker.gate import PATIENCE

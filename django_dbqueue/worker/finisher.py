@@ -10,7 +10,7 @@ from typing import Final
 
 from django_dbqueue import conf, hooks, signals
 from django_dbqueue.lifecycle.django_session import MessageType, session_of
-from django_dbqueue.lifecycle.steps import forget_steps
+from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict

@@ -12,7 +12,8 @@ from typing import Final
 from django.db import Error
 from django.db.models import Q
 
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
+from django_dbqueue.databases.statements import MAX_IDS, chunks
+from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.delivery import Delivery

@@ -20,7 +20,8 @@ from django_dbqueue.databases.lookout_sql import (
     RATED,
     READY,
 )
-from django_dbqueue.lifecycle.django_session import chunks, session_of
+from django_dbqueue.databases.statements import chunks
+from django_dbqueue.lifecycle.django_session import session_of
 
 _TOGETHER: Final = 100
 """Facts per statement: SQLite combines no more than 500 queries."""

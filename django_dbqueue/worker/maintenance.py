@@ -12,22 +12,22 @@ from typing import Final, TypeVar
 from django.db import DatabaseError
 
 from django_dbqueue import conf
+from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import (
     archive,
     expired_rows,
     expired_streams,
-    failure_group_rows,
     moves,
     partitioned,
     rescue,
 )
 from django_dbqueue.lifecycle.django_session import MessageType, session_of
 from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.lifecycle.step_rows import StepWalk
 from django_dbqueue.models import Schedule
 from django_dbqueue.retry import is_refused
+from django_dbqueue.worker.keepers import Keepers
 from django_dbqueue.worker.lookout import Lookout
 
 LOOK_EVERY: Final = 0.9
@@ -80,7 +80,7 @@ class Maintenance:
         self._dead = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
         self._steps = StepWalk(session_of(using))
         self._failures_after = 0
-        self._keeper = LaneKeeper(session_of(using))
+        self._keepers = Keepers(session_of(using))
         self._keep_at: float | None = None
         self._counter = Counter(session_of(using))
         self._count_at: float | None = None
@@ -173,7 +173,7 @@ class Maintenance:
         if now < self._keep_at:
             return
         self._keep_at, began = now + KEEP_EVERY, time.monotonic()
-        rest = 1.0 if self._keeper.turn() else KEEP_EVERY
+        rest = 1.0 if self._keepers.turn() else KEEP_EVERY
         self._keep_at = now + max(rest, KEEP_SHARE * (time.monotonic() - began))
 
     def _tidy(self) -> bool:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from django.db import Error, connections
 
-from django_dbqueue.lifecycle.claim_rows import read_body
+from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.retry import is_out_of_memory
 from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.thread_connections import discard
@@ -40,6 +41,17 @@ def read(message: Any) -> None:
         else:
             return
         time.sleep(backoff.next())
+
+
+def read_body(message: Any) -> None:
+    """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
+    if "body" in message.__dict__:
+        return
+    session = session_of(message._state.db)
+    rows = session.fetch(session.dialect.messages.read_body(message.claim))
+    if not rows:
+        raise LeaseLost(message.pk, "read")
+    message.body = rows[0][0]
 
 
 def _answers(alias: str) -> bool:

@@ -17,9 +17,9 @@ from django.db import DatabaseError, Error
 from django_dbqueue import conf, hooks, log_events
 from django_dbqueue.consumers import Kind
 from django_dbqueue.databases import Claim
-from django_dbqueue.databases.statements import Kept, Tie
+from django_dbqueue.databases.statements import MAX_IDS, Kept, Tie
 from django_dbqueue.lifecycle.apart import apart
-from django_dbqueue.lifecycle.django_session import MAX_IDS, Ahead, MessageType, session_of
+from django_dbqueue.lifecycle.django_session import Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from django_dbqueue.databases import transient_errors
+from django_dbqueue.databases import retries
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, outcome, waits_for_a_lock
 from tests.factories import QUEUE, held, held_many, row, rows, waiting
@@ -141,13 +141,13 @@ def test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_anew(
     with aside() as other:
         other.open_transaction()
         other.do(lambda: touch(message))
-        give_up_after(transient_errors.SECONDS + 1)
+        give_up_after(retries.SECONDS + 1)
         began = time.monotonic()
         with pytest.raises(OperationalError):
             message.ack()
         took = time.monotonic() - began
         other.roll_back()
-    assert took >= transient_errors.SECONDS
+    assert took >= retries.SECONDS
     assert not retried.is_set()
     connection.close()
     message.ack()
@@ -205,7 +205,7 @@ def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | Non
             then()
         retried.set()
 
-    monkeypatch.setattr(transient_errors, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    monkeypatch.setattr(retries, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
     return retried
 
 

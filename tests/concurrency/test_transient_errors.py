@@ -10,7 +10,7 @@ import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from django_dbqueue import retry
-from django_dbqueue.databases import transient_errors
+from django_dbqueue.databases import retries
 from django_dbqueue.lifecycle import django_session
 from django_dbqueue.lifecycle.django_session import DjangoSession
 
@@ -81,7 +81,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(transient_errors, "time", clock)
+    monkeypatch.setattr(retries, "time", clock)
     return clock
 
 
@@ -148,7 +148,7 @@ def test_an_error_that_lasts_is_raised_at_once(error: Any, no_pauses: list[float
 def test_it_gives_up_in_the_end_and_its_pauses_grow(no_pauses: list[float]) -> None:
     with pytest.raises(OperationalError):
         outermost(outside, failing([PASSING[0]] * 100))
-    assert len(no_pauses) == transient_errors.ATTEMPTS - 1
+    assert len(no_pauses) == retries.ATTEMPTS - 1
     assert no_pauses[0] < 0.02 < no_pauses[-1] < 2
 
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
-from django_dbqueue.databases import server_facts, transient_errors
+from django_dbqueue.databases import retries, server_facts
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models import Message, Mutex, Queue, Schedule, Worker
@@ -235,7 +235,7 @@ if settings.TEST_DATABASE == "mysql":
             while not waits.done() and not _waits_for_a_lock(session, name):
                 pass
             with monkeypatch.context() as patch:
-                patch.setattr(transient_errors, "ATTEMPTS", 1)  # meanwhile nobody else on this server could list them
+                patch.setattr(retries, "ATTEMPTS", 1)  # meanwhile nobody else on this server could list them
                 [found] = looked(look, lambda found: found[0].level != "ok")
             run(session, f"SELECT RELEASE_LOCK('{name}')")
             waits.result()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django_dbqueue import Envelope, flow
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Edge, Flow, Message
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def reject(message: Message) -> None:
 
 
 def keep() -> None:
-    keeper = LaneKeeper(session_of("default"))
+    keeper = Keepers(session_of("default"))
     while keeper.turn():
         pass
 

@@ -13,9 +13,9 @@ from django_dbqueue import DuplicateKey, Envelope, flow
 from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.flow_keeper import FlowKeeper
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Edge, Flow, FlowPart, Group, Line, Message, Ticket
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, let_end, row
 from tests.flows.fans import break_in_a_flow, fan, is_over, keep, payloads, run
 from tests.lifecycle.rollback import rolled_back
@@ -183,7 +183,7 @@ def test_an_end_by_sql_is_found_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_there_are_no_flows_the_keeper_asks_one_statement_and_messages_pay_none() -> None:
     with CaptureQueriesContext(connection) as queries:
-        LaneKeeper(session_of("default")).turn()
+        Keepers(session_of("default")).turn()
     assert len(queries) == 1
     Message.objects.enqueue(1, queue=QUEUE)
     message = claim_one()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Edge, Flow, FlowPart, Line, Message, Ticket
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import let_end
 from tests.flows import killed_flow
 from tests.flows.killed_flow import QUEUE
@@ -69,7 +69,7 @@ def let_all_end() -> Counter[str]:
     let_end(*Message.objects.filter(status="run"))
     Message.objects.rescue()
     for _ in range(3):
-        keeper = LaneKeeper(session_of("default"))
+        keeper = Keepers(session_of("default"))
         while keeper.turn():
             pass
         while messages := Message.objects.claim(10, queue=QUEUE):

@@ -10,8 +10,8 @@ from django.db import transaction
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Group, Line, Message
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claimed
 from tests.groups.rows import followers, line, nothing_is_left, tickets
 
@@ -215,7 +215,7 @@ def test_the_keeper_lets_those_wait_again_that_somebody_made_new_by_hand() -> No
     [row] = take(in_a_row=4)
     Message.objects.filter(pk=sent[2]).update(status="n", available_at="2000-01-01T00:00:00+00:00")
     Message.objects.filter(pk=sent[3]).delete()
-    LaneKeeper(session_of("default")).turn()
+    Keepers(session_of("default")).turn()
     assert (followers(), line()) == ([sent[1]], [sent[2]])
     Message.objects.ack(row[:2])
     assert claimed() == [2]

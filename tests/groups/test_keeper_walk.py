@@ -11,8 +11,8 @@ from django_dbqueue.databases.statements import Statement
 from django_dbqueue.lanes.walk import next_lanes
 from django_dbqueue.lifecycle import lane_keeper
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Line, Message, Ticket
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
 from tests.scale.counters import examined
 
@@ -51,7 +51,7 @@ def test_a_turn_goes_on_where_the_last_one_stopped(monkeypatch: pytest.MonkeyPat
     for number in range(20):
         Message.objects.enqueue(number, queue=QUEUE, group=str(number % 10))
     Ticket.objects.all().delete()
-    keeper = LaneKeeper(session_of("default"))
+    keeper = Keepers(session_of("default"))
     turns = 0
     while keeper.turn():
         turns += 1

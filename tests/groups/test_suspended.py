@@ -12,9 +12,9 @@ from django_dbqueue import Suspended
 from django_dbqueue.lifecycle.claim import Claimer
 from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Event, Group, Line, Message, Step, Ticket, Waiter
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, row
 from tests.groups.test_order import nothing_is_left, payloads, send
 from tests.lifecycle.test_why import ask
@@ -52,7 +52,7 @@ def let_go_on(message: Message) -> None:
 
 
 def keep() -> None:
-    keeper = LaneKeeper(session_of("default"))
+    keeper = Keepers(session_of("default"))
     while keeper.turn():
         pass
 

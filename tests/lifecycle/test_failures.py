@@ -11,9 +11,9 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.lifecycle import failure_group_rows
+from django_dbqueue.failures import failure_group_rows
+from django_dbqueue.failures.failure_group_rows import failure_ids
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.failure_group_rows import failure_ids
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.maintenance import Maintenance

@@ -10,8 +10,8 @@ import pytest
 
 from django_dbqueue.codecs import decode
 from django_dbqueue.databases.events_sql import REJECT
-from django_dbqueue.lifecycle.error_texts import MAX_ERROR_BYTES, class_path, error_text
-from django_dbqueue.lifecycle.fingerprint import Kind, kind_of, names_class, traceback_of
+from django_dbqueue.failures.error_texts import MAX_ERROR_BYTES, class_path, error_text
+from django_dbqueue.failures.fingerprint import Kind, kind_of, names_class, traceback_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.streams import stream_release
 from django_dbqueue.streams.delivery import FAILED

@@ -10,8 +10,8 @@ from django.db import connection
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.statements import PARKED
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -119,7 +119,7 @@ def test_a_lane_costs_the_same_however_many_wait_in_it(lanes: list[int], what: s
 def test_a_keeper_kicks_a_lane_among_many(lanes: list[int]) -> None:
     left = lanes[-1]
     Ticket.objects.filter(lane=left).delete()
-    keeper = LaneKeeper(session_of("default"))
+    keeper = Keepers(session_of("default"))
     while keeper.turn():
         pass
     assert Ticket.objects.filter(lane=left, message_id=left + 1).exists()

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.lifecycle.depths import depths
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use, ranges_in_use
+from django_dbqueue.ranges_in_use import queues_in_use, ranges_in_use
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, NO_INDEX, cost_of, plan_of
 from tests.plans.test_statements import LARGE, SMALL

@@ -16,7 +16,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_dbqueue.databases import Claim, dialect_of
 from django_dbqueue.databases.lookout_sql import EXPIRED, READY
-from django_dbqueue.lifecycle.django_session import MAX_IDS
+from django_dbqueue.databases.statements import MAX_IDS
 from django_dbqueue.models import Message
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, NO_INDEX, PRIMARY, QueryPlan, cost_of, plan_of

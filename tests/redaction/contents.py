@@ -7,7 +7,7 @@ from typing import Any
 
 from django_dbqueue.codecs import encode, encode_json
 from django_dbqueue.envelope import MAX_HEADER_BYTES
-from django_dbqueue.lifecycle.error_texts import error_text as as_stored
+from django_dbqueue.failures.error_texts import error_text as as_stored
 from django_dbqueue.redaction.policy import error_text
 
 

@@ -42,7 +42,7 @@ VALUES: dict[str, tuple[Any, str]] = {
     ),
     "one that is as large as a payload may be": ('"\\é' * 250_000, "ValueError: " + '"\\é' * 5_000),
 }
-KIND = "from django_dbqueue.lifecycle.fingerprint import kind_of; print(kind_of(json.load(sys.stdin)).exception)"
+KIND = "from django_dbqueue.failures.fingerprint import kind_of; print(kind_of(json.load(sys.stdin)).exception)"
 SHOWN = """
 import os; os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 import django; django.setup()
@@ -75,7 +75,7 @@ def test_no_text_of_an_error_takes_long_to_be_put_into_its_group(text: str) -> N
 
 
 def test_what_differs_from_error_to_error_is_left_out_however_long_it_is() -> None:
-    from django_dbqueue.lifecycle.fingerprint import kind_of
+    from django_dbqueue.failures.fingerprint import kind_of
 
     one, other = (kind_of(f"unknown order {quote}{letter * SIZE}{quote}") for quote, letter in (("", "x"), ("'", "y ")))
     assert one == other == kind_of("unknown order 'x'")

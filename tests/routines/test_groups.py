@@ -13,8 +13,8 @@ from django.test import override_settings
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.worker.keepers import Keepers
 from tests import factories
 from tests.factories import QUEUE
 
@@ -95,7 +95,7 @@ def test_a_message_whose_transaction_rolls_back_leaves_nothing_behind(client: Cl
 
 def test_without_a_kick_a_workers_keeper_lets_the_group_go_on(client: Client) -> None:
     message_id = client.put_in_group(QUEUE, "a", "x")
-    LaneKeeper(session_of("default")).turn()
+    Keepers(session_of("default")).turn()
     assert [row["id"] for row in client.get(QUEUE)] == [message_id]
 
 

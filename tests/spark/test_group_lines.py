@@ -10,13 +10,13 @@ from django.conf import settings
 from django_dbqueue.envelope import Envelope, Sealed, lane_of, seal
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Group, Line, Message, StagedMessage, Ticket
 from django_dbqueue.spark import group_lines, publication, write_tasks
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.publication import Attempt, Published
+from django_dbqueue.worker.keepers import Keepers
 from tests.spark.staging import QUEUE, connect, number, stage
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_a_job_that_cannot_kick_is_published_all_the_same(
     assert publish(stage(grouped([1, 2]), run=run), run=run).created == 2
     assert "1 groups could not be looked after" in caplog.text
     assert not Ticket.objects.exists()
-    LaneKeeper(session_of("default")).turn()
+    Keepers(session_of("default")).turn()
     assert drained() == [[1], [2]]
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import transient_errors
+from django_dbqueue.databases import retries
 from django_dbqueue.lifecycle import django_session
 from tests.stepper.emptying import empty_tables
 from tests.stepper.order import Order, parse, written
@@ -111,7 +111,7 @@ def _by_steps(explored: Explored, *, together: bool) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         # The scheduler decides who goes first, so that a retry has nothing to wait for
-        patch.setattr(transient_errors, "time", SimpleNamespace(sleep=retry_at_once, monotonic=time.monotonic))
+        patch.setattr(retries, "time", SimpleNamespace(sleep=retry_at_once, monotonic=time.monotonic))
         if not together:
             patch.setattr(django_session, "takes_many", lambda _: False)
         yield

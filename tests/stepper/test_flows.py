@@ -12,8 +12,8 @@ import pytest
 
 from django_dbqueue import Envelope, LeaseLost, flow
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Edge, Message
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, let_end, row
 from tests.stepper.contenders import claim
 from tests.stepper.scene import Ended, Scene
@@ -42,7 +42,7 @@ def state(message: Message) -> str:
 
 
 def keep() -> None:
-    keeper = LaneKeeper(session_of("default"))
+    keeper = Keepers(session_of("default"))
     while keeper.turn():
         pass
 

@@ -14,9 +14,9 @@ from django.test import override_settings
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, let_end, row
 from tests.stepper.contenders import SETTLEMENTS, claim
 from tests.stepper.scene import Ended, Scene
@@ -100,7 +100,7 @@ def let_all_run(*, width: int = 1) -> list[int]:
 
 def keep() -> None:
     """What a worker does every 15 seconds: nobody else looks after what the dead did not come to do."""
-    keeper = LaneKeeper(session_of("default"))
+    keeper = Keepers(session_of("default"))
     while keeper.turn():
         pass
 

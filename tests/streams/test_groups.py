@@ -10,11 +10,11 @@ from django.db import transaction
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
 from django_dbqueue.models import Group, Line, Message, Ticket
 from django_dbqueue.streams import stream_claimer, stream_release
 from django_dbqueue.streams.ownership import REQUEUE, StreamSpec
 from django_dbqueue.streams.stream_lanes import LaneRules
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, MessageFactory
 from tests.streams.conftest import STREAM, ids_of, let_leases_end
 
@@ -158,7 +158,7 @@ def test_a_message_that_dies_in_its_stream_lets_its_group_go_on_or_holds_it(
     assert two.read(1) == []
     assert Message.objects.dead(QUEUE).get().pk == a[0]
     two.commit(1)
-    LaneKeeper(session_of("default")).turn()
+    Keepers(session_of("default")).turn()
     assert tickets() == {a[0] if holds else a[1]}
     assert two.claim() == (None if holds else 2)
 

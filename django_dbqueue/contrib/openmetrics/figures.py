@@ -28,9 +28,9 @@ from django_dbqueue.insight.totals import totals
 from django_dbqueue.lifecycle.depths import STATES as STATUS_OF
 from django_dbqueue.lifecycle.depths import Depth, depths
 from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
-from django_dbqueue.lifecycle.queues_in_use import Range, ranges_in_use
 from django_dbqueue.models import Queue, QueueTotal, StatisticProgress, StreamProgress
 from django_dbqueue.models.fields import clock, to_utc
+from django_dbqueue.ranges_in_use import Range, ranges_in_use
 
 MOST_QUEUES: Final = 500
 """Queues that a scrape shows: their names are labels, and those are dear to whoever keeps them."""

@@ -22,7 +22,7 @@ from django_dbqueue.contrib.otel.conventions import (
     operation_on,
 )
 from django_dbqueue.contrib.otel.measures import Measures
-from django_dbqueue.lifecycle.fingerprint import kind_of
+from django_dbqueue.failures.fingerprint import kind_of
 from django_dbqueue.tasks.task_headers import task_named
 
 FAILURES: Final = ("nack", "reject", "cut off")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import sentry_sdk
 
 from django_dbqueue.contrib.sentry.check_ins import check_in_of
-from django_dbqueue.lifecycle.fingerprint import kind_of
+from django_dbqueue.failures.fingerprint import kind_of
 from django_dbqueue.tasks.task_headers import task_named
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)

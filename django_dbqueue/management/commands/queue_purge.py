@@ -17,7 +17,6 @@ from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
 from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.queues_in_use import queues_in_use
 from django_dbqueue.management.common_options import Options, age, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -31,6 +30,7 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
+from django_dbqueue.ranges_in_use import queues_in_use
 
 STATES: Final = {False: ("done",), True: ("done", "dead")}
 """What is moved, by whether --dead was given."""

@@ -16,7 +16,8 @@ from django.db import Error, reset_queries
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, span, until
+from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, until
+from django_dbqueue.insight.spans import span
 from django_dbqueue.insight.troubles import TROUBLES, troubles
 from django_dbqueue.lifecycle.depths import CAP, UNFINISHED
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole

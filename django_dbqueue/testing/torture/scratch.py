@@ -11,8 +11,8 @@ from typing import Any, Final
 from django.conf import settings
 
 from django_dbqueue import conf
+from django_dbqueue.databases.statements import chunks
 from django_dbqueue.envelope import lane_of
-from django_dbqueue.lifecycle.django_session import chunks
 from django_dbqueue.models import (
     ArchivedMessage,
     Failure,

@@ -20,7 +20,7 @@ from itertools import chain, takewhile
 from typing import Final
 
 from django_dbqueue.databases.events_sql import REJECT
-from django_dbqueue.lifecycle.error_texts import CUT, MAX_ERROR_BYTES, error_text
+from django_dbqueue.failures.error_texts import CUT, MAX_ERROR_BYTES, error_text
 from django_dbqueue.redaction.masking import UNTOLD, outline
 
 MAX_EXCEPTION: Final = 200

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.lifecycle.django_session import MAX_IDS, DjangoSession, chunks
-from django_dbqueue.lifecycle.fingerprint import Kind, kind_of
-from django_dbqueue.snapshots import seeing_what_is
+from django_dbqueue.failures.fingerprint import Kind, kind_of
 
 AT_ONCE: Final = 500
 """Groups that are looked up at a time."""
@@ -24,7 +24,7 @@ TRIES: Final = 20
 
 
 def failure_ids(
-    session: DjangoSession, errors: Sequence[tuple[str, str | None]], exception: str | None = None
+    session: Session, errors: Sequence[tuple[str, str | None]], exception: str | None = None
 ) -> list[int | None]:
     """Return the group id of each (queue, error text), in their order; None where there is no error.
 
@@ -44,7 +44,12 @@ def failure_ids(
     ]
 
 
-def _ids_in(session: DjangoSession, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:
+def group_of(session: Session, queue: str, error: str, exception: str | None) -> int | None:
+    """Return the id of the group of failures of this error's kind, which is made if there is none."""
+    return failure_ids(session, [(queue, error)], exception)[0]
+
+
+def _ids_in(session: Session, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in chunks(sorted(kinds), MAX_IDS):
         found |= _find(session, queue, part)
@@ -53,21 +58,17 @@ def _ids_in(session: DjangoSession, queue: str, kinds: dict[str, Kind]) -> dict[
     return found
 
 
-def _find(session: DjangoSession, queue: str, fingerprints: Sequence[str]) -> dict[str, int]:
+def _find(session: Session, queue: str, fingerprints: Sequence[str]) -> dict[str, int]:
     rows = session.fetch(session.dialect.failures.find(queue, fingerprints))
     return {str(fingerprint): int(number) for fingerprint, number in rows}
 
 
-def _make(session: DjangoSession, queue: str, kind: Kind) -> int:
+def _make(session: Session, queue: str, kind: Kind) -> int:
     """Create the group and return its id; if another transaction was faster, that of its row."""
-    dialect = session.dialect
-    statement = dialect.failures.create(queue, kind.fingerprint, kind.exception, kind.place)
+    statement = session.dialect.failures.create(queue, kind.fingerprint, kind.exception, kind.place)
     for _ in range(TRIES):
-        if dialect.sql.returns_kept_failure:
-            with seeing_what_is(session.connection, whatever_the_level=True):
-                return session.insert(statement)
-        if rows := session.fetch(statement):
-            return int(rows[0][0])
+        if (number := session.insert_or_keep(statement)) is not None:
+            return number
         if found := _find(session, queue, [kind.fingerprint]):
             return found[kind.fingerprint]
     raise DBQueueError(
@@ -76,7 +77,7 @@ def _make(session: DjangoSession, queue: str, kind: Kind) -> int:
     )
 
 
-def forget_failures(session: DjangoSession, *, age: float, after: int = 0) -> int:
+def forget_failures(session: Session, *, age: float, after: int = 0) -> int:
     """Delete groups older than ``age`` seconds that have no event left, among a batch after an id.
 
     Return the id to continue after, or 0 when all were checked. A failure that coincides with the deletion of its group
@@ -90,6 +91,6 @@ def forget_failures(session: DjangoSession, *, age: float, after: int = 0) -> in
     return int(rows[-1][0]) if len(rows) == AT_ONCE else 0
 
 
-def _forget(session: DjangoSession, ids: Sequence[int]) -> None:
+def _forget(session: Session, ids: Sequence[int]) -> None:
     with session.transaction():
         session.run(session.dialect.failures.delete(ids))

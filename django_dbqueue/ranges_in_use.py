@@ -6,11 +6,12 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.low_water import priorities_in_use
 from django_dbqueue.statuses import STATUSES
 
+HIGHEST: Final = 32_767
+"""The highest priority."""
 _FEW: Final = 3
 """Up to this many queues, ranges are found queue by queue."""
 
@@ -23,7 +24,7 @@ class Range(NamedTuple):
     priority: int
 
 
-def queues_in_use(session: DjangoSession) -> list[str]:
+def queues_in_use(session: Session) -> list[str]:
     """Return the names of all queues that have rows, sorted."""
     dialect = session.dialect
     if (rows := _skipped(session, dialect.queues.names())) is not None:
@@ -34,7 +35,7 @@ def queues_in_use(session: DjangoSession) -> list[str]:
     return names
 
 
-def ranges_in_use(session: DjangoSession, queues: Collection[str] | None = None) -> list[Range]:
+def ranges_in_use(session: Session, queues: Collection[str] | None = None) -> list[Range]:
     """Return the ranges of these queues (None: all) that have rows: by queue, highest priority first."""
     if queues is None or len(queues) > _FEW:
         rows = _skipped(session, session.dialect.queues.ranges())
@@ -50,11 +51,19 @@ def ranges_in_use(session: DjangoSession, queues: Collection[str] | None = None)
     ]
 
 
+def priorities_in_use(session: Session, queue: str, status: str) -> list[int]:
+    """Return the priorities of a queue's rows in this status, highest first: one index entry read for each."""
+    found: list[int] = []
+    while rows := session.fetch(session.dialect.claims.next_priority(queue, status, found[-1] if found else HIGHEST)):
+        found.append(int(rows[0][0]))
+    return found
+
+
 def _place(each: Range) -> tuple[str, str, int]:
     return each.queue, each.status, -each.priority
 
 
-def _skipped(session: DjangoSession, statement: Statement) -> list[Row] | None:
+def _skipped(session: Session, statement: Statement) -> list[Row] | None:
     """Run a skip scan; return None, with nothing read, if the server would read the index from end to end."""
     dialect = session.dialect
     plan = dialect.queues.plan(statement)

@@ -1,0 +1,1 @@
+"""Which errors are of one kind, and the rows of the kinds; no Django: streams ask it too."""
