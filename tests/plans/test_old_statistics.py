@@ -10,7 +10,6 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.models import Message
 from django_dbqueue.ranges_in_use import queues_in_use, ranges_in_use
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -25,16 +24,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def unknown_crowd(transactional_db: None) -> Iterator[None]:
     """A crowd that came in behind the server's back: it still believes that hardly two rows share a queue."""
-    table = Message._meta.db_table
-    with connection.cursor() as cursor:
-        cursor.execute(f"ALTER TABLE {table} STATS_AUTO_RECALC = 0")
-        crowd.fill(done=0, delayed=0, stuck=0, dead=0, backlog=0, queues=50)
-        crowd.gather_statistics()
-        crowd.fill(**(CROWD | {"queues": 0}))
-        yield
-        crowd.empty()
-        cursor.execute(f"ALTER TABLE {table} STATS_AUTO_RECALC = DEFAULT")
-        crowd.gather_statistics()
+    crowd.let_innodb_gather_statistics(by_itself=False)
+    crowd.fill(done=0, delayed=0, stuck=0, dead=0, backlog=0, queues=50)
+    crowd.gather_statistics()
+    crowd.fill(**(CROWD | {"queues": 0}))
+    yield
+    crowd.empty()
+    crowd.let_innodb_gather_statistics(by_itself=True)
+    crowd.gather_statistics()
 
 
 @pytest.mark.usefixtures("unknown_crowd")
