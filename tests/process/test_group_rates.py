@@ -110,13 +110,14 @@ def test_a_row_keeps_its_order_and_its_rate(configure: Callable[..., None], star
 def test_a_wait_for_the_start_counts_against_no_timeout(
     configure: Callable[..., None], start_worker: Callable[..., Any]
 ) -> None:
-    configure("timed", group_limit=5, group_rate="80/m")
-    send("timed", 5, do="ok")
+    queue = "generously-timed"
+    configure(queue, group_limit=5, group_rate="24/m")  # half a second more than the timeout between two starts
+    send(queue, 3, do="ok")
     Message.objects.filter(status="n", available_at__lt="9999-01-01T00:00:00+00:00").update(
         available_at="2000-01-01T00:00:00+00:00"
     )
-    worker = start_worker("--queues", "timed", "--threads", "3")
-    wait_until(lambda: all_are_done("timed", 5), lambda: worker.output)
+    worker = start_worker("--queues", queue, "--threads", "3")
+    wait_until(lambda: all_are_done(queue, 3), lambda: worker.output)
     assert set(Message.objects.values_list("read_count", flat=True)) == {1}
 
 
