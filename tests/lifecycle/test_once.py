@@ -18,6 +18,7 @@ from django_dbqueue.lifecycle.expired_rows import forget_tokens
 from django_dbqueue.models import ArchivedMessage, Message, Once
 from django_dbqueue.models.fields import DbNow, clock
 from tests.factories import QUEUE, claim_one, claimed
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from pytest_django import DjangoAssertNumQueries
@@ -278,7 +279,7 @@ def test_who_deletes_what_has_expired_waits_for_no_sender(other_connection: Any)
 
 
 def test_of_many_producers_with_one_token_one_stores_a_message() -> None:
-    together = threading.Barrier(PRODUCERS, timeout=120)
+    together = threading.Barrier(PRODUCERS, timeout=patience(120))
 
     def produce(number: int) -> tuple[str | None, int]:
         try:
@@ -309,6 +310,6 @@ def test_producers_wait_for_a_transaction_that_has_the_token(is_rolled_back: boo
             send("first")
             others = [pool.submit(produce, number) for number in range(8)]
             transaction.set_rollback(is_rolled_back)
-        told = [other.result(60) for other in others]
+        told = [other.result(patience(60)) for other in others]
     assert told.count("created") == is_rolled_back
     assert Message.objects.count() == Once.objects.count() == 1

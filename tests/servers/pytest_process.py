@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.patience import patience
 from tests.servers.lifeline import ends_with_its_starter
 
 if TYPE_CHECKING:
@@ -70,6 +71,6 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
         return
     process.send_signal(signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(30)
+        process.wait(patience(30))
     process.kill()
     process.wait()

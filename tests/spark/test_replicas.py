@@ -24,6 +24,7 @@ from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.following import HistoryPiece, HistoryStreamReader
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import IdRanges, TableReader
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.spark.replicated import (
     CAN_BE_HERE,
@@ -136,7 +137,7 @@ if CAN_BE_HERE:
             planned = aside.submit(reader.partitions)
             wait_until(lambda: BEHIND in caplog.text, "it to wait")
             replica.go_on()
-            assert read(reader, planned.result(60)) == there
+            assert read(reader, planned.result(patience(60))) == there
 
     @slow
     def test_a_lag_within_the_bound_is_not_waited_for(
@@ -170,7 +171,7 @@ if CAN_BE_HERE:
                 wait_until(lambda: BEHIND in caplog.text, "it to wait")
                 assert "of the history" in caplog.text
                 replica.go_on()
-                assert read(stream, planned.result(60)) == there
+                assert read(stream, planned.result(patience(60))) == there
             stream.commit(end)
         finally:
             stream.stop()

@@ -23,6 +23,7 @@ from django_dbqueue.spark import publication
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.publication import Attempt, Published
 from tests.factories import MessageFactory
+from tests.patience import patience
 from tests.spark.staging import QUEUE, connect, number, stage
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -142,7 +143,7 @@ def test_a_run_that_waits_for_another_publishes_when_that_one_rolls_back() -> No
             other.run(other.dialect.staging.name_job("job", number(), 5))
             waiting = pool.submit(publish, attempt, run=run)
             raise ZeroDivisionError
-        assert waiting.result(timeout=30) == Published("job", created=1, ignored=0, again=False)
+        assert waiting.result(timeout=patience(30)) == Published("job", created=1, ignored=0, again=False)
 
 
 def test_a_commit_whose_reply_was_lost_is_found_by_the_run_beside_the_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.models import Message, Worker
 from tests.bank_app.models import Transfer
+from tests.patience import patience
 from tests.process.conftest import start_worker, wait_until  # noqa: F401 - start_worker is a fixture
 from tests.systems.owner import BATCH, FIFTH
 
@@ -67,13 +68,13 @@ class Owner:
 
     def kill(self) -> None:
         self.process.kill()
-        assert self.process.wait(60) == -signal.SIGKILL
+        assert self.process.wait(patience(60)) == -signal.SIGKILL
 
     def end(self) -> None:
         """Wait until it has found nothing left."""
         assert self.process.stdout is not None
         self.heard += [line.strip() for line in self.process.stdout]
-        assert self.process.wait(60) == 0
+        assert self.process.wait(patience(60)) == 0
 
 
 @pytest.fixture
