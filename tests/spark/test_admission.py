@@ -258,7 +258,7 @@ if settings.TEST_DATABASE != "sqlite":
             log, end = logging.getLogger("django_dbqueue.spark"), End()
             log.addHandler(end)
             try:
-                with Lasting(narrow, outage=60) as session:
+                with Lasting(narrow, outage=patience(60)) as session:
                     assert session.ask(Connection.clock)
             finally:
                 log.removeHandler(end)

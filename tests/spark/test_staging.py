@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def publish(*attempts: Attempt, run: int, job: str = "job") -> Published:
-    return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=60)
+    return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=patience(60))
 
 
 INDEX = {

@@ -19,6 +19,7 @@ from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
 from django_dbqueue.spark.schemas import MESSAGES
 from django_dbqueue.spark.stream_runner import StreamRunner
 from tests.factories import QUEUE, MessageFactory
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.streams.conftest import SPEC, letters
 
@@ -217,7 +218,7 @@ if settings.TEST_DATABASE == "mariadb":
                 "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
             )
             text = django(environment, f"{address}.to_json())")
-            runner = StreamRunner(stream_runner.Credentials.parse(text, where="the test"), SPEC, outage=60)
+            runner = StreamRunner(stream_runner.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
 
             def crash() -> None:
                 server.kill()
