@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -87,7 +89,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, together: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.all_here = threading.Barrier(together, timeout=60)
+        self.all_here = threading.Barrier(together, timeout=patience(60))
         self.got: list[tuple[str, Any]] = []
 
 
@@ -148,7 +150,7 @@ def run_there(directory: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=patience(120),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

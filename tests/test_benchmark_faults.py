@@ -15,6 +15,7 @@ from django.conf import settings
 from benchmarks.faults.board import page
 from benchmarks.faults.contestants import CONTESTANTS
 from benchmarks.faults.run import FAULTS, score
+from tests.patience import patience
 
 ROOT = Path(__file__).resolve().parent.parent
 ABOUT: dict[str, Any] = {
@@ -74,7 +75,7 @@ if settings.TEST_DATABASE == "postgres":
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=patience(240),
         )
         assert done.returncode == 0, done.stderr
         scores = json.loads(numbers.read_text())["scores"]["dbqueue"]

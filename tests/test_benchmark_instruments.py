@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patience
+
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent
 FAILING = """
@@ -23,7 +25,7 @@ instruments.measure("api")
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(120), check=False)
 
 
 def test_each_operation_is_measured_and_nothing_fails() -> None:

@@ -21,6 +21,7 @@ from benchmarks.queue.page import Page
 from benchmarks.queue.probe import Hit, Probe, hit, rate
 from benchmarks.queue.processes import ChildFailed, together
 from django_dbqueue.models import Message
+from tests.patience import patience
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -176,7 +177,7 @@ def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=patience(180),
     )
     assert done.returncode == 0, done.stderr
     [bulk, drain, *memory] = json.loads(numbers.read_text())["databases"]["sqlite"]["contests"]

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patience
+
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def trace(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks.trace", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(120), check=False)
 
 
 def counted() -> dict[str, tuple[int, ...]]:

@@ -269,3 +269,13 @@ def test_who_is_in_quarantine_is_in_no_part_of_the_gate(toy: Path) -> None:
         "import pytest\n\n@pytest.mark.quarantined('noise', '2026-11-26')\ndef test_it():\n    assert False\n"
     )
     assert run_on("sqlite", [Part("all", ["sqlite"], ["tests"], at_once=0).one_pass()], ()).problem == suite.NO_TEST
+
+
+def test_what_somebody_has_left_open_refuses_no_other_but_a_test_that_the_change_edits(toy: Path) -> None:
+    (toy / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (toy / "tests" / "test_toy.py").write_text("def test_it():\n    open(__file__)\n")
+    part = Part("all", ["sqlite"], ["tests"], at_once=0)
+    results = [
+        run_on("sqlite", [part.one_pass(strict=strict)], (), sound=["tests/test_toy.py"]) for strict in (False, True)
+    ]
+    assert [(each.passed, each.failed) for each in results] == [(1, 0), (0, 1)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,7 +17,10 @@ from django.db import connection, transaction
 
 from tests.conftest import ROOT
 from tests.left_out import BROWSER, PARTS, SPARK, Part, sentences
+from tests.patience import patience
+from tests.servers import private
 from tests.servers.directory import own_directory
+from tests.servers.private import PrivateServer, first_ephemeral_port, free_port
 from tests.servers.suite import KILLS, Result, Selection, end_of, in_random_order, without_empty
 from tests.servers.times import dearest_folders
 
@@ -45,7 +50,7 @@ def test_a_child_process_works_on_the_test_database(worker_env: dict[str, str]) 
         "import django; django.setup(); from django.contrib.auth.models import Group; "
         "Group.objects.create(name='by the child')"
     )
-    subprocess.run([sys.executable, "-c", program], env=worker_env, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], env=worker_env, check=True, timeout=patience(60))
     assert Group.objects.filter(name="by the child").exists()
 
 
@@ -70,6 +75,51 @@ def test_the_directory_of_a_server_is_gone_even_when_its_block_fails() -> None:
     with pytest.raises(RuntimeError, match="stop"):
         fail_inside()
     assert not seen[0].exists()
+
+
+class Answering(PrivateServer):
+    """A server that can do nothing but tell its version."""
+
+    name = "answering"
+    accounts = ()
+    stop_signal = signal.SIGTERM
+    program = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    with listener.accept()[0] as client:
+        client.sendall(client.recv(100) + b"redis_version:1")
+"""
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def set_up_command(self) -> list[str]:
+        return ["true"]
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", self.program, str(self.port)]
+
+
+def test_a_server_has_a_port_that_the_system_gives_to_nobody() -> None:
+    assert all(free_port() < first_ephemeral_port() for _ in range(20))
+
+
+def test_a_server_whose_port_somebody_took_before_it_listened_takes_another_and_keeps_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private, "_account", lambda _names: None)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        ports = [free_port(), taken.getsockname()[1]]
+        expected = ports[0]
+        monkeypatch.setattr(private, "free_port", ports.pop)
+        with Answering.running(tmp_path) as server:
+            assert server.port == expected
+            server.kill()
+            server.start()
+            assert server.port == expected
 
 
 def test_the_tests_on_spark_run_one_by_one_in_a_pass_of_their_own() -> None:

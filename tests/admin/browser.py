@@ -17,6 +17,7 @@ from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.test import override_settings
 from django.test.testcases import LiveServerThread
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -27,12 +28,12 @@ from tests.admin import pictures
 from tests.patience import patience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHROMEDRIVER = shutil.which("chromedriver")
 POLICY = "tests.admin.csp.strict_policy"
-PATIENCE = patience(20)
+PATIENCE = patience(30)
 """Seconds after which what a page should show is called missing."""
 SETTLED = """
 const done = arguments[arguments.length - 1];
@@ -59,7 +60,20 @@ class Page:
         self.enter()
 
     def find(self, selector: str) -> Any:
-        return WebDriverWait(self.driver, PATIENCE).until(lambda d: d.find_element(By.CSS_SELECTOR, selector))
+        return self.until(lambda: self.driver.find_element(By.CSS_SELECTOR, selector), selector)
+
+    def until(self, happened: Callable[[], Any], what: str) -> Any:
+        """Wait for something on a page that may be replacing its elements, and return what that gave."""
+        wait = WebDriverWait(self.driver, PATIENCE, ignored_exceptions=[StaleElementReferenceException])
+        try:
+            return wait.until(lambda _driver: happened())
+        except TimeoutException:
+            text = self.driver.find_element(By.TAG_NAME, "body").text
+            raise AssertionError(f"waited {PATIENCE:g} s in vain for {what}; the page says: {text}") from None
+
+    def see(self, text: str) -> None:
+        """Wait until the page says it, by itself."""
+        self.until(lambda: text in self.text, repr(text))
 
     def click(self, selector: str) -> None:
         """Click, and wait until the next page has replaced this one."""
@@ -87,7 +101,7 @@ class Page:
 
     def wait_for_focus(self, selector: str) -> None:
         """Wait until the page has set the focus where it says: that comes with its first picture, not with its load."""
-        WebDriverWait(self.driver, PATIENCE).until(lambda d: d.switch_to.active_element == self.find(selector))
+        self.until(lambda: self.driver.switch_to.active_element == self.find(selector), f"the focus on {selector}")
 
     def enter(self) -> None:
         """Press Enter, and wait until the next page has replaced this one."""
@@ -96,10 +110,8 @@ class Page:
         self.wait_until_gone(here)
 
     def wait_until_gone(self, element: Any) -> None:
-        WebDriverWait(self.driver, PATIENCE).until(staleness_of(element))
-        WebDriverWait(self.driver, PATIENCE).until(
-            lambda d: d.execute_script("return document.readyState") == "complete"
-        )
+        self.until(lambda: staleness_of(element)(self.driver), "another page")
+        self.until(lambda: self.driver.execute_script("return document.readyState") == "complete", "all of the page")
 
     @contextmanager
     def in_every_document(self, script: str) -> Iterator[None]:
@@ -186,6 +198,7 @@ def chromium(profile: Path) -> Iterator[Any]:
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
+    driver.set_script_timeout(patience(60))  # axe-core looks at all of a page
     try:
         yield driver
     finally:

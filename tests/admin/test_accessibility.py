@@ -80,7 +80,6 @@ def missed_by_tab(page: Page) -> list[str]:
 def test_axe_the_console_and_the_tab_key_find_nothing_amiss_on_any_page(page: Page) -> None:
     """Loading a page costs the most, so that each is loaded once for all of it."""
     paths = all_pages()
-    page.driver.set_script_timeout(60)
     page.log_in()
     page.complaints()
     found: dict[str, list[str]] = {}

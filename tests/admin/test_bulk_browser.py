@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium.webdriver.support.ui import WebDriverWait
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle import bulk
@@ -47,11 +46,6 @@ def take_steps(start_worker: Callable[..., Any], number: int) -> None:
     assert worker.ended() == 0, worker.output
 
 
-def see(page: Page, text: str) -> None:
-    """Wait until the page says it, by itself."""
-    WebDriverWait(page.driver, 30).until(lambda _: text in page.text, f"{text!r} in {page.text}")
-
-
 def complaints(page: Page) -> list[str]:
     return [line for line in page.complaints() if "Content Security Policy" in line or "SEVERE" in line]
 
@@ -83,7 +77,7 @@ def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(page: Page, st
     page.click('input[type="submit"].default')
     assert f"0 of {NUMBER:,} moved" in page.text
     take_steps(start_worker, 2)
-    see(page, f"{2 * bulk.STEP:,} of {NUMBER:,} moved")
+    page.see(f"{2 * bulk.STEP:,} of {NUMBER:,} moved")
     assert page.find("#dbqueue-progress").get_attribute("value") == str(2 * bulk.STEP)
     page.picture("bulk_progress")
     page.click(".dbqueue-operation form input[type=submit]")
@@ -112,7 +106,7 @@ def test_by_keyboard_alone_the_focus_stays_on_the_stop_button_while_the_page_ref
     page.enter()
     stop = page.tab_to(".dbqueue-operation form input[type=submit]")
     take_steps(start_worker, 1)
-    see(page, f"{bulk.STEP} of {NUMBER:,} moved")
+    page.see(f"{bulk.STEP} of {NUMBER:,} moved")
     assert page.driver.switch_to.active_element == stop
     page.enter()
     assert "Stopped by op." in page.text
@@ -132,8 +126,10 @@ def test_all_of_a_list_are_chosen_and_dropped_to_the_end(page: Page, start_worke
     page.find('input[name="reason"]').send_keys("paid by hand")
     page.enter()
     start_worker()
-    see(page, f"{NUMBER:,} of {NUMBER:,} moved")
-    WebDriverWait(page.driver, 30).until(lambda d: not d.find_elements("css selector", "[data-dbqueue-running]"))
-    assert "done" in page.find("#dbqueue-state").text
+    page.see(f"{NUMBER:,} of {NUMBER:,} moved")
+    page.until(lambda: "done" in page.find("#dbqueue-state").text, "the end")
+    page.until(
+        lambda: not page.driver.find_elements("css selector", "[data-dbqueue-running]"), "the end of its refreshes"
+    )
     assert not Message.objects.dead("payments").exists()
     assert complaints(page) == []

@@ -12,12 +12,12 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
-from selenium.webdriver.support.ui import WebDriverWait
 
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.models import Message, Queue, QueueMinute, Worker
 from django_dbqueue.models.fields import clock
 from tests.admin.conftest import make_dead, make_done, make_stuck
+from tests.patience import patience
 from tests.stats.passing import begin, ended_in_the_last_minute
 
 if TYPE_CHECKING:
@@ -64,10 +64,6 @@ def drawn(page: Page) -> Any:
     return page.driver.execute_script(f"return document.querySelector('{CHART}').toDataURL()")
 
 
-def wait_for(page: Page, what: Any) -> Any:
-    return WebDriverWait(page.driver, 30).until(lambda _driver: what())
-
-
 def trouble(page: Page) -> str:
     return str(page.find(".dbqueue-said").text)
 
@@ -84,9 +80,9 @@ def test_a_person_sees_the_chart_move_as_messages_finish(page: Page) -> None:
     page.find(CHART)
     before = drawn(page)
     ended_in_the_last_minute(*(make_done("emails") for _ in range(5)))
-    wait_for(page, lambda: drawn(page) != before)
-    wait_for(page, lambda: page.find('tr[data-queue="emails"] [data-figure="out"]').text == "5")
-    assert "5" in page.find(CHART).get_attribute("aria-label")
+    page.until(lambda: drawn(page) != before, "another chart")
+    page.until(lambda: page.find('tr[data-queue="emails"] [data-figure="out"]').text == "5", "five that ended")
+    page.until(lambda: "5" in (page.find(CHART).get_attribute("aria-label") or ""), "five in the chart's label")
     assert page.complaints() == []
 
 
@@ -132,7 +128,7 @@ def test_after_a_drain_each_chart_shows_it_and_no_axis_says_a_number_twice(
         empty = ticks(page)
         Message.objects.enqueue_many([{"do": "ok"}, {"do": "retry", "after": 0}, {"do": "reject"}], queue="test")
         command = [sys.executable, "-m", "django", "run_queue_worker", "--drain", "--queues", "test"]
-        subprocess.run(command, env=worker_env, check=True, timeout=120, capture_output=True)
+        subprocess.run(command, env=worker_env, check=True, timeout=patience(120), capture_output=True)
         page.open(HOME)
         page.find(CHART)
         filled, coloured = ticks(page), page.driver.execute_script(COLOURED)
@@ -168,14 +164,14 @@ def test_it_is_worked_by_keyboard_alone(page: Page) -> None:
     assert page.find('.dbqueue-bar a[aria-current="page"]').text == "last day"
     button = page.tab_to(".dbqueue-pause")
     page.press(Keys.SPACE)
-    wait_for(page, lambda: trouble(page) == "Refreshing is paused.")
+    page.until(lambda: trouble(page) == "Refreshing is paused.", "the pause")
     assert (button.text, button.get_attribute("aria-pressed")) == ("Resume refreshing", "true")
     page.press(Keys.SPACE)
-    wait_for(page, lambda: trouble(page) == "Refreshing has resumed.")
+    page.until(lambda: trouble(page) == "Refreshing has resumed.", "the end of the pause")
     pause(page)  # so that the walk meets the elements that it set out for
     page.tab_to(".dbqueue-points summary")
     page.press(Keys.SPACE)
-    wait_for(page, lambda: page.find(".dbqueue-points table").is_displayed())
+    page.until(lambda: page.find(".dbqueue-points table").is_displayed(), "the table of points")
 
 
 def test_the_focus_and_what_was_opened_outlast_a_refresh(page: Page) -> None:
@@ -188,9 +184,9 @@ def test_the_focus_and_what_was_opened_outlast_a_refresh(page: Page) -> None:
     link = page.tab_to('.dbqueue-workers a[href*="/worker/2/"]')
     where = link.get_attribute("href")
     pause(page)  # and goes on
-    WebDriverWait(page.driver, 30).until(staleness_of(link))
-    assert page.driver.switch_to.active_element.get_attribute("href") == where
-    assert page.find(".dbqueue-points").get_attribute("open")
+    page.until(lambda: staleness_of(link)(page.driver), "a refresh")
+    page.until(lambda: page.driver.switch_to.active_element.get_attribute("href") == where, "the focus where it was")
+    page.until(lambda: page.find(".dbqueue-points").get_attribute("open"), "what was opened")
 
 
 def test_a_page_whose_server_is_away_says_so_and_then_that_it_is_back(page: Page) -> None:
@@ -201,17 +197,17 @@ def test_a_page_whose_server_is_away_says_so_and_then_that_it_is_back(page: Page
     page.driver.execute_cdp_cmd("Network.enable", {})
     away = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away)
-    wait_for(page, lambda: "can’t be reached" in trouble(page))
+    page.until(lambda: "can’t be reached" in trouble(page), "word of the outage")
     assert page.find(".dbqueue-said").get_attribute("aria-live") == "polite"
     page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away | {"offline": False})
-    wait_for(page, lambda: trouble(page) == "The server answers again.")
+    page.until(lambda: trouble(page) == "The server answers again.", "word of its end")
 
 
 def test_a_page_whose_session_has_ended_says_so(page: Page) -> None:
     page.log_in()
     page.open(HOME)
     page.driver.delete_all_cookies()
-    wait_for(page, lambda: "sign in again" in trouble(page))
+    page.until(lambda: "sign in again" in trouble(page), "word of the session's end")
 
 
 def test_in_the_dark_the_charts_are_drawn_in_other_colours(page: Page) -> None:
@@ -222,6 +218,6 @@ def test_in_the_dark_the_charts_are_drawn_in_other_colours(page: Page) -> None:
     page.find(".dbqueue-pause").click()
     bright = drawn(page)
     page.go_dark()
-    wait_for(page, lambda: drawn(page) != bright)
+    page.until(lambda: drawn(page) != bright, "other colours")
     page.shot("dark_dashboard")
     assert page.driver.find_element(By.CSS_SELECTOR, ".dbqueue-queues").is_displayed()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import DatabaseError
-from selenium.webdriver.support.ui import WebDriverWait
 
 from django_dbqueue import flow
 from django_dbqueue.models import Message
@@ -52,11 +51,6 @@ def state(page: Page) -> list[Any]:
     return found
 
 
-def see(page: Page, text: str) -> None:
-    """Wait until the page says it, by itself."""
-    WebDriverWait(page.driver, 30).until(lambda _: text in page.text, f"{text!r} in {page.text}")
-
-
 def read(page: Page, name: str) -> Any:
     return page.driver.execute_script(f"return window.{name}")
 
@@ -67,7 +61,7 @@ def test_a_bar_moves_by_itself_and_stops_when_its_flow_is_over(work: str, page: 
         assert state(page) == [0, 3, "0 of 3", "off"]
         assert "waiting" in page.text
         claim_one().ack()
-        see(page, "1 of 3")
+        page.see("1 of 3")
         assert state(page)[:2] == [1, 3]
         page.shot("progress")
         page.driver.execute_script(AXE)
@@ -75,8 +69,8 @@ def test_a_bar_moves_by_itself_and_stops_when_its_flow_is_over(work: str, page: 
         claim_one("mail").ack()
         for _ in range(2):
             claim_one().ack()
-        see(page, "3 of 3, finished")
-        WebDriverWait(page.driver, 30).until(lambda _: "waiting" not in page.text)
+        page.see("3 of 3, finished")
+        page.until(lambda: "waiting" not in page.text, "the end of the waiting")
         assert state(page) == [3, 3, "3 of 3, finished", "polite"]
         assert len(read(page, "waits")) == read(page, "asked"), "nothing is to be asked any more"
         assert set(read(page, "waits")) == {2_000}
@@ -97,14 +91,14 @@ def test_a_server_that_is_away_is_asked_less_often_and_a_link_that_expires_no_mo
         with monkeypatch.context() as broken:
             page.open(f"{work.rpartition('/')[0]}/{mail.pk}")
             broken.setattr(progress_view, "how_far", away)
-            WebDriverWait(page.driver, 30).until(lambda _: 32_000 in read(page, "waits"))
+            page.until(lambda: 32_000 in read(page, "waits"), "the fifth failure")
         claim_one().ack()
-        see(page, "1 of 3")
+        page.see("1 of 3")
         waits = read(page, "waits")
         assert sorted({wait for wait in waits if wait < 60_000}) == [2_000, 4_000, 8_000, 16_000, 32_000]
         assert max(waits) <= 60_000
         now = links.time.time()
         monkeypatch.setattr(links.time, "time", lambda: now + 90_000)
-        see(page, "This link has expired.")
+        page.see("This link has expired.")
         assert len(read(page, "waits")) == read(page, "asked"), "nothing is to be asked any more"
     assert not [line for line in page.complaints() if "Content Security Policy" in line]

@@ -16,6 +16,7 @@ from tests.admin.bad_morning import fill
 from tests.admin.conftest import url
 from tests.admin.crawl import HOME, crawl
 from tests.admin.test_accessibility import AXE, COLOURS, findings
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from tests.admin.browser import Page
@@ -79,7 +80,7 @@ def set_size(page: Page, width: int, height: int) -> None:
 def over_of(page: Page) -> int:
     """Return by how much the page is wider than its window, once its charts have been drawn anew."""
     try:
-        WebDriverWait(page.driver, 5).until(lambda driver: driver.execute_script(OVER) == 0)
+        WebDriverWait(page.driver, patience(5)).until(lambda driver: driver.execute_script(OVER) == 0)
     except TimeoutException:
         return int(page.driver.execute_script(OVER))
     return 0
@@ -87,7 +88,6 @@ def over_of(page: Page) -> int:
 
 def test_nothing_is_cut_off_and_all_can_be_read_in_the_dark(page: Page) -> None:
     paths = pages()
-    page.driver.set_script_timeout(60)
     page.log_in()
     page.go_dark()
     wrong: dict[str, list[str]] = {}

@@ -21,6 +21,7 @@ from django_dbqueue.worker.maintenance import Maintenance
 from tests.bulk.orders import OPERATIONS, counts, next_step, order, select
 from tests.bulk.test_bulk import dead_many
 from tests.factories import QUEUE, waiting
+from tests.patience import patience
 from tests.process.conftest import start_worker, wait_until
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def test_a_process_that_is_killed_before_every_statement_in_turn_leaves_no_messa
     deaths = 0
     while counts(operation)[0] == "running":
         process = subprocess.run(
-            [sys.executable, "-m", "tests.bulk.dying", str(deaths + 1)], env=worker_env, check=False, timeout=120
+            [sys.executable, "-m", "tests.bulk.dying", str(deaths + 1)],
+            env=worker_env,
+            check=False,
+            timeout=patience(120),
         )
         if process.returncode != -signal.SIGKILL:
             assert process.returncode == 0

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
+
+from tests.servers.private import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,9 +28,7 @@ def nowhere(database: str, tmp_path: Path) -> dict[str, str]:
     """What to change in the settings of a database, so that nobody answers."""
     if database == "sqlite":
         return {"NAME": str(tmp_path / "no such directory" / "db.sqlite3")}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return {"PORT": str(probe.getsockname()[1])}
+    return {"PORT": str(free_port())}
 
 
 @pytest.fixture(autouse=True)

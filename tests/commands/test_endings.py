@@ -23,6 +23,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from tests.commands.running import hidden, run, run_alone, start
 from tests.factories import QUEUE, dead, done, waiting
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ def run_alone_into(writer: int, env: dict[str, str], name: str) -> subprocess.Co
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=120,
+            timeout=patience(120),
         )
     finally:
         os.close(writer)
@@ -82,7 +83,7 @@ if Path("/dev/full").exists():
     def test_a_disk_that_is_full_is_named_in_a_sentence(name: str, worker_env: dict[str, str]) -> None:
         with Path("/dev/full").open("w") as full:
             ended = start(worker_env, name, stdout=full, stderr=subprocess.PIPE)
-        _, complaint = ended.communicate(timeout=60)
+        _, complaint = ended.communicate(timeout=patience(60))
         assert ended.returncode == 1
         assert complaint.startswith("CommandError: Can't read or write: ")
         assert len(complaint.splitlines()) == 1

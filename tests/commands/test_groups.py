@@ -29,7 +29,7 @@ def status(*arguments: str) -> Ended:
 def test_a_line_tells_what_waits_and_runs_and_what_holds_it(settings: SettingsWrapper) -> None:
     settings.DBQUEUE = {"QUEUES": {"ledger": {"on_dead": "hold"}}}
     send()
-    let_pass(send(), 3_700)
+    let_pass(send(), 51 * 3_600)
     send()
     Group.objects.limit(QUEUE, "wide", 1_000)
     dead = send("b", "ledger")
@@ -43,7 +43,7 @@ def test_a_line_tells_what_waits_and_runs_and_what_holds_it(settings: SettingsWr
     assert held.split() == ["ledger", "b", "0", "1", "1", "-", "held", "by", f"#{dead.pk}"]
     assert paused.split()[:6] == ["ledger", "c\\x1b", "0", "0", "1", "-"]
     assert paused.endswith("s by ann: line\\x1b[2J")
-    assert waits.split() == [QUEUE, "a", "2", "1", "1", "1", "h", "1", "min", "open"]
+    assert waits.split() == [QUEUE, "a", "2", "1", "1", "2", "d", "3", "h", "open"]
     assert wide.split() == [QUEUE, "wide", "0", "0", "1,000", "-", "open"]
     assert len(status("ledger").out.splitlines()) == 3
 

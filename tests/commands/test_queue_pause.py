@@ -16,6 +16,7 @@ from django_dbqueue.models import Queue, Worker
 from django_dbqueue.models.fields import clock
 from tests.commands.running import Ended, run
 from tests.factories import QUEUE, claimed, waiting
+from tests.patience import patience
 
 pytestmark = pytest.mark.django_db
 
@@ -171,7 +172,7 @@ if settings.TEST_DATABASE != "sqlite":
 
         def pause_as(name: str) -> None:
             try:
-                both.wait(30)
+                both.wait(patience(30))
                 ended[name] = pause(QUEUE, "--reason", name, "--by", name, "--json").document["queues"][0]
             finally:
                 connections.close_all()
@@ -180,7 +181,7 @@ if settings.TEST_DATABASE != "sqlite":
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(patience(60))
         assert sorted(each["changed"] for each in ended.values()) == [False, True]
         winner = Queue.objects.get(pk=QUEUE).paused_by
         assert ended[winner]["changed"]

@@ -16,6 +16,7 @@ from django_dbqueue import InvalidMessage
 from django_dbqueue.models import Group, Message, Queue
 from django_dbqueue.tasks.task_headers import TASK
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
+from tests.patience import patience
 
 pytestmark = pytest.mark.django_db
 
@@ -252,7 +253,7 @@ def test_the_exit_code_says_what_came_of_it(arguments: list[str], code: int, wor
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=patience(120),
     )
     assert ended.returncode == code, ended.stderr
     assert bool(ended.stdout) is (code == 0)

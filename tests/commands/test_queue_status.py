@@ -16,6 +16,10 @@ from tests.factories import QUEUE, dead, done, held, let_pass, let_pause_end, ro
 
 pytestmark = pytest.mark.django_db
 
+LONG = timedelta(days=2, hours=3)
+LONG_TOLD = ["2", "d", "3", "h"]
+"""As it is told, in its two largest units: for an hour, as a minute would be for a second."""
+
 
 def status(*arguments: str) -> Ended:
     return run("queue_status", *arguments)
@@ -38,7 +42,7 @@ def one_of_each() -> Message:
     done()
     waiting(delay=3600)
     old = waiting()
-    let_pass(old, 3_700)
+    let_pass(old, LONG.total_seconds())
     waiting()
     return old
 
@@ -47,7 +51,7 @@ def test_a_line_tells_how_deep_a_queue_is_and_who_serves_it() -> None:
     one_of_each()
     beating(f"{QUEUE},idle")
     beating(QUEUE)
-    waiting(queue="orphans")
+    let_pass(waiting(queue="orphans"), LONG.total_seconds())
     before = rows()
     ended = status()
     assert (ended.code, ended.err) == (0, "")
@@ -57,8 +61,8 @@ def test_a_line_tells_how_deep_a_queue_is_and_who_serves_it() -> None:
         *("OLDEST", "READY", "WORKERS", "CLAIMS"),
     ]
     assert idle.split() == ["idle", "0", "0", "0", "0", "0", "0", "-", "1", "open"]
-    assert orphans.split() == ["orphans", "1", "0", "0", "0", "0", "0", "0", "s", "-", "no", "worker"]
-    assert tests.split() == [QUEUE, "2", "1", "0", "1", "1", "1", "1", "h", "1", "min", "2", "open"]
+    assert orphans.split() == ["orphans", "1", "0", "0", "0", "0", "0", *LONG_TOLD, "-", "no", "worker"]
+    assert tests.split() == [QUEUE, "2", "1", "0", "1", "1", "1", *LONG_TOLD, "2", "open"]
     assert rows() == before
     assert Queue.objects.count() == 0
 
@@ -97,8 +101,8 @@ def test_json_is_one_document_with_everything() -> None:
 def test_a_paused_queue_says_since_when_by_whom_and_why() -> None:
     waiting()
     Queue.objects.pause(QUEUE, by="ann", reason="line\x1b[2J is down")
-    Queue.objects.update(paused_at=DbNow() - timedelta(minutes=5))
-    assert status().out.splitlines()[1].endswith("  paused for 5 min by ann: line\\x1b[2J is down")
+    Queue.objects.update(paused_at=DbNow() - LONG)
+    assert status().out.splitlines()[1].endswith("  paused for 2 d 3 h by ann: line\\x1b[2J is down")
     queue = seen()[QUEUE]
     assert (queue["paused"], queue["paused_by"], queue["pause_reason"]) == (True, "ann", "line\x1b[2J is down")
 
@@ -107,8 +111,8 @@ def test_a_pause_with_an_end_says_until_when_and_is_nothing_once_that_has_passed
     beating(QUEUE)
     Queue.objects.pause(QUEUE, for_=3_600, by="ann", reason="tea")
     end = Queue.objects.get().paused_until
-    line = f"  paused for 0 s by ann, until {end:%Y-%m-%d %H:%M:%S} UTC: tea"
-    Queue.objects.update(paused_at=DbNow())
+    line = f"  paused for 2 d 3 h by ann, until {end:%Y-%m-%d %H:%M:%S} UTC: tea"
+    Queue.objects.update(paused_at=DbNow() - LONG)
     assert status().out.splitlines()[1].endswith(line)
     assert seen()[QUEUE]["paused_until"] == end.isoformat().replace("+00:00", "Z")
     assert wrong() == {QUEUE: ["paused"]}

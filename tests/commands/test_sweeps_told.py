@@ -16,6 +16,7 @@ from django_dbqueue.models import Message
 from tests.commands.running import Ended, run
 from tests.commands.sweeping import WHY, drop, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held_many, rows, waiting
+from tests.patience import patience
 
 if TYPE_CHECKING:
     pass
@@ -113,7 +114,7 @@ def test_another_thread_than_the_first_can_order_it_too() -> None:
 
     thread = threading.Thread(target=order)
     thread.start()
-    thread.join(60)
+    thread.join(patience(60))
     assert [each.out for each in ended] == ["1 message requeued.\n"]
 
 

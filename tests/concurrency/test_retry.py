@@ -14,6 +14,7 @@ from django_dbqueue.databases import retries
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, outcome, waits_for_a_lock
 from tests.factories import QUEUE, held, held_many, row, rows, waiting
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ def test_a_batch_that_is_the_victim_of_a_deadlock_is_acked_all_the_same(monkeypa
         assert waits_for_a_lock(other.session, acking)
         one.do(lambda: touch(first))
         one.commit()
-        assert acking.result(60) == []
+        assert acking.result(patience(60)) == []
     assert retried.is_set()
     assert (row(first)["status"], row(second)["status"]) == ("y", "y")
 
@@ -74,7 +75,7 @@ def test_a_deadlock_inside_the_callers_transaction_is_raised_and_nothing_of_it_s
         assert waits_for_a_lock(other.session, working)
         one.do(lambda: touch(first))
         one.commit()
-        assert isinstance(working.result(60), OperationalError)
+        assert isinstance(working.result(patience(60)), OperationalError)
     assert not retried.is_set()
     assert (row(first)["status"], row(second)["status"]) == ("run", "run")
     assert not Message.objects.filter(queue="elsewhere").exists()
@@ -171,7 +172,7 @@ def test_what_a_database_administrator_cancels_does_not_come_again(verb: str, mo
         doing = other.begin(lambda: outcome(deeds[verb]))
         assert waits_for_a_lock(other.session, doing)
         cancel(other.session)
-        assert isinstance(doing.result(60), OperationalError)
+        assert isinstance(doing.result(patience(60)), OperationalError)
         one.roll_back()
     assert not retried.is_set()
     assert row(message)["status"] == "run"

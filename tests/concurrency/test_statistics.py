@@ -15,6 +15,7 @@ from django_dbqueue.models import ALL_QUEUES, ArchivedMessage, Message, Mutex, Q
 from django_dbqueue.statuses import DONE
 from tests.concurrency.steps import aside, meet
 from tests.factories import QUEUE, done
+from tests.process.conftest import wait_until
 from tests.stats.passing import HOUR, begin, count, let_pass, minutes
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -84,8 +85,12 @@ if SEEN:
                 kill = "SELECT pg_terminate_backend(%s)" if connection.vendor == "postgresql" else "KILL %s"
                 cursor.execute(kill, [victim.session])
             victim.do(lambda: connections["default"].connection.close() if connection.vendor == "postgresql" else None)
-            while not minutes(QUEUE)["messages"]:  # the server takes a moment to let its locks go
+
+            def counted() -> int:
                 count()
+                return int(minutes(QUEUE)["messages"])
+
+            wait_until(counted, "the server to let the victim's locks go")
             victim.do(lambda: connections["default"].close())
         assert minutes(QUEUE)["messages"] == 1
 

@@ -17,6 +17,7 @@ from django_dbqueue.worker.heartbeat import extend
 from tests.concurrency.contenders import requeue
 from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
 from tests.factories import QUEUE, as_claimed, dead, done, held, held_many, row, waiting
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +102,7 @@ def test_an_update_holds_the_message_that_it_met_until_it_has_written_it(
 
         monkeypatch.setattr(enqueue_module, "_says_the_same", compare_beside_an_ack)
         assert producer("new", "update", many=many)() == "updated"
-        assert isinstance(acking[0].result(60), LeaseLost)
+        assert isinstance(acking[0].result(patience(60)), LeaseLost)
     assert (row(message)["status"], row(message)["body"]) == ("n", "new")
 
 

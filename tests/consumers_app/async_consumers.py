@@ -179,6 +179,11 @@ async def do_in_time(message: Message) -> None:
     await _do(message)
 
 
+@consumer("coroutines-generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
+async def do_in_plenty_of_time(message: Message) -> None:
+    await _do(message)
+
+
 @consumer("coroutines-short-lease", lease=2, max_reads=3, backoff=0.05, backoff_max=0.2)
 async def do_on_a_short_lease(message: Message) -> None:
     await _do(message)

@@ -113,7 +113,7 @@ def test_a_transaction_that_is_open_for_long_is_a_warning(
     monkeypatch.setattr(versions, "LONG_TRANSACTION", 0.0)
     found = examined()
     assert levels(found, "oldest-transaction") == ["warning"]
-    assert re.search(rf"session {number} for \d s", found["oldest-transaction"][0].found)
+    assert re.search(rf"session {number} for \d+ s", found["oldest-transaction"][0].found)
     assert f"pg_terminate_backend({number})" in found["oldest-transaction"][0].do
 
 

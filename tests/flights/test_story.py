@@ -32,6 +32,7 @@ from example_project.settings import DBQUEUE
 from tests.conftest import ROOT
 from tests.factories import claim_one
 from tests.flights.departures import LATE, write_file
+from tests.patience import patience
 
 transactional = pytest.mark.django_db(transaction=True)
 DRAIN = [sys.executable, "-m", "django", "drain_flights"]
@@ -49,7 +50,7 @@ def drain(environment: dict[str, str]) -> None:
         [sys.executable, "-m", "django", "run_queue_worker", "--processes", "2", "--drain"],
         env=environment,
         check=True,
-        timeout=120,
+        timeout=patience(120),
     )
 
 
@@ -84,7 +85,7 @@ def test_the_dashboard_shows_lines_when_the_demo_has_drained_its_queues(
     story: Path, worker_env: dict[str, str]
 ) -> None:
     run("ingest_flights", "--file", str(story))
-    subprocess.run(DRAIN, env=worker_env, check=True, capture_output=True, timeout=120)
+    subprocess.run(DRAIN, env=worker_env, check=True, capture_output=True, timeout=patience(120))
     ended = Message.objects.done().count() + ArchivedMessage.objects.count() + Message.objects.dead().count()
     points = series(session_of("default"), SPANS["hour"])
     assert sum(point.messages for point in points) == ended >= 9
@@ -193,7 +194,7 @@ def test_a_reset_waits_for_a_busy_worker(story: Path) -> None:
 @transactional
 def test_a_log_gets_one_line_of_the_flows_when_they_have_ended(story: Path, worker_env: dict[str, str]) -> None:
     ingest(story)
-    done = subprocess.run(DRAIN, env=worker_env, check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(DRAIN, env=worker_env, check=True, capture_output=True, text=True, timeout=patience(120))
     [line] = done.stdout.splitlines()
     assert line == "Messages of each airport's flow that have ended: EWR 5 of 5 (1 dead); JFK 4 of 4."
 
@@ -233,7 +234,7 @@ def test_a_worker_that_fails_fails_the_drain_and_is_heard(
 
 
 def test_the_demo_refuses_an_unknown_option_with_its_usage() -> None:
-    refused = subprocess.run([ROOT / "bin" / "demo", "--fulll"], capture_output=True, text=True, timeout=30)
+    refused = subprocess.run([ROOT / "bin" / "demo", "--fulll"], capture_output=True, text=True, timeout=patience(30))
     assert refused.returncode == 2
     assert "unknown option: --fulll" in refused.stderr
     assert "usage: bin/demo" in refused.stderr

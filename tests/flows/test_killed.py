@@ -17,12 +17,13 @@ from django_dbqueue.worker.keepers import Keepers
 from tests.factories import let_end
 from tests.flows import killed_flow
 from tests.flows.killed_flow import QUEUE
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PATIENCE = 120
+PATIENCE = patience(120)
 Actor = dict[str, Any]
 
 

@@ -119,7 +119,7 @@ def test_a_list_holds_one_of_each_group_that_has_a_rate(settings: SettingsWrappe
     held = held_back_of(deliveries())
     assert sorted(delivery.message.payload for delivery, _ in held) == [2, 3, 5]
     assert {verdict.verb for _, verdict in held} == {"release"}
-    assert all(59 < (verdict.delay or 0) <= 60 for _, verdict in held)
+    assert all(40 < (verdict.delay or 0) <= 60 for _, verdict in held)
 
 
 def test_a_rate_of_one_group_is_set_at_run_time_and_taken_back() -> None:
@@ -142,12 +142,12 @@ def test_a_change_of_the_setting_forgets_what_was_scheduled_by_the_old_one(setti
     configure(settings, group_limit=20, group_rate="1/h")
     send(*range(20))
     Message.objects.drop_all("not needed")
-    configure(settings, group_limit=2, group_rate="10/s")
+    configure(settings, group_limit=2, group_rate="1/m")
     send("a", "b")
     moments = due()[-2:]
-    assert gaps(moments) == [0.1]
+    assert gaps(moments) == [60.0]
     sent_at = Message.objects.latest("created_at").created_at
-    assert (moments[0] - sent_at).total_seconds() < 0.5
+    assert (moments[0] - sent_at).total_seconds() < 60
 
 
 def test_what_is_no_rate_is_refused_for_a_group() -> None:

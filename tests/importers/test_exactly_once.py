@@ -17,6 +17,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.retry import is_passing
 from tests.commands.running import run, start
 from tests.importers.others import imported
+from tests.patience import patience
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def import_until(other: Other, worker_env: dict[str, str]) -> Iterator[Callable[
 
         yield ask
         process.stdin.close()
-        assert process.wait(120) == 0
+        assert process.wait(patience(120)) == 0
 
 
 def finish(other: Other) -> None:
@@ -86,7 +87,7 @@ def test_two_importers_at_once_double_nothing(other: Other, worker_env: dict[str
     arguments = ("queue_import", other.name, "--yes", "--json")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     importers = [start(worker_env, *arguments, **pipes) for _ in range(2)]
-    ended = [(process.communicate(timeout=120), process.returncode) for process in importers]
+    ended = [(process.communicate(timeout=patience(120)), process.returncode) for process in importers]
     taken = [json.loads(out)["taken"] for (out, _), code in ended if code in (0, 1)]
     assert sum(taken) == len(imported(other.name)), ended
     finish(other)

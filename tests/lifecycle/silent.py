@@ -12,6 +12,7 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
+from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -40,7 +41,9 @@ def end(session: BaseDatabaseWrapper) -> None:
     """End the worker's session, and wait until the server has seen it."""
     session.close()
     with connection.cursor() as cursor:
-        while True:
+
+        def is_free() -> bool:
             cursor.execute(*dialect_of(connection).sessions.free_locks([WORKER]))
-            if cursor.fetchall():
-                return
+            return bool(cursor.fetchall())
+
+        wait_until(is_free, "the server to see that the session has ended")

@@ -18,6 +18,7 @@ from tests.factories import (
     row,
     waiting,
 )
+from tests.patience import patience
 
 pytestmark = pytest.mark.django_db
 
@@ -29,11 +30,11 @@ def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
     begun = threading.Barrier(2)
 
     def ask() -> Any:
-        begun.wait(10)
+        begun.wait(patience(10))
         return taken.message
 
     with ThreadPoolExecutor(2) as pool:
-        first, second = [each.result(10) for each in [pool.submit(ask), pool.submit(ask)]]
+        first, second = [each.result(patience(10)) for each in [pool.submit(ask), pool.submit(ask)]]
     assert first is second is taken.message
     assert (first.pk, first.claim) == (taken.claim.id, taken.claim)
 

@@ -19,6 +19,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import meet
 from tests.lifecycle.rollback import rolled_back
+from tests.patience import patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
 A, B, C = "KeyError: 1", "TimeoutError: 2", "no such user 3"
@@ -133,7 +134,7 @@ def test_many_who_meet_the_same_kinds_in_any_order_have_the_same_rows(in_atomic:
     def find(turn: int) -> list[int | None]:
         mine = errors[turn:] + errors[:turn]
         try:
-            start.wait(60)
+            start.wait(patience(60))
             if not in_atomic:
                 found = failure_ids(DjangoSession("default"), mine)
             else:

@@ -19,6 +19,7 @@ from django_dbqueue.models.fields import DbNow
 from tests.concurrency.steps import aside
 from tests.factories import QUEUE
 from tests.lifecycle.silent import SILENT, WORKER, ask, silent_worker
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -92,4 +93,4 @@ else:
                 assert other.session in found
                 assert blind_spots(DjangoSession("default")) == []
                 ask(session, Statement("SELECT RELEASE_LOCK(%s)", (name,)))
-                assert waiting.result(60) == (1, "😀")
+                assert waiting.result(patience(60)) == (1, "😀")

@@ -16,6 +16,7 @@ from django_dbqueue.models import Message
 from tests.concurrency.steps import aside
 from tests.factories import held, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,7 +170,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer, and no deadlocks
                     list(Message.objects.select_for_update().filter(pk=theirs.pk))
                 except OperationalError as error:
                     swallowed.append(error)
-                crossing.result(60)
+                crossing.result(patience(60))
                 other.commit()
                 if connection.vendor == "mysql":
                     work("after the deadlock")

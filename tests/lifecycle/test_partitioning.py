@@ -22,6 +22,7 @@ from django_dbqueue.worker.maintenance import Maintenance
 from tests import factories
 from tests.commands.running import run
 from tests.lifecycle.partitioned_history import EVERY, SESSION, archive_at, names, one_table, partition
+from tests.process.conftest import wait_until
 from tests.spark.archives import archive, ids, rows
 
 __all__ = ["one_table"]
@@ -205,8 +206,7 @@ def killed_before(number: int, *arguments: str) -> bool:
     with connection.execute_wrapper(die), suppress(Killed):
         run("queue_archive", "partition", "--every", str(EVERY), "--yes", *arguments)
     connection.close()
-    while not is_free():  # the server has yet to notice
-        pass
+    wait_until(is_free, "the server to notice the death")
     return bool(deaths)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.mutants.checkout import Checkout
 from tests.mutants.planted import NotPlanted
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.mutants.checkout import Outcome
     from tests.mutants.planted import Mutant
 
-SECONDS = 300.0
+SECONDS = patience(300)
 """How long the tests of one bug may take; they are ended then."""
 _NO_BUGS = ("SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError", "NameError")
 _LINES_SHOWN = 15

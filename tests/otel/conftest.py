@@ -13,6 +13,7 @@ from tests.otel.span_file import read
 from tests.patience import patience
 from tests.process.conftest import start_worker as start_worker
 from tests.process.conftest import wait_until
+from tests.servers.private import free_port
 from tests.tasks.conftest import TASKS
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def spans(tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
 @pytest.fixture
 def request_site(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[[str], Any]]:
     """Start a web server in a process of its own; ask it for a path, and get its JSON."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     output = tmp_path / "web.log"
     with output.open("wb") as file:
         server = subprocess.Popen(

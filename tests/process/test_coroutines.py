@@ -113,8 +113,8 @@ def test_what_a_coroutine_raises_settles_its_message(drain: Callable[..., Any]) 
 
 
 def test_a_coroutine_past_its_timeout_is_cancelled_cleans_up_and_its_child_goes_on(drain: Callable[..., Any]) -> None:
-    slow, quick = send("coroutines-timed", do="wait"), send("coroutines-timed", do="ok")
-    worker = drain("--queues", "coroutines-timed")
+    slow, quick = send("coroutines-timed", do="wait"), send(do="ok")
+    worker = drain("--queues", f"coroutines-timed,{QUEUE}")
     row = row_of(slow)
     assert row.is_dead
     assert (row.read_count, row.crashes) == (2, 0)
@@ -258,8 +258,9 @@ def test_a_message_is_settled_only_after_what_its_threads_do_for_it(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    message, beside = send("coroutines-timed", do="in thread", file=str(gate)), send("coroutines-timed", do="wait")
-    worker = start_worker("--queues", "coroutines-timed")
+    queue = "coroutines-generously-timed"  # what comes again is to end in time
+    message, beside = send(queue, do="in thread", file=str(gate)), send(queue, do="wait")
+    worker = start_worker("--queues", queue)
     worker.wait_for("in thread", message.pk)
     worker.wait_for("cleaned up", beside.pk)
     wait_until(lambda: row_of(beside).error, "the other one to be nacked")
@@ -267,7 +268,7 @@ def test_a_message_is_settled_only_after_what_its_threads_do_for_it(
     gate.touch()
     worker.wait_for("worked", message.pk, times=2)
     wait_until(lambda: row_of(message).status == "y", lambda: worker.output)
-    assert f"message {message.pk} of coroutines-timed failed, retried in" in worker.output
+    assert f"message {message.pk} of {queue} failed, retried in" in worker.output
     assert row_of(message).read_count == 2
 
 

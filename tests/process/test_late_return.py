@@ -21,9 +21,9 @@ def test_a_return_after_the_timeout_is_no_ack_and_the_message_comes_again(
 ) -> None:
     late_gate, other_gate = tmp_path / "late", tmp_path / "other"
     other = Message.objects.enqueue({"do": "until", "file": str(other_gate)}, queue="test")
-    worker = start_worker("--threads", "2", "--queues", "test,timed")
+    worker = start_worker("--threads", "2", "--queues", "test,generously-timed")
     worker.wait_for("begin", other.pk)  # without a timeout: it keeps the child, which has timed out, from its end
-    late = Message.objects.enqueue({"do": "until", "file": str(late_gate)}, queue="timed")
+    late = Message.objects.enqueue({"do": "until", "file": str(late_gate)}, queue="generously-timed")
     worker.wait_for("begin", late.pk)
     worker.wait_for_output("ran longer than its timeout")
     late_gate.touch()

@@ -23,9 +23,9 @@ def test_a_worker_continues_by_itself_when_the_pause_has_ended(start_worker: Cal
     worker = start_worker("--queues", "test,second")
     beside = Message.objects.enqueue({"do": "ok"}, queue="second")
     worker.wait_for("end", beside.pk)  # it has looked, and works
+    assert worker.notes("begin", held_back.pk) == []
     Queue.objects.pause("test", for_=3, by="ann", reason="the bank is down")
     row = Queue.objects.values().get(pk="test")
-    assert worker.notes("begin", held_back.pk) == []
     worker.wait_for("end", held_back.pk)
     wait_until(lambda: Message.objects.done("test").exists(), lambda: worker.output)
     assert clock("default") >= row["paused_until"]

@@ -19,6 +19,7 @@ import pytest
 from django_dbqueue.models import Message, Queue
 from tests.conftest import ROOT
 from tests.factories import let_pause_end
+from tests.patience import patience
 from tests.process.conftest import WorkerProcess, wait_until, whole_lines
 
 if TYPE_CHECKING:
@@ -203,7 +204,12 @@ def _run(environment: dict[str, Any], code: str) -> str:
     """Run code in one of the versions, with Django set up, and return what it prints."""
     program = f"import django, django_dbqueue\ndjango.setup()\n{code}"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=patience(120),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()

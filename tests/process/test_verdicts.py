@@ -112,7 +112,7 @@ def test_a_handler_that_breaks_its_connection_harms_no_other(drain: Callable[...
 
 def test_async_consumers_run_and_are_cancelled_at_their_timeout(drain: Callable[..., Any]) -> None:
     quick = Message.objects.enqueue({"seconds": 0.01}, queue="async")
-    slow = Message.objects.enqueue({"seconds": 30}, queue="async")
+    slow = Message.objects.enqueue({"seconds": 30}, queue="async-timed")
     worker = drain("--threads", "2")
     assert Message.objects.get(pk=quick.pk).status == "y"
     row = Message.objects.get(pk=slow.pk)
@@ -149,7 +149,7 @@ def test_a_handler_that_returns_what_nobody_runs_has_failed_and_is_not_taken_for
 
 def test_a_handler_past_its_timeout_is_nacked_and_its_child_replaced(drain: Callable[..., Any]) -> None:
     slow = send("timed", do="sleep", seconds=30)
-    ok = send("timed", do="ok")
+    ok = send(do="ok")
     worker = drain("--batch", "1")
     row = Message.objects.get(pk=slow.pk)
     assert row.is_dead
@@ -164,7 +164,7 @@ def test_a_handler_that_lets_no_other_thread_run_is_ended_after_its_timeout_all_
     drain: Callable[..., Any],
 ) -> None:
     hog = send("timed", do="hog", seconds=300)
-    ok = send("timed", do="ok")
+    ok = send(do="ok")
     worker = drain("--grace", "0")
     row = Message.objects.get(pk=hog.pk)
     assert (row.is_dead, row.read_count, row.crashes) == (True, 2, 0)

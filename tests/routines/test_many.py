@@ -12,6 +12,7 @@ import pytest
 
 from django_dbqueue.models import Group, Message, Ticket
 from tests import factories
+from tests.patience import patience
 from tests.process.conftest import start_worker as start_worker  # a fixture
 from tests.process.conftest import wait_until
 
@@ -39,7 +40,7 @@ class Program:
 
     def finish(self) -> list[tuple[int, ...]]:
         """Tell it that nothing more comes; return the numbers of each line that it printed."""
-        output, errors = self.process.communicate("no more\n", timeout=120)
+        output, errors = self.process.communicate("no more\n", timeout=patience(120))
         assert self.process.returncode == 0, errors
         if self.what == "put":
             assert errors == "retried 0\n", "a sender ran into a deadlock"

@@ -125,10 +125,10 @@ def test_what_is_due_does_not_depend_on_where_one_looks_from(expression: str, zo
 
 def test_years_of_missed_seconds_cost_nothing() -> None:
     cron, end = read("* * * * * *", BERLIN), datetime(2020, 7, 1, tzinfo=UTC)
-    began = time.monotonic()
+    began = time.process_time()
     last = cron.last_ones(100, after=end - timedelta(days=9 * 366), until=end)
     assert last == [end - timedelta(seconds=99 - number) for number in range(100)]
-    assert time.monotonic() - began < 10  # walked, it would take an hour
+    assert time.process_time() - began < 10  # walked, it would take an hour
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.worker.timetable import LOOK_AGAIN, LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
 from tests.factories import claim_one
+from tests.patience import patience
 from tests.schedules.timetables import HOURLY, NEVER_NOW, Worker, hourly, last_look_was, plan, sent, stands
 
 pytestmark = pytest.mark.django_db
@@ -251,7 +252,7 @@ def test_kill_9_before_and_after_each_statement_leaves_both_or_none(cron: str, w
             [sys.executable, "-m", "tests.schedules.looker", cron, str(place)],
             env=worker_env,
             check=False,
-            timeout=120,
+            timeout=patience(120),
         )
         assert looker.returncode in {0, -signal.SIGKILL}
         moved = stands().last_due != since
@@ -261,6 +262,9 @@ def test_kill_9_before_and_after_each_statement_leaves_both_or_none(cron: str, w
         kills += 1
     assert kills >= 4  # the look, BEGIN, the UPDATE, the INSERT, COMMIT: before and after
     subprocess.run(
-        [sys.executable, "-m", "tests.schedules.looker", cron, "1000"], env=worker_env, check=True, timeout=120
+        [sys.executable, "-m", "tests.schedules.looker", cron, "1000"],
+        env=worker_env,
+        check=True,
+        timeout=patience(120),
     )
     assert sent() == hourly(since, clock("default"))

@@ -38,7 +38,7 @@ def run(name: str, databases: Sequence[str], arguments: Sequence[str]) -> int:
 
 def run_quick() -> int:
     """Run these parts, on their only database; return the exit code. It is for who writes, so nothing is forgiven."""
-    passes = [part.one_pass() for name in gate.QUICK for part in gate.PARTS[name]]
+    passes = [part.one_pass(strict=True) for name in gate.QUICK for part in gate.PARTS[name]]
     return end_of([run_on("sqlite", passes, ())])
 
 
@@ -49,4 +49,4 @@ def _planned(name: str, changed: Sequence[str]) -> list[tuple[Part, list[Pass]]]
     print(f"=== {TIMES} times each of {len(files)} test files: {' '.join(files)}")
     orders = range(SEED, SEED + TIMES)
     every = [part.only(files) for part in gate.CHANGED]
-    return [(part, [part.one_pass(seed) for seed in orders]) for part in every if part.tests]
+    return [(part, [part.one_pass(seed, strict=True) for seed in orders]) for part in every if part.tests]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from tests.patience import patience
 from tests.servers.directory import own_directory
 from tests.servers.lifeline import ends_with_its_starter
 from tests.servers.version import server_version
@@ -21,8 +23,10 @@ from tests.servers.version import server_version
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_START_SECONDS = 90
-_STOP_SECONDS = 60
+_START_SECONDS = patience(90)
+_STOP_SECONDS = patience(60)
+_PORT_IN_USE = "Address already in use"
+_FIRST_PORT = 10_000
 
 
 class ServerError(Exception):
@@ -43,8 +47,9 @@ class PrivateServer(ABC):
     def __init__(self, home: Path) -> None:
         self.home = home
         self.data = home / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
+        self._has_answered = False
         self._account = _account(self.accounts)
         if self._account:
             os.chown(home, self._account.pw_uid, self._account.pw_gid)
@@ -73,6 +78,17 @@ class PrivateServer(ABC):
     def command(self) -> list[str]: ...
 
     def start(self) -> None:
+        """Start it, and wait until it answers; on another port, once, if somebody took this one before it did."""
+        try:
+            self._start()
+        except ServerError:
+            if self._has_answered or _PORT_IN_USE not in self._log_tail():
+                raise
+            self.port = free_port()
+            self._start()
+        self._has_answered = True  # from now on others know its port
+
+    def _start(self) -> None:
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_account()
@@ -148,10 +164,23 @@ def needed_program(*names: str, package: str) -> str:
     raise NoServer(f"{names[0]} is not installed. On Debian: apt-get install {package}")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """One that the system gives to nobody who doesn't ask for it by its number.
+
+    Seconds pass until a server listens there, again at each restart, and meanwhile others start who take any port.
+    """
+    below = first_ephemeral_port() - _FIRST_PORT
+    while True:
+        port = _FIRST_PORT + secrets.randbelow(below) if below > 0 else 0
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+
+
+def first_ephemeral_port() -> int:
+    """The lowest port that the system gives away."""
+    ports = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    return int(ports.read_text().split()[0]) if ports.exists() else 32_768
 
 
 def _account(names: Sequence[str]) -> pwd.struct_passwd | None:

@@ -71,6 +71,6 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
         return
     process.send_signal(signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(30)
+        process.wait(patience(30))
     process.kill()
     process.wait()

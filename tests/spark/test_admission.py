@@ -22,6 +22,7 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.lasting import Lasting
 from tests.conftest import ROOT
+from tests.patience import patience
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ if settings.TEST_DATABASE != "sqlite":
         wait_until(lambda: answers.count(False) > 2, "the third to have asked a few times")
         assert not found
         first.close()
-        thread.join(60)
+        thread.join(patience(60))
         assert found[0].clock()
         for each in (second, found[0]):
             each.close()
@@ -141,7 +142,7 @@ if settings.TEST_DATABASE != "sqlite":
             thread, found = begun(credentials)
             wait_until(lambda: answers.count(False) > 2, "the places to be taken")
             elsewhere.kill()
-            thread.join(60)
+            thread.join(patience(60))
             assert found[0].clock()
         found[0].close()
 
@@ -162,7 +163,7 @@ if settings.TEST_DATABASE != "sqlite":
             each.close()
         wait_until(lambda: [end(found) for _, found in waiting].count(True) == 5, "all of them to have had a session")
         for thread, _ in waiting:
-            thread.join(60)
+            thread.join(patience(60))
         assert len(set(opened)) == 5
 
     def test_what_stands_waits_for_nothing_and_leaves_a_place_to_tasks(credentials: Credentials) -> None:
@@ -214,7 +215,7 @@ if settings.TEST_DATABASE != "sqlite":
             thread, found = begun(credentials)
             wait_until(lambda: answers.count(False) > 2, "the places to be taken")
             stream.close()
-            thread.join(60)
+            thread.join(patience(60))
         found[0].close()
 
     def test_a_long_wait_is_reported(
@@ -226,7 +227,7 @@ if settings.TEST_DATABASE != "sqlite":
             thread, found = begun(credentials)
             wait_until(lambda: caplog.records, "the report")
             first.close()
-            thread.join(60)
+            thread.join(patience(60))
         found[0].close()
         said = caplog.messages[0]
         assert f"All 2 sessions that maxConnections allows on the database '{credentials.name}' are in use" in said
@@ -257,7 +258,7 @@ if settings.TEST_DATABASE != "sqlite":
             log, end = logging.getLogger("django_dbqueue.spark"), End()
             log.addHandler(end)
             try:
-                with Lasting(narrow, outage=60) as session:
+                with Lasting(narrow, outage=patience(60)) as session:
                     assert session.ask(Connection.clock)
             finally:
                 log.removeHandler(end)

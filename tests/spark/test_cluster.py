@@ -13,6 +13,7 @@ from django.conf import settings
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, Message, PublishedJob, StagedMessage, StreamClaim
 from tests.conftest import ROOT
+from tests.patience import patience
 from tests.spark.cluster import Cluster, kill_group, running_cluster
 from tests.spark.drivers.on_a_cluster import ROWS
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.django_db(transaction=True)]
-PATIENCE = 300
+PATIENCE = patience(300)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.streams.stream_release import release_stream
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.spark.drivers.unlucky import KilledOnce, WithoutHeartbeat
 
@@ -47,7 +48,7 @@ def enqueue(count: int) -> list[int]:
 def drain(frame: DataFrame, path: Path) -> None:
     """Run the query until it has all that is due now."""
     query = begin(frame, path)
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(patience(120))
 
 
 def begin(frame: DataFrame, path: Path) -> StreamingQuery:

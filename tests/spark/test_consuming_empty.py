@@ -12,6 +12,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.streams.stream_release import release_stream
+from tests.patience import patience
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def begin(spark: SparkSession, credentials_file: str, tmp_path: Path) -> Callabl
 
 
 def drain(query: StreamingQuery) -> None:
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(patience(120))
 
 
 def enqueue(count: int) -> list[int]:

@@ -11,6 +11,7 @@ import pytest
 
 from django_dbqueue.models import Message
 from tests.conftest import ROOT
+from tests.patience import patience
 
 pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 
@@ -70,7 +71,7 @@ def test_the_data_source_is_found_by_spark_and_works_without_django(credentials_
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=patience(240),
     )
     assert ran.returncode == 0, ran.stderr
     [said] = [line for line in ran.stdout.splitlines() if line.startswith("READ ")]

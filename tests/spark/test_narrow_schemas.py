@@ -16,6 +16,7 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.following import HistoryStreamReader
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES, Source, arrow_schema
 from django_dbqueue.spark.table_reader import TableReader
+from tests.patience import patience
 from tests.spark.archives import archive
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def test_a_stream_with_a_schema_of_one_column_puts_every_row_into_the_sink(
     said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s"}
     frame: DataFrame = spark.readStream.format("dbqueue").options(**said).schema("key string").load()
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    assert writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(120)
+    assert writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(patience(120))
     found = [row.key for row in spark.read.schema("key string").parquet(str(tmp_path / "out")).collect()]
     assert sorted(found, key=str) == sorted(keys, key=str)
     assert set(Message.objects.values_list("status", flat=True)) == {"y"}

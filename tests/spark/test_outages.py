@@ -27,6 +27,7 @@ from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import TableReader
 from tests.conftest import ROOT
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.process.test_server_restart import OURS
 from tests.spark.stopping import Outage, frame
@@ -224,7 +225,7 @@ if settings.TEST_DATABASE in OURS:
                 wait_until(lambda: log.read_text().count("away, retrying") >= 2, "the job to have tried on")
             finally:
                 server.start()
-            assert job.communicate(timeout=60)[0] == "No stream has consumed a queue of this database.\n"
+            assert job.communicate(timeout=patience(60))[0] == "No stream has consumed a queue of this database.\n"
             assert job.returncode == 0
 
     # -- how long, and for what ---------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ if settings.TEST_DATABASE in OURS:
         log, end = logging.getLogger("django_dbqueue.spark"), End()
         log.addHandler(end)
         try:
-            with Lasting(narrow, outage=60) as session:
+            with Lasting(narrow, outage=patience(60)) as session:
                 assert session.ask(Connection.clock)
         finally:
             log.removeHandler(end)

@@ -16,6 +16,7 @@ import pytest
 from django.test import override_settings
 
 from django_dbqueue.models import Message, QueueStatistic
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.spark.calling import call
 from tests.spark.histories import ended, saved
@@ -116,7 +117,7 @@ def test_a_stop_signal_removes_the_credentials_and_ends_the_jvm(
 
         process.send_signal(number)
 
-        assert process.wait(60) == code
+        assert process.wait(patience(60)) == code
         assert not list(scratch.glob("dbqueue-*.json"))
         wait_until(lambda: not _members(process.pid), "the end of the JVM")
 
@@ -132,7 +133,7 @@ def test_a_stop_signal_while_the_jvm_starts_leaves_none_behind(
 
         process.send_signal(number)
 
-        assert process.wait(60) == code
+        assert process.wait(patience(60)) == code
         wait_until(lambda: not _members(process.pid), "the end of the JVM")
 
 

@@ -24,6 +24,7 @@ from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.following import HistoryPiece, HistoryStreamReader
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import IdRanges, TableReader
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.spark.replicated import (
     CAN_BE_HERE,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tests.servers.replicas import Replica
 
 pytestmark = pytest.mark.usefixtures("database")
+OUTAGE = f"{patience(60):g}"
 
 
 @pytest.mark.once
@@ -113,7 +115,7 @@ if CAN_BE_HERE:
                         )
                     )
                 there = [row[0] for row in own.fetch(Statement(f"SELECT id FROM {MESSAGES.table} ORDER BY id", ()))]
-        reader = TableReader({**options, "source": source, "maxReplicaLag": "0", "outage": "60"}, schema)
+        reader = TableReader({**options, "source": source, "maxReplicaLag": "0", "outage": OUTAGE}, schema)
         parts = reader.partitions()
         primary.stop()
         try:
@@ -130,20 +132,20 @@ if CAN_BE_HERE:
         said = {**options, "source": "history", "maxReplicaLag": "0"}
         with pytest.raises(DatabaseAway, match=r"has not got yet what was committed 0 s before.*'outage'"):
             TableReader({**said, "outage": "0"}, HISTORY.schema).partitions()
-        reader = TableReader({**said, "outage": "60"}, HISTORY.schema)
+        reader = TableReader({**said, "outage": OUTAGE}, HISTORY.schema)
         caplog.clear()
         with ThreadPoolExecutor(1) as aside:
             planned = aside.submit(reader.partitions)
             wait_until(lambda: BEHIND in caplog.text, "it to wait")
             replica.go_on()
-            assert read(reader, planned.result(60)) == there
+            assert read(reader, planned.result(patience(60))) == there
 
     @slow
     def test_a_lag_within_the_bound_is_not_waited_for(
         options: dict[str, str], credentials: Credentials, replica: Replica
     ) -> None:
         there = archive(credentials, 1)
-        said = {**options, "source": "history", "outage": "60"}
+        said = {**options, "source": "history", "outage": OUTAGE}
         TableReader({**said, "maxReplicaLag": "0"}, HISTORY.schema).partitions()
         replica.hold()
         archive(credentials, 1)
@@ -154,7 +156,7 @@ if CAN_BE_HERE:
     def test_the_history_stream_waits_for_each_row_and_skips_none(
         options: dict[str, str], credentials: Credentials, replica: Replica, caplog: pytest.LogCaptureFixture
     ) -> None:
-        said = {**options, "source": "history", "reader": "r", "outage": "60"}
+        said = {**options, "source": "history", "reader": "r", "outage": OUTAGE}
         stream = HistoryStreamReader(said, HISTORY.schema)
         try:
             start = stream.initialOffset()
@@ -170,7 +172,7 @@ if CAN_BE_HERE:
                 wait_until(lambda: BEHIND in caplog.text, "it to wait")
                 assert "of the history" in caplog.text
                 replica.go_on()
-                assert read(stream, planned.result(60)) == there
+                assert read(stream, planned.result(patience(60))) == there
             stream.commit(end)
         finally:
             stream.stop()
@@ -181,7 +183,7 @@ if CAN_BE_HERE:
     ) -> None:
         """As behind a name that stands for several servers: each session is asked, whoever was asked before."""
         archive(credentials, 2)
-        said = {**options, "source": "history", "reader": "r", "outage": "60"}
+        said = {**options, "source": "history", "reader": "r", "outage": OUTAGE}
         stream = HistoryStreamReader(said, HISTORY.schema)
         try:
             start = stream.initialOffset()
@@ -259,7 +261,7 @@ if CAN_BE_HERE:
         crash: Callable[[PrivateServer], Crash],
     ) -> None:  # fmt: skip
         there = archive(credentials, Crash.ROWS, body=Crash.BODY)
-        said = {**options, "source": "history", "outage": "60", "pageRows": str(Crash.PAGE)}
+        said = {**options, "source": "history", "outage": OUTAGE, "pageRows": str(Crash.PAGE)}
         said |= {"fetchRows": str(Crash.FETCH)}
         if how == "batch":
             reader: Any = TableReader({**said, "maxReplicaLag": "0"}, HISTORY.schema)

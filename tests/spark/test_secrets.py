@@ -18,6 +18,7 @@ from django.db import connection
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message
 from tests.conftest import ROOT
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ if settings.TEST_DATABASE == "mariadb":
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=300,
+            timeout=patience(300),
             check=False,
         )
         assert driver.returncode == 0, driver.stdout.decode(errors="replace")[-6000:]

@@ -23,13 +23,14 @@ from django_dbqueue.spark import publication
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.publication import Attempt, Published
 from tests.factories import MessageFactory
+from tests.patience import patience
 from tests.spark.staging import QUEUE, connect, number, stage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def publish(*attempts: Attempt, run: int, job: str = "job") -> Published:
-    return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=60)
+    return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=patience(60))
 
 
 INDEX = {
@@ -142,7 +143,7 @@ def test_a_run_that_waits_for_another_publishes_when_that_one_rolls_back() -> No
             other.run(other.dialect.staging.name_job("job", number(), 5))
             waiting = pool.submit(publish, attempt, run=run)
             raise ZeroDivisionError
-        assert waiting.result(timeout=30) == Published("job", created=1, ignored=0, again=False)
+        assert waiting.result(timeout=patience(30)) == Published("job", created=1, ignored=0, again=False)
 
 
 def test_a_commit_whose_reply_was_lost_is_found_by_the_run_beside_the_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from django_dbqueue.models import Message, PublishedJob, StagedMessage
 from tests.conftest import ROOT
+from tests.patience import patience
 from tests.spark.drivers.write import QUEUE
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def driver(credentials_file: str, tmp_path: Path) -> Callable[..., int]:
         command = [sys.executable, str(DRIVERS / "write.py"), how, credentials_file, str(tmp_path)]
         process = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
-            return process.wait(timeout=180)
+            return process.wait(timeout=patience(180))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connection
 
+from tests.patience import patience
 from tests.process.sessions import end_sessions, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_SECONDS = 30.0
+_SECONDS = patience(30)
 _TRANSACTION = re.compile(r"^---TRANSACTION ", re.MULTILINE)
 _THREAD = re.compile(r"thread id (\d+),")
 

@@ -20,6 +20,7 @@ from django_dbqueue.streams.id_ranges import Ranges, from_text
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_claimer import StreamClaimer
 from tests.factories import QUEUE
+from tests.patience import patience as within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ class Query:
     spec: StreamSpec = SPEC
     run: int = 0
     offset: int = 0
-    patience: float = 10
+    patience: float = within(10)
     claimer: StreamClaimer = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import time
+from itertools import count, pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
 from django_dbqueue.spark.schemas import MESSAGES
 from django_dbqueue.spark.stream_runner import StreamRunner
 from tests.factories import QUEUE, MessageFactory
+from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.streams.conftest import SPEC, letters
 
@@ -74,13 +76,16 @@ def test_spark_s_questions_in_spark_s_order(reader: ClaimStreamReader) -> None:
 def test_an_empty_queue_is_asked_less_and_less_often(
     reader: ClaimStreamReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
-    asked: list[int] = []
-    monkeypatch.setattr(StreamRunner, "_next", lambda *_: asked.append(1))
-    end = time.monotonic() + 0.6
-    while time.monotonic() < end:
-        reader.latestOffset({"claim": 0}, LIMIT)
-    assert 1 <= len(asked) <= 6
+    moments = count(1_000.0, 0.005)
+    now = [next(moments)]
+    monkeypatch.setattr(stream_runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    asked: list[float] = []
+    monkeypatch.setattr(StreamRunner, "_next", lambda *_: asked.append(now[0]))
+    while len(asked) < 10:
+        assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
+        now[0] = next(moments)
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
+    assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0], abs=0.006)
 
 
 def test_a_reader_is_pickled_without_its_run(reader: ClaimStreamReader) -> None:
@@ -213,7 +218,7 @@ if settings.TEST_DATABASE == "mariadb":
                 "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
             )
             text = django(environment, f"{address}.to_json())")
-            runner = StreamRunner(stream_runner.Credentials.parse(text, where="the test"), SPEC, outage=60)
+            runner = StreamRunner(stream_runner.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
 
             def crash() -> None:
                 server.kill()

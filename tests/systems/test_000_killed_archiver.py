@@ -11,6 +11,7 @@ import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
 from tests.factories import held, waiting
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE, DEAD = 4, 2
 FINISHED = DONE + DEAD
-PATIENCE = 120
+PATIENCE = patience(120)
 
 Archiver = dict[str, Any]
 

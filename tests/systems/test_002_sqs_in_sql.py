@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.conftest import ROOT
+from tests.patience import patience
 from tests.servers.private import find_program
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ SCHEMA = "main_schema"
 OURS = "made_by_the_tests_of_django_dbqueue"
 """A table that says whose main_schema it is: one that isn't ours is not touched."""
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}")
-PATIENCE = 300
+PATIENCE = patience(300)
 
 if settings.TEST_DATABASE in ("mysql", "mariadb"):
 

@@ -12,13 +12,14 @@ import pytest
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, dead, held, row
+from tests.patience import patience
 from tests.systems.killed_archiver import MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PATIENCE = 120
+PATIENCE = patience(120)
 Mover = dict[str, Any]
 
 

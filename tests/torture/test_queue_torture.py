@@ -32,6 +32,7 @@ from django_dbqueue.testing.torture.faults import FAULTS, SESSION, TIMED
 from django_dbqueue.testing.torture.reckoning import WRONG
 from django_dbqueue.testing.torture.scratch import Scratch
 from tests.commands.running import run, start
+from tests.patience import patience
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_stopped_by_a_signal_it_leaves_no_row_and_no_process(
 ) -> None:
     process, scratch = begun
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=patience(60))
     assert process.returncode == 130, errors
     assert "Interrupted" in errors
     assert processes_of(scratch) == set()

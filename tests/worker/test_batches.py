@@ -15,6 +15,7 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
 from tests.factories import QUEUE, as_claimed, held_many, rows
+from tests.patience import patience
 from tests.worker.clock import Clock, Turns
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -91,7 +92,7 @@ def test_a_list_that_may_wait_goes_when_nothing_more_comes() -> None:
     thread = threading.Thread(target=lambda: taken.append(holding.take()))
     thread.start()
     holding.close()
-    thread.join(30)
+    thread.join(patience(30))
     assert taken == given[:1]
 
 

@@ -18,12 +18,14 @@ from pyspark.sql.types import StructType
 
 from django_dbqueue.spark.consuming import ClaimStreamReader, Slice
 from django_dbqueue.spark.data_source import DbQueueDataSource
-from tests.spark.drivers.dying import POINT, die_everywhere, mortal_everywhere
+from tests.spark.drivers.dying import POINT, die_everywhere, mortal_everywhere, wait_for_death
 
 QUEUE = "tests"
 BATCH = 200
 AT = 4
 """The claim at which it dies: some batches are through by then."""
+LAST = 9
+"""The claim after which one without a point waits for its death by somebody else, who may be late."""
 POINTS = ("before the claim", "after the claim", "in partitions", "in a task", "before the ack", "after the ack")
 
 
@@ -36,6 +38,8 @@ class Mortal(ClaimStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         number = int(start["claim"])
+        if number == LAST and not self.point:
+            wait_for_death()
         if number == AT and self.point == "before the ack":
             die_everywhere()
         if number == AT and self.point == "after the ack":

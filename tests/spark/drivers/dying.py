@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,14 @@ def die_everywhere() -> None:
     jvm, driver = map(int, Path(os.environ[_PROCESSES]).read_text().split())
     for process in (jvm, driver, os.getpid()):
         os.kill(process, signal.SIGKILL)
+
+
+def wait_for_death() -> None:
+    """Wait until somebody has killed the JVM, and end as well: this process may be in another group."""
+    jvm, _driver = Path(os.environ[_PROCESSES]).read_text().split()
+    while Path(f"/proc/{jvm}/exe").exists():  # one that nobody has waited for has none
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def mortal_session() -> tuple[SparkSession, Callable[[], None]]:

@@ -49,9 +49,12 @@ def renaming(die: Callable[[], None]) -> None:
                 time.sleep(0.0005)
             die()
 
-        if number == 2:
-            Thread(target=watch, daemon=True).start()
-        return write(files, frame, number)
+        if number != 2:
+            return write(files, frame, number)
+        watcher = Thread(target=watch, daemon=True)
+        watcher.start()
+        write(files, frame, number)
+        return watcher.join()  # never: it dies in there, at the latest
 
     export.write = watched  # type: ignore[assignment]
 
