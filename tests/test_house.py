@@ -1,4 +1,4 @@
-"""The house: each figure may only fall, and whoever makes it fall lowers it here, so that it stays down."""
+"""Figures of the whole package that may only fall. A change that makes one fall lowers it here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     "names of vendors outside databases/": (169, servers.vendor_names),
     METHODS: (228, servers.methods_of_one_user),
     CIRCLES: (0, layout.modules_in_circles),
-    BASE_NAMES: (3, layout.base_names_twice),
+    BASE_NAMES: (2, layout.base_names_twice),
     CLASS_NAMES: (26, layout.class_names_twice),
     "files of more than 300 lines": (2, lambda house: layout.long_files(house.package)),
     FUNCTIONS: (7, lambda house: layout.long_functions(house.package)),

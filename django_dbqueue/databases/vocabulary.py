@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 
-from django_dbqueue.databases.statements import PARKED, InOrder, Mark, Params, Statement
+from django_dbqueue.databases.statements import PARKED, Mark, Params, Statement
 
 
 @cache
@@ -124,10 +124,6 @@ class Vocabulary(ABC):
     def is_paused(self) -> str:
         """SQL for 'a pause of this queue holds': its end, if it has one, is still to come."""
         return f"is_paused AND (paused_until IS NULL OR paused_until > {self.now})"
-
-    def keeps_order_of(self, statement: Statement) -> bool:
-        """Return whether the server is to be held to the order of this statement: ``keep_order``, ``forget_order``."""
-        return isinstance(statement, InOrder) and self.keep_order != ""
 
     @abstractmethod
     def plus(self, moment: str, seconds: str) -> str:

@@ -61,7 +61,7 @@ class Claimer:
     queue: str
     worker_id: int | None = None
     most_bytes: int | None = None
-    """A larger body is left in the database, to be read by whoever handles it."""
+    """The database keeps a larger body until the worker that handles the message reads it."""
     in_a_row: int = 1
     """How many of a group are taken at once, the queue's ``group_batch``: all but the first are ``followers``."""
     room: int = 0

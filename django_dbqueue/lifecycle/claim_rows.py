@@ -24,7 +24,7 @@ _OF_ANY_PRIORITY = (*CLAIMED_COLUMNS, "priority")
 _AVAILABLE_AT = CLAIMED_COLUMNS.index("available_at")
 _READ_FIRST = ("read_count", "max_reads", "crashes", "lease_seconds", "lane", "flow")
 Hydrator = Callable[..., Callable[..., Any]]
-"""Returns what builds a message from a row of these columns (``lifecycle.hydration``); asked once for each claim."""
+"""Returns what builds a message from a row of these columns (``lifecycle.hydration``)."""
 _making = threading.RLock()
 """Makes a handler and a heartbeat that ask at once get the same object."""
 
@@ -98,7 +98,7 @@ class ClaimRange(NamedTuple):
     queue: str
     priority: int
     most_bytes: int | None = None
-    """A larger body is left in the database, to be read by whoever handles it."""
+    """The database keeps a larger body until the worker that handles the message reads it."""
 
 
 def take_range(source: ClaimRange, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
@@ -135,8 +135,8 @@ def _take_and_return(
     statement = first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes)
     rows = session.fetch_messages(statement)
     rows.sort(key=itemgetter(-1, 0))
-    make = partial(_as_returned, partial(source.hydrator, TAKEN_COLUMNS, **_known(source, terms)), [])
-    taken = _claimed(rows, TAKEN_COLUMNS, terms, make, charged=0)
+    make = source.hydrator(TAKEN_COLUMNS, **_known(source, terms))
+    taken = _claimed(rows, TAKEN_COLUMNS, terms, lambda _, row: make(row), charged=0)
     return taken, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
 
 
@@ -166,8 +166,8 @@ def _take_locked(
     ends: dict[float, datetime] = {}
     known |= {"conn_id": session.connection_id if dialect.sql.session_id else process, "claimed_at": moment}
     own = ("read_count", "max_reads", "lease_seconds", "available_at")
-    hydrator = partial(source.hydrator, columns, own=own, **known)
-    return _claimed(rows, columns, terms, partial(_as_taken, hydrator, [], moment, ends), charged=1)
+    make = source.hydrator(columns, own=own, **known)
+    return _claimed(rows, columns, terms, partial(_as_taken, make, moment, ends), charged=1)
 
 
 def lock_parked(source: ClaimRange, ids: Sequence[int]) -> list[Row]:
@@ -188,8 +188,8 @@ def take_parked(source: ClaimRange, rows: list[Row], terms: Terms) -> list[Claim
     change = claims.take(**terms._asdict(), session=None, now=None)
     ids = [row[0] for row in rows]
     taken = session.fetch_messages(claims.take_ids_and_return(ids, change, columns, source.most_bytes))
-    make = partial(_as_returned, partial(source.hydrator, columns, **known), [])
-    return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, make, charged=0)
+    make = source.hydrator(columns, **known)
+    return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
 
 
 def _known(source: ClaimRange, terms: Terms) -> dict[str, Any]:
@@ -227,25 +227,11 @@ def _claimed(
     return taken
 
 
-def _as_returned(hydrator: Hydrator, made: list[Callable[..., Any]], _: Claimed, row: Sequence[object]) -> Any:
-    """Build a message from a row that ``take`` returned as it left it; ``made`` keeps what the hydrator returned."""
-    if not made:
-        made.append(hydrator())
-    return made[0](row)
-
-
 def _as_taken(
-    hydrator: Hydrator,
-    made: list[Callable[..., Any]],
-    moment: datetime,
-    ends: dict[float, datetime],
-    claimed: Claimed,
-    row: Sequence[object],
+    make: Callable[..., Any], moment: datetime, ends: dict[float, datetime], claimed: Claimed, row: Sequence[object]
 ) -> Any:
     """Build a message, as it is now, from a row as it was before ``take`` changed it; ``ends`` keeps leases' ends."""
-    if not made:
-        made.append(hydrator())
     lease = claimed.lease_seconds
     if (until := ends.get(lease)) is None:
         ends[lease] = until = moment + timedelta(seconds=lease)
-    return made[0](row, (claimed.read_count, claimed.max_reads, lease, until))
+    return make(row, (claimed.read_count, claimed.max_reads, lease, until))

@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.retries import SECONDS, again
-from django_dbqueue.databases.statements import Params, Row
+from django_dbqueue.databases.statements import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lifecycle import transaction_begin
 from django_dbqueue.lifecycle.transaction_begin import Context, Execute, takes_many
@@ -88,7 +88,7 @@ class DjangoSession:
 
     def _rows(self, cursor: CursorWrapper, statement: Statement) -> list[Row]:
         sql = self.dialect.sql
-        if not sql.keeps_order_of(statement):
+        if not (sql.keep_order and isinstance(statement, InOrder)):
             cursor.execute(statement.sql, statement.params)
         elif takes_many(connections[self.using]):  # one round trip, not three
             cursor.execute(f"{sql.keep_order}; {statement.sql}; {sql.forget_order}", statement.params)
@@ -103,11 +103,11 @@ class DjangoSession:
     def held_to_order(self, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
         """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
         sql = self.dialect.sql
-        is_held = sql.keeps_order_of(statement) and connections[self.using].in_atomic_block
-        if is_held:
+        keeps = sql.keep_order and isinstance(statement, InOrder) and connections[self.using].in_atomic_block
+        if keeps:
             cursor.execute(sql.keep_order)
         yield
-        if is_held:
+        if keeps:
             cursor.execute(sql.forget_order)
 
     def run(self, statement: Statement) -> int:

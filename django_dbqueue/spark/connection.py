@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.retries import StartAgain, again
-from django_dbqueue.databases.statements import Copy, Row
+from django_dbqueue.databases.statements import Copy, InOrder, Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
     MYSQL_LOST,
@@ -72,15 +72,15 @@ class Connection:
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
-        held = self.in_transaction and self.dialect.sql.keeps_order_of(statement)
-        if held:
+        keeps = self.dialect.sql.keep_order and isinstance(statement, InOrder) and self.in_transaction
+        if keeps:
             self.run(Statement(self.dialect.sql.keep_order, ()))
         cursor = self._execute(statement)
         try:
             rows = list(cursor.fetchall())
         finally:
             cursor.close()
-        if held:
+        if keeps:
             self.run(Statement(self.dialect.sql.forget_order, ()))
         return rows
 

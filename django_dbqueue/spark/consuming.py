@@ -29,9 +29,9 @@ from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.trigger_limits import OPTIONS as TRIGGER_OPTIONS
 from django_dbqueue.spark.trigger_limits import TriggerLimits
 from django_dbqueue.streams.backlog import MOST_COUNTED
-from django_dbqueue.streams.delivery import deliver
 from django_dbqueue.streams.id_ranges import Ranges, common, cut, size_of, steps
 from django_dbqueue.streams.ownership import HOLD, ON_EXPIRED, StreamSpec
+from django_dbqueue.streams.stream_delivery import deliver
 from django_dbqueue.streams.stream_lanes import LaneRules
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience, tried_on
 from django_dbqueue.spark.trigger_limits import SmallBatch, TriggerLimits
-from django_dbqueue.streams import delivery, ownership
+from django_dbqueue.streams import ownership, stream_delivery
 from django_dbqueue.streams.backlog import MOST_COUNTED, count_ready
 from django_dbqueue.streams.id_ranges import Ranges
 from django_dbqueue.streams.ownership import StreamSpec
@@ -123,7 +123,7 @@ class StreamRunner:
     def planned(self, above: int, upto: int) -> list[tuple[int, Ranges]]:
         """Return the claims of an interval of offsets, with their ids."""
         return self._do(
-            lambda connection: delivery.planned(connection, self._spec.name, self.run, above=above, upto=upto)
+            lambda connection: stream_delivery.planned(connection, self._spec.name, self.run, above=above, upto=upto)
         )
 
     def close(self) -> None:

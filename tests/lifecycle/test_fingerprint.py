@@ -14,7 +14,7 @@ from django_dbqueue.failures.error_texts import MAX_ERROR_BYTES, class_path, err
 from django_dbqueue.failures.fingerprint import Kind, kind_of, names_class, traceback_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.streams import stream_release
-from django_dbqueue.streams.delivery import FAILED
+from django_dbqueue.streams.stream_delivery import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

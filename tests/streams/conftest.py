@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from django_dbqueue.databases import ServerDialect
+from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.streams import ownership
-from django_dbqueue.streams.delivery import deliver, planned
 from django_dbqueue.streams.id_ranges import Ranges, from_text
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_claimer import StreamClaimer
+from django_dbqueue.streams.stream_delivery import deliver, planned
 from tests.factories import QUEUE
 from tests.patience import patience as within
+from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +79,17 @@ class Query:
 
     def die(self) -> None:
         """As a kill leaves it: the session ends, nothing is said; on SQLite the process that it names is gone."""
-        self.connection.close()
+        dialect = self.connection.dialect
+        if isinstance(dialect, ServerDialect):
+            [(number, _server)] = self.connection.fetch(dialect.sessions.me())
+            self.connection.close()
+            there = dialect.sessions.existing([number])
+            wait_until(
+                lambda: number not in {each for _server, each in session_of("default").fetch(there)},
+                "the server to see the session's end",
+            )
+        else:
+            self.connection.close()
         Stream.objects.update(runner=f"{socket.gethostname()}:{a_dead_process()}")
 
 

@@ -14,8 +14,8 @@ from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.guardian import Guardian
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
 from django_dbqueue.streams import stream_claimer
-from django_dbqueue.streams.delivery import planned
 from django_dbqueue.streams.ownership import StreamSpec
+from django_dbqueue.streams.stream_delivery import planned
 from tests.factories import QUEUE, MessageFactory, claimed, held, let_pause_end, stuck, written_by_sql
 from tests.streams.conftest import SPEC, STREAM, ids_of, letters, states
 

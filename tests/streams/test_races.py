@@ -14,10 +14,10 @@ from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message
 from django_dbqueue.streams import ownership
-from django_dbqueue.streams.delivery import StreamDelivery, deliver
 from django_dbqueue.streams.id_ranges import size_of
 from django_dbqueue.streams.ownership import REQUEUE
 from django_dbqueue.streams.stream_claimer import StreamClaimer
+from django_dbqueue.streams.stream_delivery import StreamDelivery, deliver
 from django_dbqueue.streams.stream_release import release_stream
 from tests.concurrency.contenders import claim_in_transaction, rescue
 from tests.concurrency.steps import meet
