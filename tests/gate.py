@@ -43,6 +43,7 @@ ELSEWHERE = (
 FACTS = (
     "tests/test_house.py",
     "tests/test_docs.py",
+    "tests/test_generated_pages.py",
     "tests/test_words.py",
     "tests/test_translations.py",
     "tests/test_versions.py",
@@ -248,6 +249,7 @@ PARTS: Mapping[str, Sequence[Part]] = {
             marks="not nightly",
             touched=["django_dbqueue/admin/", "django_dbqueue/templates/", "django_dbqueue/static/"],
         ),
+        Part("the site", ["sqlite"], ["tests/test_site.py"], touched=["docs/"]),
         *(
             Part("all of it", ["sqlite"], [*tests], touched=[each for each in BY_FOLDER if BY_FOLDER[each] == [*tests]])
             for tests in sorted({tuple(each) for each in BY_FOLDER.values()})

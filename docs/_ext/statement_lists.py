@@ -110,6 +110,7 @@ BY_TYPE: Final[dict[str, Any]] = {
     "Remembered": Remembered("charge", STEP, "{}", "json"),
     "tuple[int, int]": (17, 18),
     "Sequence[tuple[int, int]]": [(17, 18)],
+    "Sequence[tuple[int, str]]": [(17, "emails")],
     "Sequence[int]": [17, 18],
     "Sequence[str]": ["emails", "orders"],
     "Sequence[Claim]": [_CLAIM],
