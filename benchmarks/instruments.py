@@ -43,7 +43,7 @@ def measure(mode: str) -> dict[str, float]:
     """Return the processor time of each operation in one mode, in µs a message; the best of three."""
     _set_up(mode)
     from django_dbqueue import hooks
-    from django_dbqueue.consumers import Consumer
+    from django_dbqueue.consumers.registry import Consumer
     from django_dbqueue.envelope import Envelope
     from django_dbqueue.worker.execution import ACK
 

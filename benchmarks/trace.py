@@ -71,9 +71,9 @@ def life() -> dict[str, list[Step]]:
 
 def second_claim() -> list[Step]:
     """Return the steps of a claimer's second claim of one, and leave nothing behind."""
-    from django_dbqueue.lifecycle.claim import Claimer
-    from django_dbqueue.lifecycle.django_session import session_of
+    from django_dbqueue.lifecycle.claimer import Claimer
     from django_dbqueue.models import Message
+    from django_dbqueue.sessions.django_session import session_of
 
     messages = Message.objects
     messages.enqueue_many([{"a": 1}, {"a": 2}])

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from django_dbqueue.exceptions import TransactionNotAllowed as TransactionNotAllowed
     from django_dbqueue.exceptions import UndecodableMessage as UndecodableMessage
     from django_dbqueue.exceptions import UnsupportedDatabase as UnsupportedDatabase
-    from django_dbqueue.flows import aflow as aflow
-    from django_dbqueue.flows import flow as flow
+    from django_dbqueue.models.flow_builder import aflow as aflow
+    from django_dbqueue.models.flow_builder import flow as flow
     from django_dbqueue.progress.links import progress_token as progress_token
     from django_dbqueue.progress.links import progress_url as progress_url
 
@@ -54,8 +54,8 @@ _HOMES = {
     "TransactionNotAllowed": "exceptions",
     "UndecodableMessage": "exceptions",
     "UnsupportedDatabase": "exceptions",
-    "aflow": "flows",
-    "flow": "flows",
+    "aflow": "models.flow_builder",
+    "flow": "models.flow_builder",
     "progress_token": "progress.links",
     "progress_url": "progress.links",
 }

@@ -14,16 +14,19 @@ class DBQueueConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django_dbqueue import autocommit, checks, consumers, log_events
+        from django_dbqueue import checks
+        from django_dbqueue.consumers import registry
         from django_dbqueue.contrib.otel import switch
         from django_dbqueue.lifecycle import expired_streams
+        from django_dbqueue.sessions import autocommit
         from django_dbqueue.tasks import endings
         from django_dbqueue.tasks.sources import task_consumers
+        from django_dbqueue.worker import log_events
 
         checks.register()
         log_events.connect()
         autocommit.connect()
-        consumers.add_source(task_consumers)
+        registry.add_source(task_consumers)
         endings.connect()
         expired_streams.listen_to_deaths()
         switch.connect()

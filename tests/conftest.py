@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from django_dbqueue import consumers
+from django_dbqueue.consumers import registry as consumer_registry
 from tests.left_out import PARTS, sentences
 from tests.long_files import takes_long
 from tests.permissions import keep_permissions
@@ -85,20 +85,20 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker, d
 def _consumers_of_the_project() -> None:
     """A module of consumers registers at its first import only: in a test that has a registry of its own, it would
     register there, and be missing ever after."""
-    consumers.autodiscover()
+    consumer_registry.autodiscover()
 
 
 @pytest.fixture(autouse=True)
 def _registry_as_it_was(_consumers_of_the_project: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone with it."""
-    monkeypatch.setattr(consumers, "_registry", consumers.functions())
+    monkeypatch.setattr(consumer_registry, "_registry", consumer_registry.functions())
 
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A registry without the project's consumers; what a test registers stands there alone."""
     empty: dict[str, Any] = {}
-    monkeypatch.setattr(consumers, "_registry", empty)
+    monkeypatch.setattr(consumer_registry, "_registry", empty)
     return empty
 
 

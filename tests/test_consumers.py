@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from django_dbqueue import InvalidMessage, consumer, consumers
+from django_dbqueue import InvalidMessage, consumer
+from django_dbqueue.consumers import registry
 
 pytestmark = pytest.mark.usefixtures("registry")
 
@@ -35,25 +36,25 @@ async def handle_nothing_asynchronously(message: Any) -> AsyncIterator[None]:
 def test_a_handler_with_a_yield_is_refused_for_nothing_of_it_would_run(wrong: Any) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"the consumer of queue 'q', contains a yield"):
         consumer("q")(wrong)
-    assert consumers.registered() == {}
+    assert registry.registered() == {}
 
 
 def test_the_consumers_of_the_project_are_found_before_a_test_can_hide_them() -> None:
     """Their modules register when they are first imported; into a test's own registry, they would go with the test."""
-    consumers.autodiscover()
-    assert consumers.registered() == {}
+    registry.autodiscover()
+    assert registry.registered() == {}
 
 
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(ImproperlyConfigured, match="consumer of queue 'q' must be a function, not 5"):
         consumer("q")(5)  # type: ignore[type-var]
-    assert consumers.registered() == {}
+    assert registry.registered() == {}
 
 
 def test_a_handler_without_a_name_is_called_by_what_it_says_of_itself() -> None:
     handler = partial(handle)
     consumer("q")(handler)
-    assert "handle" in consumers.registered()["q"].name
+    assert "handle" in registry.registered()["q"].name
     with pytest.raises(ImproperlyConfigured, match="Queue 'q' has two consumers"):
         consumer("q")(partial(handle_asynchronously))
 
@@ -67,7 +68,7 @@ def test_a_lease_lasts_longer_than_nothing(wrong: Any) -> None:
 def test_a_consumer_is_transactional_only_if_it_says_so() -> None:
     consumer("plain")(handle)
     consumer("careful", transactional=True)(handle)
-    found = consumers.registered()
+    found = registry.registered()
     assert (found["plain"].transactional, found["careful"].transactional) == (False, True)
 
 
@@ -75,13 +76,13 @@ def test_a_consumer_is_transactional_only_if_it_says_so() -> None:
 def test_transactional_is_true_or_false_and_nothing_like_it(wrong: Any) -> None:
     with pytest.raises(InvalidMessage, match="transactional of the consumer of 'q' must be True or False"):
         consumer("q", transactional=wrong)
-    assert consumers.registered() == {}
+    assert registry.registered() == {}
 
 
 def test_an_async_handler_cannot_be_transactional() -> None:
     with pytest.raises(ImproperlyConfigured, match="async and can't be transactional"):
         consumer("q", transactional=True)(handle_asynchronously)
-    assert consumers.registered() == {}
+    assert registry.registered() == {}
     consumer("q")(handle_asynchronously)
 
 
@@ -95,7 +96,7 @@ async def use(message: Any, thing: Any) -> None:
 
 def test_a_resource_is_what_its_consumer_gets_besides_the_message() -> None:
     consumer("q", resource=make_nothing)(use)
-    assert consumers.registered()["q"].resource is make_nothing
+    assert registry.registered()["q"].resource is make_nothing
 
 
 @pytest.mark.parametrize(
@@ -110,13 +111,13 @@ def test_a_resource_is_what_its_consumer_gets_besides_the_message() -> None:
 def test_a_resource_that_can_not_be_used_is_refused(resource: Any, handler: Any, why: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=why):
         consumer("q", resource=resource)(handler)
-    assert consumers.registered() == {}
+    assert registry.registered() == {}
 
 
 def test_a_consumer_gets_a_list_only_if_it_says_so() -> None:
     consumer("one")(handle)
     consumer("many", batch=900, batch_wait=timedelta(seconds=2))(handle)
-    found = consumers.registered()
+    found = registry.registered()
     assert (found["one"].batch, found["many"].batch, found["many"].batch_wait) == (None, 900, 2.0)
 
 
@@ -138,10 +139,10 @@ def test_a_batch_is_a_whole_number_that_one_statement_settles(wrong: Any) -> Non
 def test_a_list_waits_for_a_minute_at_most(said: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidMessage, match=why):
         consumer("q", **said)
-    assert consumers.registered() == {}
+    assert registry.registered() == {}
 
 
 def test_an_async_handler_gets_no_list() -> None:
     with pytest.raises(ImproperlyConfigured, match="async and can't have a batch"):
         consumer("q", batch=5)(handle_asynchronously)
-    assert consumers.registered() == {}
+    assert registry.registered() == {}

@@ -32,7 +32,7 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     "names of vendors outside databases/": (169, servers.vendor_names),
     METHODS: (228, servers.methods_of_one_user),
     CIRCLES: (0, layout.modules_in_circles),
-    BASE_NAMES: (2, layout.base_names_twice),
+    BASE_NAMES: (1, layout.base_names_twice),
     CLASS_NAMES: (26, layout.class_names_twice),
     "files of more than 300 lines": (2, lambda house: layout.long_files(house.package)),
     FUNCTIONS: (7, lambda house: layout.long_functions(house.package)),
@@ -41,7 +41,7 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     OLD_WORDS: (2854, lambda house: words.old_words(house.package)),
     "test files of more than 300 lines": (17, lambda house: layout.long_files(house.tests)),
     "functions of tests of more than 45 lines": (4, lambda house: layout.long_functions(house.tests)),
-    "old words in identifiers of tests": (3129, lambda house: words.old_words(house.tests)),
+    "old words in identifiers of tests": (3124, lambda house: words.old_words(house.tests)),
 }
 """Today's. Wanted are at most 15 tests of a vendor, conditions in their one place, and nothing of all others."""
 

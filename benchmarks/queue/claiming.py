@@ -14,11 +14,11 @@ from benchmarks.queue.bench import QUEUE
 from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, standing
 from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue.databases.statements import MAX_IDS
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.rescue import BATCH, rescue
 from django_dbqueue.lifecycle.settle import ack_claims
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.queue.bench import QUEUE
 from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue import flow
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Edge, Message
+from django_dbqueue.sessions.django_session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

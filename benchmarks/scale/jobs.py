@@ -15,8 +15,8 @@ from django.db import connections
 from benchmarks.scale.filling import BEGIN, KEY_EVERY, QUEUES, ROWS_OF_A_KEY, STEP, TABLE
 from django_dbqueue.doctor.examination import examine
 from django_dbqueue.lifecycle import archive
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.spark import read_lake
 from django_dbqueue.spark.jobs import compact, erase, export, replay, statistics
 from django_dbqueue.spark.jobs.config import (

@@ -19,14 +19,14 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.states import stage_of
+from django_dbqueue.admin.state_words import stage_of
 from django_dbqueue.databases.statements import chunks
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
-from django_dbqueue.lifecycle import operator_moves
-from django_dbqueue.lifecycle.change_queue import change_queue
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.operator_verbs import Verb
 from django_dbqueue.models import Message
+from django_dbqueue.operations import operator_moves
+from django_dbqueue.operations.change_queue import change_queue
+from django_dbqueue.operations.verbs import Verb
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.whole_numbers import MAX_ID
 
 CHUNK = 50

@@ -20,16 +20,16 @@ from django.core.paginator import InvalidPage, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from django_dbqueue.admin.states import STATES, State
+from django_dbqueue.admin.state_words import STATES, State
 from django_dbqueue.admin.task_names import LOOKED_THROUGH, with_task
-from django_dbqueue.counts import Capped
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.failure_groups import dead_messages
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
-from django_dbqueue.ranges_in_use import Range, ranges_in_use
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
 from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 LIST_CAP = 500

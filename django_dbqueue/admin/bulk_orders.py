@@ -25,15 +25,15 @@ from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.admin.verb_forms import form_of
-from django_dbqueue.counts import Capped
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.models.worker import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.operations import bulk
+from django_dbqueue.operations.verbs import VERBS, Verb
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped
 
 FRESH_FOR: Final = 3_600
 """Seconds during which a page may be confirmed."""

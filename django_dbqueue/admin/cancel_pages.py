@@ -17,9 +17,9 @@ from django.utils.translation import ngettext, pgettext_lazy
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.reason import ReasonForm
-from django_dbqueue.counts import grouped
-from django_dbqueue.lifecycle.flow_progress import SHOWN, Progress
+from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.models import Flow
+from django_dbqueue.states.counts import grouped
 from django_dbqueue.whole_numbers import MAX_ID
 
 LABEL = pgettext_lazy("verb", "Cancel this flow")

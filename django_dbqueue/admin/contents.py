@@ -27,9 +27,9 @@ from django_dbqueue import codecs
 from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.attempts import attempts_of
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.counts import grouped
 from django_dbqueue.models import Message, Result
 from django_dbqueue.redaction.policy import Content, Stored, content_of, error_text, is_redacting
+from django_dbqueue.states.counts import grouped
 from django_dbqueue.tasks.task_headers import task_named
 from django_dbqueue.whole_numbers import MAX_ID
 

@@ -21,20 +21,20 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.admin.tiles import TOTALLED, all_depths, tiles
-from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.activity import Busy, Held, busy_workers, incoming
 from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
 from django_dbqueue.insight.series import SPANS, Point, series
-from django_dbqueue.lifecycle.depths import Depth
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.depths import Depth
 from django_dbqueue.whole_numbers import typed_whole
 
 CAP: Final = 1_000

@@ -16,12 +16,12 @@ from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.admin.states import State
-from django_dbqueue.counts import grouped
+from django_dbqueue.admin.state_words import State
 from django_dbqueue.insight.overview import until as until
-from django_dbqueue.insight.spans import span as span
 from django_dbqueue.models import ArchivedMessage, Message, Queue
-from django_dbqueue.models.worker import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.spans import span as span
 
 SHOWN = 32 * 1024
 """Characters of a payload, of headers or of an error that a page shows."""

@@ -23,13 +23,13 @@ from django.utils.translation import gettext_lazy
 from django_dbqueue import codecs
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.apply_verb import Pin
-from django_dbqueue.admin.states import stage_of
+from django_dbqueue.admin.state_words import stage_of
 from django_dbqueue.codecs import Json, decode_json
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, UndecodableMessage
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.operator_verbs import TAKEN
 from django_dbqueue.models import Message
+from django_dbqueue.operations.verbs import TAKEN
 from django_dbqueue.redaction.policy import content_of, is_redacting
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import DONE
 from django_dbqueue.whole_numbers import MAX_ID
 

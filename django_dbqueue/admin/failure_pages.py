@@ -23,15 +23,15 @@ from django_dbqueue.admin.failure_texts import Texts, texts_of
 from django_dbqueue.admin.list_filters import QueueFilter
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.task_names import tasks_of
-from django_dbqueue.consumers import has_consumer, registered
-from django_dbqueue.counts import grouped
+from django_dbqueue.consumers.registry import has_consumer, registered
 from django_dbqueue.insight import failure_groups
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.operator_verbs import VERBS, Verb
 from django_dbqueue.models import BulkOperation, Failure, Message
 from django_dbqueue.models.fields import clock
+from django_dbqueue.operations import bulk
+from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.redaction.policy import error_text
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
 
 FOR_GROUPS = ("requeue", "drop")
 """What can be done to all dead messages of a group."""

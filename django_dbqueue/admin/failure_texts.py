@@ -12,7 +12,7 @@ from django.db.models.functions import Left
 
 from django_dbqueue.admin.contents import ERROR_READ, excerpts
 from django_dbqueue.admin.lifeline import detail_of
-from django_dbqueue.consumers import has_consumer, registered
+from django_dbqueue.consumers.registry import has_consumer, registered
 from django_dbqueue.failures.fingerprint import names_class
 from django_dbqueue.models import Failure, MessageEvent
 from django_dbqueue.redaction.masking import UNTOLD

@@ -18,10 +18,10 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.cancel_pages import Cancelling
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.states import STATES
-from django_dbqueue.counts import grouped
-from django_dbqueue.lifecycle.flow_progress import SHOWN, Progress
+from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.models import Flow
+from django_dbqueue.states.counts import grouped
 
 NAMED: Final = 100
 """Stages that a flow's page lists."""

@@ -22,8 +22,8 @@ from django_dbqueue.admin.limit import LimitForm
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import group_of
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group
+from django_dbqueue.sessions.django_session import session_of
 
 PIN = "group"
 

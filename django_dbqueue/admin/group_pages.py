@@ -24,8 +24,7 @@ from django_dbqueue.admin.bounded_lists import CELL_CAP, LIST_CAP, walk_of
 from django_dbqueue.admin.group_actions import GroupActions
 from django_dbqueue.admin.list_filters import QueueFilter
 from django_dbqueue.admin.pause_pages import PauseAdmin
-from django_dbqueue.admin.states import state_of
-from django_dbqueue.counts import Capped, grouped
+from django_dbqueue.admin.state_words import state_of
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import (
     Found,
@@ -40,9 +39,10 @@ from django_dbqueue.insight.groups import (
     look_at,
     overviews,
 )
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Message, StreamClaim
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 
 if TYPE_CHECKING:

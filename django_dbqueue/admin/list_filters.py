@@ -12,7 +12,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP, Wanted, reach, walk_of
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.admin.task_names import PATH, tasks_of
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Failure

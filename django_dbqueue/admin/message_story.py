@@ -12,12 +12,12 @@ from django.utils.translation import gettext as _
 from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.lifeline import Life, life_of
 from django_dbqueue.admin.pause_pages import Pausing
-from django_dbqueue.admin.states import applies
+from django_dbqueue.admin.state_words import applies
 from django_dbqueue.admin.step_pages import steps_of
-from django_dbqueue.consumers import has_consumer
+from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.insight.why import Why, why
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction.policy import error_text
 
 

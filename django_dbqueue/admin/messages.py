@@ -24,17 +24,17 @@ from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.edit_page import Editing, why_not
 from django_dbqueue.admin.list_filters import FailureFilter, QueueFilter, StateFilter, TaskFilter
-from django_dbqueue.admin.states import STATES, applies, state_of
+from django_dbqueue.admin.state_words import STATES, applies, state_of
 from django_dbqueue.admin.step_pages import Forgetting
 from django_dbqueue.admin.task_names import LOOKED_THROUGH, short, tasks_of
-from django_dbqueue.counts import grouped
 from django_dbqueue.insight.failure_groups import LOOKED_THROUGH as FAILURES_SEARCHED
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.lifecycle.operator_verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+from django_dbqueue.operations import bulk
+from django_dbqueue.operations.verbs import STAGES, TAKEN, VERBS, Verb
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.whole_numbers import MAX_ID, typed_whole
 

@@ -14,17 +14,18 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from django_dbqueue import conf, statuses, stored_texts
+from django_dbqueue import conf, statuses
 from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.bulk_orders import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.counts import Capped, grouped
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED
+from django_dbqueue.operations import bulk
+from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.redaction import stored_texts
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped, grouped
 
 STATES = {
     RUNNING: ("running", "▶", pgettext_lazy("bulk operation", "running")),

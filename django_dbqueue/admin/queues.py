@@ -21,11 +21,11 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.admin import dashboard, display
 from django_dbqueue.admin.bounded_lists import CELL_CAP, walk_of
 from django_dbqueue.admin.pause_pages import PauseAdmin, Pausing
-from django_dbqueue.admin.states import STATES
-from django_dbqueue.counts import Capped
-from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.models import Message, Queue
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.depths import depths
 
 if TYPE_CHECKING:
 

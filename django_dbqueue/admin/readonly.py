@@ -17,8 +17,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.counts import grouped
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.states.counts import grouped
 
 LOG_READ: Final = 10_000
 """Entries of the admin log that a history page searches: no index finds those of one row."""

@@ -21,9 +21,9 @@ from django_dbqueue.admin.declared_plans import declared_plans
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Schedule
 from django_dbqueue.schedules.declarations import Plan
+from django_dbqueue.sessions.django_session import session_of
 
 PIN = "schedule"
 LABELS: Final = {

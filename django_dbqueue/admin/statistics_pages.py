@@ -11,8 +11,8 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.insight.first_ids import latest_hours
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ALL_QUEUES, QueueStatistic
+from django_dbqueue.sessions.django_session import session_of
 
 
 class StatisticChangeList(BoundedChangeList):

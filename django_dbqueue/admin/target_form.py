@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue import conf
-from django_dbqueue.consumers import has_consumer
+from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.overview import known_queues
-from django_dbqueue.lifecycle.change_queue import check_target
+from django_dbqueue.operations.change_queue import check_target
 
 
 class TargetForm(forms.Form):

@@ -11,11 +11,11 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.states import STATES
-from django_dbqueue.counts import Capped, grouped
-from django_dbqueue.lifecycle.depths import Depth, depths
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.models.fields import to_utc
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.depths import Depth, depths
 
 TOTALLED: Final = ("stuck", "dead", "ready")
 

@@ -8,7 +8,7 @@ from django.forms import Form
 
 from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.admin.target_form import TargetForm
-from django_dbqueue.lifecycle.operator_verbs import Verb
+from django_dbqueue.operations.verbs import Verb
 
 
 def form_of(verb: Verb, using: str, *data: Any) -> Form | None:

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from django.core import checks
 from django.db import Error
 
-from django_dbqueue import conf, consumer_modules
+from django_dbqueue import conf
+from django_dbqueue.consumers import consumer_modules
 from django_dbqueue.tasks.backends_in_use import unimportable
 
 

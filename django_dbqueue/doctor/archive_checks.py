@@ -7,13 +7,13 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue import partitions
-from django_dbqueue.counts import grouped
 from django_dbqueue.databases.partitioning_sql import TABLE
 from django_dbqueue.doctor.check import SERVERS, examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
-from django_dbqueue.doctor.patient import Patient
-from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
+from django_dbqueue.history import partitions
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.states.counts import grouped
 
 LARGE: Final = 10_000_000
 """Ids from which deleting what was exported is slow enough to matter."""

@@ -9,8 +9,8 @@ from typing import Final
 from django.core import checks
 from django.utils.translation import gettext as _
 
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
-from django_dbqueue.doctor.patient import Patient
 
 Look = Callable[[Patient], Iterable[Finding]]
 MYSQL: Final = "mysql"

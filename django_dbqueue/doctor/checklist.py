@@ -6,7 +6,7 @@ from typing import Final
 
 from django_dbqueue.doctor import (
     archive_checks,
-    claims,
+    claim_checks,
     clocks,
     group_checks,
     rights,
@@ -52,7 +52,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     rights.rights_on_postgresql,
     servers.skip_locked,
     servers.returning,
-    claims.claim_plans,
+    claim_checks.claim_plans,
     versions.history,
     versions.dead_rows,
     versions.write_ahead_log,

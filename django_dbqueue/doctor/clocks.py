@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.databases.server_facts import mysql_knows_zone
 from django_dbqueue.doctor.check import MYSQL, SERVERS, examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
-from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.models.fields import clock
 
 WORTH_KNOWING: Final = 1.0

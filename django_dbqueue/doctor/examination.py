@@ -10,15 +10,16 @@ from django.db import Error, connections, router
 from django.utils.connection import ConnectionDoesNotExist
 from django.utils.translation import gettext as _
 
-from django_dbqueue import conf, consumers
+from django_dbqueue import conf
 from django_dbqueue.checks import check_project
 from django_dbqueue.checks.database import check_autocommit
+from django_dbqueue.consumers import registry
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.doctor import schedule_checks
 from django_dbqueue.doctor.check import Check, judged
 from django_dbqueue.doctor.checklist import CHECKS
+from django_dbqueue.doctor.examined_database import Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.finding import PROBLEM, Finding, fine, note, problem, warning
-from django_dbqueue.doctor.patient import Patient, first_line, has_waited, is_denied
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.models import Message
 
@@ -105,9 +106,9 @@ def _settings() -> Iterable[Finding]:
 
 def _consumers() -> Iterable[Finding]:
     try:
-        consumers.autodiscover()
-        found = sorted(consumers.registered())
-        consumers.plans()
+        registry.autodiscover()
+        found = sorted(registry.registered())
+        registry.plans()
     except Exception as error:  # a module of the project may raise anything when it is imported
         yield problem(
             _("The consumers can't be loaded: %(kind)s: %(error)s")

@@ -11,17 +11,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import conf, models
-from django_dbqueue.counts import grouped
 from django_dbqueue.databases.statements import chunks
 from django_dbqueue.doctor.check import examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
-from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.lanes.walk import next_lanes
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Message, Ticket
 from django_dbqueue.models.fields import clock
-from django_dbqueue.ranges_in_use import ranges_in_use
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import NEW
 
 EXAMINED: Final = 5_000

@@ -14,7 +14,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import explained
 from django_dbqueue.databases.statements import LIVE_KEY
 from django_dbqueue.databases.vocabulary import Vocabulary
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"

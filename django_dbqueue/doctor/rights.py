@@ -13,8 +13,8 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.databases.server_facts import mysql_tries, postgresql_counters_denied, postgresql_rights_denied
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, examines
+from django_dbqueue.doctor.examined_database import Patient, is_denied
 from django_dbqueue.doctor.finding import Finding, fine, problem
-from django_dbqueue.doctor.patient import Patient, is_denied
 
 VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 READ: Final = (Vocabulary.batch, Vocabulary.reader)

@@ -9,8 +9,8 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from django_dbqueue.doctor.check import examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
-from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import clock

@@ -9,10 +9,10 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 
 from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
-from django_dbqueue.counts import grouped
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
+from django_dbqueue.doctor.examined_database import NOBODYS, Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem
-from django_dbqueue.doctor.patient import NOBODYS, Patient
+from django_dbqueue.states.counts import grouped
 from django_dbqueue.statuses import NEW
 
 _ON = ("ON", "on", "1")

@@ -13,11 +13,11 @@ from django_dbqueue.checks.answers import check_isolation
 from django_dbqueue.checks.postgresql_checks import isolation_of
 from django_dbqueue.databases import ServerDialect
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SERVERS, SQLITE, examines, judged
+from django_dbqueue.doctor.examined_database import Patient, leases
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
-from django_dbqueue.doctor.patient import Patient, leases
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.guardian import blind_to_sessions, blind_to_workers
-from django_dbqueue.worker.presence import told_by_driver
+from django_dbqueue.liveness.guardian import blind_to_sessions, blind_to_workers
+from django_dbqueue.liveness.presence import told_by_driver
+from django_dbqueue.sessions.django_session import session_of
 
 SHORTEST_TIMEOUT: Final = 20
 """Seconds that SQLite should wait for another writer."""

@@ -19,8 +19,8 @@ from django_dbqueue.databases.server_facts import (
 )
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, examines, judged
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
-from django_dbqueue.doctor.patient import Patient
 
 APP: Final = "django_dbqueue"
 COMPARED: Final = ("queue", "key", "key_hash", "status", "body", "content_type", "name", "stream")

@@ -11,16 +11,16 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_dbqueue import codecs
-from django_dbqueue.consumers import functions
-from django_dbqueue.counts import Capped, grouped
+from django_dbqueue.consumers.registry import functions
 from django_dbqueue.doctor.check import examines
+from django_dbqueue.doctor.examined_database import Patient, first_line
 from django_dbqueue.doctor.finding import Finding, fine, warning
-from django_dbqueue.doctor.patient import Patient, first_line
 from django_dbqueue.envelope import QUEUE_NAME
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import clock
-from django_dbqueue.ranges_in_use import ranges_in_use
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import NEW
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, task_named
 

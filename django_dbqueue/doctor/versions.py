@@ -9,7 +9,6 @@ from typing import Final
 from django.db import Error
 from django.utils.translation import gettext as _
 
-from django_dbqueue.counts import grouped
 from django_dbqueue.databases.retries import again
 from django_dbqueue.databases.server_facts import (
     mysql_history_metric,
@@ -22,8 +21,9 @@ from django_dbqueue.databases.server_facts import (
 )
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
+from django_dbqueue.doctor.examined_database import Patient, is_unshowable
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
-from django_dbqueue.doctor.patient import Patient, is_unshowable
+from django_dbqueue.states.counts import grouped
 
 LONG_HISTORY: Final = 100_000
 """Changes that InnoDB has not purged yet, and dead rows of a table in PostgreSQL."""

@@ -10,15 +10,15 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.consumers import registered
+from django_dbqueue.consumers.registry import registered
 from django_dbqueue.doctor.check import examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
-from django_dbqueue.doctor.patient import Patient
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message, Queue, Stream, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.ranges_in_use import ranges_in_use
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 1_000

@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_dbqueue import consumers
+from django_dbqueue.consumers import registry
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.importers.source import IMPORTED_FROM, Addressed, NotImportable, Source, Standing
 from django_dbqueue.tasks.sources import task_consumers
@@ -78,8 +78,8 @@ class DjangoDBQueue(Source):
 
 
 def _queues_of_tasks() -> set[str]:
-    consumers.autodiscover()
-    return set(task_consumers()) - set(consumers.functions())
+    registry.autodiscover()
+    return set(task_consumers()) - set(registry.functions())
 
 
 SOURCE: Final = DjangoDBQueue()

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.databases.server_facts import mysql_engines
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 
 
 class TableMissing(DBQueueError):

@@ -18,9 +18,9 @@ from django.db import models
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage
 from django_dbqueue.importers.source import Addressed, NotImportable, Source
-from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic
 
 STEP: Final = 500
 """Rows per transaction."""

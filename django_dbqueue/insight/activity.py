@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from django_dbqueue.databases.statements import chunks
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
-from django_dbqueue.models.worker import ALIVE_WITHIN
-from django_dbqueue.ranges_in_use import ranges_in_use
+from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import RUNNING
 
 NEWEST: Final = 5_000

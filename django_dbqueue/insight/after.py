@@ -7,11 +7,11 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.counts import Capped
 from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_DONE
 from django_dbqueue.insight.answer import Why
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.message import Message
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped
 
 AHEAD: Final = 1_000
 """Where counting of those before it stops."""

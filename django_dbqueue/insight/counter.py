@@ -19,9 +19,9 @@ from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.insight import totals
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell, EndedReader, TooMany
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock
+from django_dbqueue.sessions.django_session import DjangoSession
 
 LATE: Final = timedelta(minutes=5)
 """What was committed up to this long after it ended is still counted."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django_dbqueue.counts import Capped
 from django_dbqueue.databases.statements import chunks
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import MessageEvent
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.counts import Capped
 
 CAP: Final = 1_000
 """Where counting stops: the failures of a group, and those of their messages that are dead now."""

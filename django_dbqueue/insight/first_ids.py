@@ -13,10 +13,10 @@ from django_dbqueue.databases import Dialect
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.listing_sql import LATEST
 from django_dbqueue.databases.statements import chunks
-from django_dbqueue.lifecycle.depths import AT_ONCE, ROWS_AT_ONCE, STATES
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.overdue import overdue_tokens
-from django_dbqueue.ranges_in_use import Range
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.depths import AT_ONCE, ROWS_AT_ONCE, STATES
+from django_dbqueue.states.overdue import overdue_tokens
+from django_dbqueue.states.ranges_in_use import Range
 from django_dbqueue.statuses import RUNNING
 
 _KEYS_AT_ONCE: Final = 100

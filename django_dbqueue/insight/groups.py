@@ -12,17 +12,17 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from django_dbqueue import conf
-from django_dbqueue.counts import Capped
 from django_dbqueue.databases.statements import Row, chunks
 from django_dbqueue.envelope import LANES, WHOLE_QUEUE, check_group, check_queue, first_lane, lane_of
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.first_ids import first_ids
 from django_dbqueue.lanes.walk import LAST, next_lanes
-from django_dbqueue.lifecycle.depths import ROWS_AT_ONCE
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models.group import Group, Line, Ticket
 from django_dbqueue.models.message import Message
-from django_dbqueue.ranges_in_use import Range, ranges_in_use
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.depths import ROWS_AT_ONCE
+from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
 
 STEP: Final = 500
 """Lanes, or messages, that one statement names."""

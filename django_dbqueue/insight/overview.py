@@ -9,13 +9,13 @@ from datetime import datetime
 from django.db import connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue.counts import Capped
-from django_dbqueue.lifecycle.depths import CAP, UNFINISHED, depths
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
-from django_dbqueue.models.worker import ALIVE_WITHIN, Worker
-from django_dbqueue.ranges_in_use import queues_in_use
+from django_dbqueue.models.worker_row import ALIVE_WITHIN, Worker
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.depths import CAP, UNFINISHED, depths
+from django_dbqueue.states.ranges_in_use import queues_in_use
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from django_dbqueue.databases.statements import chunks
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.ended import Cell
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import DjangoSession
 
 _WEEK: Final = 168
 _HOURS_AT_ONCE: Final = 4

@@ -15,8 +15,8 @@ from django_dbqueue.databases.statements import chunks
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell
 from django_dbqueue.insight.histogram import Histogram
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueTotal
+from django_dbqueue.sessions.django_session import DjangoSession
 
 _TOGETHER: Final = 300
 """Queues per statement."""

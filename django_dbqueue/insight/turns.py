@@ -9,15 +9,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import conf
-from django_dbqueue.counts import Capped, grouped
 from django_dbqueue.insight.answer import Why
 from django_dbqueue.insight.groups import holders
-from django_dbqueue.insight.spans import span
 from django_dbqueue.insight.suspended import suspension_of
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.group import Group
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import StreamClaim
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.spans import span
 from django_dbqueue.statuses import NEW, RUNNING
 
 AHEAD: Final = 1_000

@@ -14,21 +14,21 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.counts import Capped
 from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.insight.after import holds_its_flow, why_it_is_after
 from django_dbqueue.insight.answer import Why as Why
-from django_dbqueue.insight.owners import Answer, Owner, owner_of, servers_of
-from django_dbqueue.insight.spans import span
 from django_dbqueue.insight.suspended import suspension_of
 from django_dbqueue.insight.turns import holds_its_group, stands_in_line, why_it_waits
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
+from django_dbqueue.liveness.owners import Answer, Owner, owner_of, servers_of
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.stream import StreamClaim
-from django_dbqueue.ranges_in_use import priorities_in_use
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.ranges_in_use import priorities_in_use
+from django_dbqueue.states.spans import span
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 AHEAD: Final = 1_000

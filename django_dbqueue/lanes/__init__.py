@@ -1,6 +1,6 @@
 """Lanes: the inside of groups. A lane has a line of messages that wait, and a few tickets that let one run each.
 
-Without Django, as ``streams`` is: Spark's executors end messages of groups too. The protocol:
+``kick``, ``rates``, ``tickets`` and ``walk`` import no Django: Spark's executors end messages too. The protocol:
 
 * A sender writes a message of a group parked, and puts it into its lane's line. After its commit, it checks whether a
   ticket is free. If one is, the first in line may run (``kick``).

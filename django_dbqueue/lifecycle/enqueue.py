@@ -20,13 +20,14 @@ from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.hooks import PROPAGATED
 from django_dbqueue.keys import Once
-from django_dbqueue.lifecycle import lane_moves, once_tokens
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lanes import lane_moves
+from django_dbqueue.lifecycle import once_tokens
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
 from django_dbqueue.moments import to_column
-from django_dbqueue.retry import is_duplicate
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.sessions.retry import is_duplicate
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]

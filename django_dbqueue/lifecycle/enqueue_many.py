@@ -17,8 +17,8 @@ from django_dbqueue import conf, hooks
 from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS, Place, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
-from django_dbqueue.lifecycle import lane_moves, once_tokens
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.lanes import lane_moves
+from django_dbqueue.lifecycle import once_tokens
 from django_dbqueue.lifecycle.enqueue import (
     TRIES,
     OnConflict,
@@ -28,7 +28,8 @@ from django_dbqueue.lifecycle.enqueue import (
     overwrite,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
-from django_dbqueue.retry import is_duplicate
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.sessions.retry import is_duplicate
 
 Ids = dict[str, int]
 """By the hash of its token, the message of each item that has one."""

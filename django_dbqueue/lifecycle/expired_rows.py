@@ -7,7 +7,7 @@ from typing import Final
 
 from django_dbqueue.databases.once_sql import OnceSQL
 from django_dbqueue.databases.results_sql import ResultsSQL
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession
 
 BATCH: Final = 500
 """Rows that one transaction deletes."""

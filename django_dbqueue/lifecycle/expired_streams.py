@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from django.apps import apps
 
 from django_dbqueue import conf, signals
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.streams.burial import Death, listen
 from django_dbqueue.streams.stream_lanes import LaneRules
 from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired

@@ -18,9 +18,9 @@ from django_dbqueue.databases import Change, Event
 from django_dbqueue.databases.events_sql import DROPPED
 from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_FINISHED
 from django_dbqueue.databases.statements import MAX_IDS, Place, Statement, chunks
-from django_dbqueue.lifecycle import lane_moves
-from django_dbqueue.lifecycle.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.enqueue import notify
+from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
 
 logger = logging.getLogger("django_dbqueue")
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from django.db import DatabaseError, router, transaction
 
-from django_dbqueue.foreign_keys import pointing_to, spelled
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.foreign_keys import pointing_to, spelled
+from django_dbqueue.sessions.django_session import DjangoSession
 
 TRIED_AGAIN: Final = 3_600.0
 """Seconds after which the same archiver tries a row again."""

@@ -14,9 +14,10 @@ from django_dbqueue.databases import Change, Claim, Event, Statement
 from django_dbqueue.databases.events_sql import FAILURES, RESENT
 from django_dbqueue.databases.statements import Place, Tie
 from django_dbqueue.failures.failure_group_rows import failure_ids
-from django_dbqueue.lifecycle import flow_moves, lane_moves
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lanes import lane_moves
+from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
+from django_dbqueue.sessions.django_session import DjangoSession
 
 Result = TypeVar("Result")
 Ties = Mapping[int, Tie] | None

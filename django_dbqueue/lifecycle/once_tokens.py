@@ -13,8 +13,8 @@ from typing import Any, Final
 from django_dbqueue.databases.statements import ARCHIVED_COLUMNS
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.keys import Once
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.hydration import filler, hydrate, hydrator
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.statuses import DONE, NEW
 
 UNSEEN: Final = -1

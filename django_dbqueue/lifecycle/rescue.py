@@ -13,10 +13,10 @@ from django.db import DatabaseError
 
 from django_dbqueue import signals
 from django_dbqueue.databases.statements import Row, Statement
-from django_dbqueue.lifecycle.apart import apart, name_refused
-from django_dbqueue.lifecycle.django_session import DjangoSession, MessageType
 from django_dbqueue.lifecycle.moves import blamed, move
-from django_dbqueue.ranges_in_use import priorities_in_use, queues_in_use
+from django_dbqueue.sessions.apart import apart, name_refused
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.states.ranges_in_use import priorities_in_use, queues_in_use
 from django_dbqueue.statuses import RUNNING
 
 BATCH = 500

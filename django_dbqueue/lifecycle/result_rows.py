@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from django.db import DataError
 
 from django_dbqueue.databases.statements import MAX_IDS, Kept
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession
 
 INSERT_SIZE: Final = 2_000_000
 """Characters of one INSERT, unless one row alone has more: a packet holds it, even escaped."""

@@ -19,9 +19,9 @@ from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle import moves
-from django_dbqueue.lifecycle.django_session import Ahead, DjangoSession
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties
+from django_dbqueue.sessions.django_session import Ahead, DjangoSession
 
 Held = TypeVar("Held", bound=HeldMessage)
 Then = Callable[[set[int]], object]

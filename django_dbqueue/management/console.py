@@ -23,9 +23,9 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.late_signals import ends_with_its_command, hear_no_more
 from django_dbqueue.management.common_options import Options, chosen_alias, unreadable, wrong_settings_told
 from django_dbqueue.management.terminal_width import columns_of, padded
+from django_dbqueue.worker.late_signals import ends_with_its_command, hear_no_more
 from django_dbqueue.worker.shutdown import StopSignals
 
 EXIT_WRONG: Final = 1

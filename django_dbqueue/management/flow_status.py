@@ -8,12 +8,12 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.counts import grouped
-from django_dbqueue.insight.spans import span
-from django_dbqueue.lifecycle.flow_progress import SHOWN, Progress
+from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models import Flow
 from django_dbqueue.models.fields import clock
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.spans import span
 
 LISTED: Final = 50
 """Flows that are shown, the newest first."""

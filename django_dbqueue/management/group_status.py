@@ -9,12 +9,12 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.counts import grouped
 from django_dbqueue.insight.groups import Found, GroupOverview, find_groups, overviews
-from django_dbqueue.insight.spans import span
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.spans import span
 
 LISTED: Final = 100
 """Groups that are shown."""

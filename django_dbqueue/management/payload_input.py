@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json, decode_json
-from django_dbqueue.counts import grouped
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 from django_dbqueue.management.console import EXIT_USAGE
+from django_dbqueue.states.counts import grouped
 
 
 def add_payload_kinds(parser: ArgumentParser) -> None:

@@ -15,12 +15,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
-from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.lifecycle import sweep
-from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.management.common_options import Options, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -36,7 +31,12 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.ranges_in_use import queues_in_use
+from django_dbqueue.operations import sweep
+from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.depths import depths
+from django_dbqueue.states.ranges_in_use import queues_in_use
 
 MAX_ID: Final = 2**63 - 1
 TOLD: Final = 20

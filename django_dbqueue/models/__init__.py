@@ -20,7 +20,7 @@ from django_dbqueue.models.staged import PublishedJob, StagedMessage
 from django_dbqueue.models.statistic import ALL_QUEUES, QueueMinute, QueueStatistic, QueueTotal, StatisticProgress
 from django_dbqueue.models.step import Step
 from django_dbqueue.models.stream import Stream, StreamClaim, StreamProgress
-from django_dbqueue.models.worker import Worker
+from django_dbqueue.models.worker_row import Worker
 
 __all__ = [
     "ALL_QUEUES",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from django.db import models, router
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 
 AnyModel = TypeVar("AnyModel", bound=models.Model)
 

@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue import stored_texts
 from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.envelope import WHOLE_QUEUE
 from django_dbqueue.exceptions import InvalidFlow, MessageChanged
-from django_dbqueue.lifecycle import moves, operator_moves
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle import moves
 from django_dbqueue.models.message_row import AnyMessage, MessageRow
+from django_dbqueue.operations import operator_moves
+from django_dbqueue.redaction import stored_texts
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import DONE, RUNNING
 
 SENT_AGAIN_FROM: Final = "dbqueue.sent_again_from"

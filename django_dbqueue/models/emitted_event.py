@@ -13,11 +13,11 @@ from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.emitting import emit
-from django_dbqueue.lifecycle.steps import check_name
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.steps.emitting import emit
+from django_dbqueue.steps.step_memory import check_name
 
 KEPT_FOR: Final = timedelta(days=30)
 

@@ -10,11 +10,11 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.codecs import is_whole
 from django_dbqueue.exceptions import InvalidFlow
-from django_dbqueue.lifecycle import flow_rows
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.flow_progress import Progress, progress_of
+from django_dbqueue.flows import flow_rows
+from django_dbqueue.flows.flow_progress import Progress, progress_of
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.whole_numbers import MAX_ID
 
 

@@ -12,8 +12,8 @@ from django_dbqueue.codecs import Json, is_whole
 from django_dbqueue.databases.statements import Claim
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, UndecodableMessage
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.flow_rows import AFTER, Part, check_many, results_of, spawn
+from django_dbqueue.flows.flow_rows import AFTER, Part, check_many, results_of, spawn
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.whole_numbers import MAX_ID
 
 

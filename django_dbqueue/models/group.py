@@ -10,12 +10,12 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole, lane_of
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.lanes.lane_moves import kick_after_commit, park_what_is_ready
 from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lanes.tickets import WIDEST
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.lane_moves import kick_after_commit, park_what_is_ready
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
+from django_dbqueue.sessions.django_session import session_of
 
 
 class Line(OwnDatabaseModel):

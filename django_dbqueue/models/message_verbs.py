@@ -16,14 +16,15 @@ from asgiref.sync import sync_to_async
 from django_dbqueue import conf, hooks
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
-from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, operator_moves, rescue, settle
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession, refuse_inside_atomic, session_of
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, rescue, settle
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.message_row import AnyMessage
-from django_dbqueue.ranges_in_use import queues_in_use
+from django_dbqueue.operations import operator_moves
+from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_of
+from django_dbqueue.states.ranges_in_use import queues_in_use
 
 MAX_CLAIM = 10_000
 MAX_ARCHIVED = 10**12

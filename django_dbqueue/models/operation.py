@@ -13,11 +13,11 @@ from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
+from django_dbqueue.operations import bulk
+from django_dbqueue.sessions.django_session import session_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

@@ -10,18 +10,19 @@ from django.db import DatabaseError, models
 from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, moves, operator_moves
-from django_dbqueue.lifecycle.change_queue import change_queue
-from django_dbqueue.lifecycle.conflicts import conflict_of
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle import archive, moves
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.lifecycle.operator_moves import Changed
-from django_dbqueue.lifecycle.overdue import overdue_tokens
 from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
-from django_dbqueue.ranges_in_use import priorities_in_use
+from django_dbqueue.operations import operator_moves
+from django_dbqueue.operations.change_queue import change_queue
+from django_dbqueue.operations.conflicts import conflict_of
+from django_dbqueue.operations.operator_moves import Changed
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.overdue import overdue_tokens
+from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _SOONEST = ("available_at", "id")

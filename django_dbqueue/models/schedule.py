@@ -19,12 +19,12 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.codecs import JSON, Json, decode_json
 from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.schedule_verbs import ScheduleVerbs
 from django_dbqueue.schedules.declarations import Plan, read
+from django_dbqueue.sessions.django_session import session_of
 
 SEEN_EVERY: Final = timedelta(seconds=60)
 """How often the workers that declare a schedule record that in its row."""

@@ -16,12 +16,12 @@ from django_dbqueue import conf
 from django_dbqueue.codecs import Json, encode_json
 from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.message import Message
 from django_dbqueue.schedules import declarations
 from django_dbqueue.schedules.declarations import Missed, Plan
+from django_dbqueue.sessions.django_session import session_of
 
 MOST_ADDED: Final = 1_000
 """Schedules that operators can add: every worker reads all of them."""

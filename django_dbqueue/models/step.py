@@ -8,11 +8,11 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_whole
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.step_rows import forget_step
-from django_dbqueue.lifecycle.steps import check_name
 from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.steps.step_memory import check_name
+from django_dbqueue.steps.step_rows import forget_step
 from django_dbqueue.whole_numbers import MAX_ID
 
 

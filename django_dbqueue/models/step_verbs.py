@@ -12,9 +12,9 @@ from asgiref.sync import sync_to_async
 
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases.steps_sql import STEP
-from django_dbqueue.lifecycle import suspension
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.steps import StepBlock, Steps
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.steps import suspension
+from django_dbqueue.steps.step_memory import StepBlock, Steps
 
 
 class StepVerbs:

@@ -10,13 +10,13 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from django_dbqueue.counts import grouped
-from django_dbqueue.insight.spans import span
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.flow_progress import estimate_of
+from django_dbqueue.flows.flow_progress import estimate_of
 from django_dbqueue.models import ArchivedMessage, Flow, Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.progress.links import DELETED_MESSAGE, FLOW, Followed
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.spans import span
 from django_dbqueue.statuses import DONE, RUNNING
 
 SOONEST: Final = 2.0

@@ -13,9 +13,9 @@ from django.db import connections
 from django.urls import NoReverseMatch, reverse
 
 from django_dbqueue import conf
-from django_dbqueue.flows import FlowBuilder
 from django_dbqueue.models import Flow, Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.flow_builder import FlowBuilder
 
 DAY: Final = timedelta(days=1)
 SALT: Final = "django_dbqueue.progress"

@@ -34,7 +34,7 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.redaction.json_in_text import Unreadable, names, opened, strictly
 from django_dbqueue.redaction.masking import Secret, masked, outline, secrets_between
-from django_dbqueue.stored_texts import translated
+from django_dbqueue.redaction.stored_texts import translated
 
 MARK: Final = "[redacted]"
 """Replaces a redacted value."""

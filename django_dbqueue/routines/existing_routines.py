@@ -12,9 +12,9 @@ from django.core.management.base import CommandError
 from django.db import connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.routines import installer_sql
 from django_dbqueue.routines.rendering import MARK, NAMES
+from django_dbqueue.sessions.django_session import session_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from django.utils.translation import gettext as _
 from django_dbqueue import conf
 from django_dbqueue.databases.statements import SPENT_BEFORE, Row
 from django_dbqueue.databases.transient_errors import sqlstate_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Queue
 from django_dbqueue.routines import installer_sql
 from django_dbqueue.routines.existing_routines import StandingRoutine, refuse_foreign, schema_of, standing
 from django_dbqueue.routines.rendering import NAMES, Routine, routines
 from django_dbqueue.routines.routine_moves import Words
+from django_dbqueue.sessions.django_session import DjangoSession
 
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""

@@ -10,10 +10,9 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from django_dbqueue.late_signals import ends_with_its_command
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
-from django_dbqueue.spark.jobs.job_runner import (
+from django_dbqueue.spark.jobs.job_execution import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
     Terminated,
@@ -23,6 +22,7 @@ from django_dbqueue.spark.jobs.job_runner import (
     said_credentials,
     stop_signals,
 )
+from django_dbqueue.worker.late_signals import ends_with_its_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

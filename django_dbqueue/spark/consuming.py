@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from django_dbqueue.databases.stream_messages_sql import Among
     from django_dbqueue.spark.arrow import Pages
-    from django_dbqueue.spark.stream_runner import StreamRunner
+    from django_dbqueue.spark.stream_driver import StreamRunner
 
 OPTIONS: Final = (
     "queue",
@@ -99,7 +99,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def runner(self) -> StreamRunner:
         """Return this process's run, which begins with the first question."""
         if self._runner is None:
-            from django_dbqueue.spark.stream_runner import StreamRunner
+            from django_dbqueue.spark.stream_driver import StreamRunner
 
             credentials = Credentials.load(self.options)
             self._runner = StreamRunner(credentials, self.spec, outage=self.outage, limits=self.limits)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django_dbqueue import partitions
 from django_dbqueue.databases.history_sql import PLANNED, PURGED, REWRITE, VERIFIED
 from django_dbqueue.exceptions import LakeDamaged
+from django_dbqueue.history import partitions
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.manifest import Manifest, name_of

@@ -6,7 +6,7 @@ from typing import Final
 
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.session import Session
-from django_dbqueue.ranges_in_use import priorities_in_use
+from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import NEW
 
 MOST_COUNTED: Final = 100_000

@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from django_dbqueue.claims.low_water import LowWater, Marks
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statements import SPENT_BEFORE, Place, Row, new_token
 from django_dbqueue.databases.streams_sql import ACKED, OPEN
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.low_water import LowWater, Marks
-from django_dbqueue.ranges_in_use import priorities_in_use
+from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import NEW
 from django_dbqueue.streams.burial import Death, blamed, tell
 from django_dbqueue.streams.id_ranges import Ranges, from_text, ranges_of, run_over, steps, to_text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.core import checks
 
-from django_dbqueue import conf, consumer_modules
-from django_dbqueue.consumers import functions
+from django_dbqueue import conf
+from django_dbqueue.consumers import consumer_modules
+from django_dbqueue.consumers.registry import functions
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.tasks.backends_in_use import backends
 from django_dbqueue.tasks.task_headers import ANY_QUEUE
 
@@ -19,7 +19,7 @@ def task_consumers(named: Iterable[str] = ()) -> dict[str, Consumer]:
 
 def task_consumer(queue: str) -> Consumer:
     """Return what runs the tasks of a queue."""
-    from django_dbqueue.tasks.task_runner import TaskRunner
+    from django_dbqueue.tasks.task_adapter import TaskRunner
 
     return Consumer(queue, run_task, runner=TaskRunner())
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from django_dbqueue.codecs import Json
     from django_dbqueue.envelope import Envelope
-    from django_dbqueue.lifecycle.flow_rows import Part
-    from django_dbqueue.lifecycle.steps import StepBlock
+    from django_dbqueue.flows.flow_rows import Part
+    from django_dbqueue.steps.step_memory import StepBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

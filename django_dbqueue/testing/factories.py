@@ -17,11 +17,11 @@ from django_dbqueue import conf
 from django_dbqueue.envelope import WHOLE_QUEUE, Envelope
 from django_dbqueue.insight.groups import group_of, look_at
 from django_dbqueue.lanes.tickets import WIDEST
-from django_dbqueue.lifecycle.claim import claim_by_id
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import claim_by_id
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.sessions.django_session import session_of
 
 LATER: Final = timedelta(hours=1)
 """When a message in the state *delayed* is due by default."""

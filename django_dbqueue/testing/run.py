@@ -13,19 +13,20 @@ from typing import Final, Literal
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_dbqueue import conf, consumers
-from django_dbqueue.consumers import Consumer, Reject, Retry, largest_batch
+from django_dbqueue import conf
+from django_dbqueue.consumers import Reject, Retry, registry
+from django_dbqueue.consumers.registry import Consumer, largest_batch
 from django_dbqueue.databases.event_values_sql import LEFT_BEHIND
 from django_dbqueue.envelope import check_queue, check_whole
 from django_dbqueue.exceptions import LeaseLost, Suspended
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import refuse_inside_atomic, session_of
-from django_dbqueue.lifecycle.emitting import wake_left_behind
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Message, Queue, Step
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.sessions.django_session import refuse_inside_atomic, session_of
 from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.steps.emitting import wake_left_behind
 from django_dbqueue.testing.containment import LostTransaction, in_the_tests_transaction
 from django_dbqueue.worker.batches import Ended, attempt_batch
 from django_dbqueue.worker.board import Board
@@ -125,11 +126,11 @@ def run_consumers(
 
 
 def _chosen(queues: str | Iterable[str] | None) -> dict[str, Consumer]:
-    consumers.autodiscover()
+    registry.autodiscover()
     if queues is None:
-        return consumers.registered()
+        return registry.registered()
     chosen, named = {}, [queues] if isinstance(queues, str) else list(queues)
-    registered = consumers.registered(named)
+    registered = registry.registered(named)
     for queue in named:
         if check_queue(queue) not in registered:
             close = get_close_matches(queue, registered, 1)

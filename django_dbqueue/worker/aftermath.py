@@ -15,15 +15,15 @@ from typing import Final
 from django.db import DatabaseError
 
 from django_dbqueue import signals
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Change, Claim
 from django_dbqueue.databases.statements import MAX_IDS, chunks
-from django_dbqueue.lifecycle.apart import apart
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.models import Message, Worker
-from django_dbqueue.retry import is_refused
+from django_dbqueue.sessions.apart import apart
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import TIMED_OUT, backoff, timed_out

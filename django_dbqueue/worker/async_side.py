@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.coroutines import EventLoop
 from django_dbqueue.worker.detached import Detachment

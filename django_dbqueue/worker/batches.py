@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from django.db import Error, connections
 
+from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.unrun import refuse_unrun
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, in_one_commit, prepare, verdict_after
 from django_dbqueue.worker.thread_connections import leave_clean

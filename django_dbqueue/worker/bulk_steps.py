@@ -12,14 +12,15 @@ from typing import Any
 from django.apps import apps
 from django.contrib.auth import get_user_model
 
-from django_dbqueue import conf, stored_texts
-from django_dbqueue.consumers import Consumer
+from django_dbqueue import conf
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.failures.error_texts import error_text
-from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING
-from django_dbqueue.retry import is_victim
+from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.redaction import stored_texts
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.retry import is_victim
 
 logger = logging.getLogger("django_dbqueue.worker")
 

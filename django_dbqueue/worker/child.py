@@ -9,11 +9,11 @@ import sys
 from typing import Final, NoReturn
 
 from django_dbqueue import hooks
-from django_dbqueue.consumers import Consumer
-from django_dbqueue.late_signals import SIGNALS
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.child_loop import Runner
 from django_dbqueue.worker.detached import Detachment
-from django_dbqueue.worker.runner import Runner
+from django_dbqueue.worker.late_signals import SIGNALS
 from django_dbqueue.worker.shutdown import StopSignals, end_within
 from django_dbqueue.worker.thread_connections import note_use
 from django_dbqueue.worker.unserved_queues import Strays

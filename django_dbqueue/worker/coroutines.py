@@ -20,8 +20,8 @@ from typing import Any, Final, Literal
 from asgiref.sync import sync_to_async
 
 from django_dbqueue import hooks
-from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.unrun import refuse_unrun
+from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment

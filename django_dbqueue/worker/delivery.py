@@ -9,7 +9,7 @@ from typing import Any
 
 from django_dbqueue import signals
 from django_dbqueue.conf import QueueOptions
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.lifecycle.claim_rows import Claimed

@@ -12,17 +12,18 @@ from typing import Final, Literal, NamedTuple
 from django.db import transaction
 
 from django_dbqueue.conf import QueueOptions
-from django_dbqueue.consumers import Consumer, Reject, Retry
+from django_dbqueue.consumers import Reject, Retry
+from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import InvalidFlow, InvalidStep, Suspended, UndecodableMessage
 from django_dbqueue.failures.error_texts import class_path, error_text, reason_of
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.result_rows import OversizedResult, keep
-from django_dbqueue.lifecycle.transaction import acked_with_their_rows
-from django_dbqueue.lifecycle.unrun import refuse_unrun
 from django_dbqueue.models import Message
-from django_dbqueue.retry import is_victim
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.retry import is_victim
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.lent_threads import in_own_loop
 from django_dbqueue.worker.payloads import read

@@ -11,19 +11,19 @@ from typing import Final
 from django.db import Error, OperationalError
 
 from django_dbqueue.conf import QueueOptions
-from django_dbqueue.consumers import Consumer, Kind
+from django_dbqueue.consumers.registry import Consumer, Kind
 from django_dbqueue.databases.statements import MAX_IDS
+from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
-from django_dbqueue.lifecycle.bursts import Bursts
-from django_dbqueue.lifecycle.claim import Beside, Claimer
 from django_dbqueue.lifecycle.claim_rows import Claimed
-from django_dbqueue.lifecycle.django_session import MessageType, session_of
-from django_dbqueue.retry import is_out_of_memory
+from django_dbqueue.lifecycle.claimer import Beside, Claimer
+from django_dbqueue.sessions.django_session import MessageType, session_of
+from django_dbqueue.sessions.retry import is_out_of_memory
 from django_dbqueue.worker.delivery import Delivery, Followers
 from django_dbqueue.worker.gate import PATIENCE
 from django_dbqueue.worker.holding import Holding, Load
+from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.lane import Lane
-from django_dbqueue.worker.lookout import Lookout
 from django_dbqueue.worker.pace import Pace
 from django_dbqueue.worker.worker_options import WorkerOptions
 

@@ -13,12 +13,12 @@ from django.db import Error
 from django.db.models import Q
 
 from django_dbqueue.databases.statements import MAX_IDS, chunks
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
-from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.worker.thread_connections import discard, discard_all, forget_queries
 from django_dbqueue.worker.worker_options import EXIT_FAILED
 

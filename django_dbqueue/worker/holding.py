@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, get_args
 
-from django_dbqueue.consumers import Kind
+from django_dbqueue.consumers.registry import Kind
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery, Followers
 

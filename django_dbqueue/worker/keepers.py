@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.flow_keeper import FlowKeeper
-from django_dbqueue.lifecycle.lane_keeper import LaneKeeper
+from django_dbqueue.flows.flow_keeper import FlowKeeper
+from django_dbqueue.lanes.lane_keeper import LaneKeeper
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Keepers:

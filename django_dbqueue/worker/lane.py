@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django_dbqueue.consumers import Kind
+from django_dbqueue.consumers.registry import Kind
 from django_dbqueue.worker.holding import Load
 from django_dbqueue.worker.worker_options import WorkerOptions
 

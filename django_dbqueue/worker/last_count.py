@@ -15,10 +15,10 @@ from typing import Final
 from django.db import Error
 
 from django_dbqueue.insight.counter import BEHIND, Counter
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.models.worker import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.worker_options import WorkerOptions
 

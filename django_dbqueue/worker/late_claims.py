@@ -11,8 +11,8 @@ from typing import Final
 
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statements import MAX_IDS, chunks
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.holding import Holding
 

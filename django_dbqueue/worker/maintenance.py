@@ -13,22 +13,16 @@ from django.db import DatabaseError
 
 from django_dbqueue import conf
 from django_dbqueue.failures import failure_group_rows
+from django_dbqueue.history import partitioned
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import (
-    archive,
-    expired_rows,
-    expired_streams,
-    moves,
-    partitioned,
-    rescue,
-)
-from django_dbqueue.lifecycle.django_session import MessageType, session_of
-from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, Guardian, forget_workers
-from django_dbqueue.lifecycle.step_rows import StepWalk
+from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, moves, rescue
+from django_dbqueue.liveness.guardian import LOOK_AGAIN, Guardian, forget_workers
 from django_dbqueue.models import Schedule
-from django_dbqueue.retry import is_refused
+from django_dbqueue.sessions.django_session import MessageType, session_of
+from django_dbqueue.sessions.retry import is_refused
+from django_dbqueue.steps.step_rows import StepWalk
+from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.keepers import Keepers
-from django_dbqueue.worker.lookout import Lookout
 
 LOOK_EVERY: Final = 0.9
 """Seconds between checks for anything to do, in one statement; what arrives starts within a second."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.db import connections
 
 from django_dbqueue import conf
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.thread_connections import discard, discard_all
 
 FASTEST: Final = 0.01

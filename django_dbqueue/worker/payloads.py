@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.db import Error, connections
 
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.retry import is_out_of_memory
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.retry import is_out_of_memory
 from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.thread_connections import discard
 

@@ -17,12 +17,12 @@ from django_dbqueue import conf, signals
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.events_sql import REJECT
 from django_dbqueue.failures.error_texts import class_path
-from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
 from django_dbqueue.lifecycle.moves import Ties, blamed
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
-from django_dbqueue.retry import code_of, is_refused
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.retry import code_of, is_refused
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.finisher import Finisher

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.pace import Backoff
 
 ENTERED_WITHIN: Final = 30.0

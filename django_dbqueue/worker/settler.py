@@ -14,18 +14,19 @@ from functools import partial
 
 from django.db import DatabaseError, Error
 
-from django_dbqueue import conf, hooks, log_events
-from django_dbqueue.consumers import Kind
+from django_dbqueue import conf, hooks
+from django_dbqueue.consumers.registry import Kind
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statements import MAX_IDS, Kept, Tie
-from django_dbqueue.lifecycle.apart import apart
-from django_dbqueue.lifecycle.django_session import Ahead, MessageType, session_of
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
-from django_dbqueue.retry import is_passing, is_refused
+from django_dbqueue.sessions.apart import apart
+from django_dbqueue.sessions.django_session import Ahead, MessageType, session_of
+from django_dbqueue.sessions.retry import is_passing, is_refused
 from django_dbqueue.statuses import DONE
+from django_dbqueue.worker import log_events
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from django_dbqueue.late_signals import SIGNALS, give_back
+from django_dbqueue.worker.late_signals import SIGNALS, give_back
 from django_dbqueue.worker.worker_options import EXIT_FORCED
 
 logger = logging.getLogger("django_dbqueue.worker")

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from django.db import Error
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases.statements import new_token
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child

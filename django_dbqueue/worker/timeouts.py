@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import timed_out

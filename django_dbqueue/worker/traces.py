@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from django_dbqueue.databases.statements import Params
-from django_dbqueue.lifecycle.transaction_begin import Context, Execute
+from django_dbqueue.sessions.transaction_begin import Context, Execute
 
 
 class Trace(IntEnum):

@@ -10,8 +10,8 @@ from typing import Final
 from django.db import Error
 
 from django_dbqueue import conf
-from django_dbqueue.consumers import registered
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.consumers.registry import registered
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.thread_connections import discard_all
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from django_dbqueue.consumers import MAX_BATCH
+from django_dbqueue.consumers.registry import MAX_BATCH
 from django_dbqueue.schedules.declarations import Plan
 
 EXIT_OK: Final = 0

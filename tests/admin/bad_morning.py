@@ -7,8 +7,6 @@ from typing import Any
 
 from django_dbqueue import flow
 from django_dbqueue.insight.histogram import Histogram
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import (
     BulkOperation,
     ExportBatch,
@@ -27,6 +25,8 @@ from django_dbqueue.models import (
     Worker,
 )
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.operations import bulk
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks.task_headers import TASK
 from tests.factories import claim_one
 

@@ -17,9 +17,9 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import flow
-from django_dbqueue.lifecycle.bulk import Selection
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import BulkOperation, Message, Schedule
+from django_dbqueue.operations.bulk import Selection
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.bulk_steps import take_step
 from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck
 from tests.admin.crawl import crawl, places

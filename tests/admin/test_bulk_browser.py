@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle import bulk
 from django_dbqueue.models import BulkOperation, Failure, Message
+from django_dbqueue.operations import bulk
 from tests.admin.conftest import url
 from tests.bulk.orders import OPERATIONS, counts
 from tests.process.conftest import start_worker

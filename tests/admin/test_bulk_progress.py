@@ -9,8 +9,8 @@ import pytest
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.test import Client
 
-from django_dbqueue.lifecycle import bulk
 from django_dbqueue.models import BulkOperation, Message, Worker
+from django_dbqueue.operations import bulk
 from tests.admin.bulk_orders import choose_all, confirm, fill, ordered, said
 from tests.admin.conftest import url
 from tests.bulk.orders import OPERATIONS, counts, go_on, next_step

@@ -11,8 +11,8 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from django_dbqueue.admin.contents import EXCERPT
-from django_dbqueue.lifecycle.bulk import Selection
 from django_dbqueue.models import ArchivedMessage, BulkOperation, Failure, Message, MessageEvent
+from django_dbqueue.operations.bulk import Selection
 from django_dbqueue.redaction.policy import MARK
 from tests.admin.conftest import url
 from tests.admin.crawl import crawl

@@ -10,9 +10,9 @@ import pytest
 
 from django_dbqueue.admin import dashboard
 from django_dbqueue.insight import activity
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, QueueMinute, QueueStatistic, StatisticProgress, Worker
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 from tests.factories import behind
 from tests.stats.passing import begin, ended_in_the_last_minute

@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin.failure_texts import dotted
 from django_dbqueue.insight import failure_groups
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import BulkOperation, Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.operations import bulk
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.admin.conftest import url
 from tests.factories import claim_one, held
 

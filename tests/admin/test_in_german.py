@@ -16,9 +16,9 @@ from django.contrib.admin.models import LogEntry
 from django.utils import translation
 from django.utils.text import capfirst
 
-from django_dbqueue.counts import Capped
 from django_dbqueue.models import Message, MessageEvent
-from django_dbqueue.stored_texts import translated
+from django_dbqueue.redaction.stored_texts import translated
+from django_dbqueue.states.counts import Capped
 from tests.admin.bulk_orders import ordered
 from tests.admin.confirmations import ask, confirm
 from tests.admin.conftest import make_dead, make_ready, url

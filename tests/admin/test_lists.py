@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin import bounded_lists, queues
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.models import ArchivedMessage, Group, Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.models import Message

@@ -12,8 +12,8 @@ from django.db import connection
 from django.test import Client
 
 from django_dbqueue.admin.failure_pages import FOR_GROUPS
-from django_dbqueue.lifecycle.bulk import COUNTED
 from django_dbqueue.models import BulkOperation, Message
+from django_dbqueue.operations.bulk import COUNTED
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
 from tests.bulk.orders import next_step

@@ -8,8 +8,8 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message
+from django_dbqueue.operations.verbs import VERBS
 from tests.admin.confirmations import ONE_EACH, ask, confirm, form_of
 from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck, url
 from tests.factories import row

@@ -11,7 +11,7 @@ from django.test import Client
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.support.ui import WebDriverWait
 
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from tests.admin.bad_morning import fill
 from tests.admin.conftest import url
 from tests.admin.crawl import HOME, crawl

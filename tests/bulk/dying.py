@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(last: int) -> None:
-    from django_dbqueue.lifecycle import bulk
+    from django_dbqueue.operations import bulk
     from tests.bulk.orders import next_step
 
     bulk.STEP = 3  # type: ignore[misc]

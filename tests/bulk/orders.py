@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.db import transaction
 
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.bulk import Selection
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message
+from django_dbqueue.operations import bulk
+from django_dbqueue.operations.bulk import Selection
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.bulk_steps import take_step
 from tests.factories import QUEUE
 

@@ -11,9 +11,9 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
+from django_dbqueue.operations import bulk
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.bulk.orders import OPERATIONS, counts, go_on, next_step, operator, order, select, stop
 from tests.concurrency.steps import aside
 from tests.factories import QUEUE, claim_one, dead, done, held, let_end, stuck, waiting

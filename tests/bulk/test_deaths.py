@@ -14,9 +14,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.lifecycle import bulk
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.operations import bulk
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.bulk.orders import OPERATIONS, counts, next_step, order, select
 from tests.bulk.test_bulk import dead_many

@@ -15,12 +15,12 @@ from django.db import connections
 from django.test import override_settings
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle import bulk, sweep
 from django_dbqueue.lifecycle.archive import archive
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.guardian import Guardian
+from django_dbqueue.liveness.guardian import Guardian
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.operations import bulk, sweep
+from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import hidden, run, run_alone, start
 from tests.factories import QUEUE, dead, done, waiting
 from tests.patience import patience

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from django_dbqueue.lifecycle import partitioned
+from django_dbqueue.history import partitioned
 from tests.commands.running import run
 from tests.lifecycle.partitioned_history import archive_at, in_partitions, names, one_table
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 
-from django_dbqueue.lifecycle import bulk, sweep
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.models import Message, MessageEvent
+from django_dbqueue.operations import bulk, sweep
+from django_dbqueue.operations.verbs import VERBS
 from tests.commands.sweeping import WHY, drop, due_now, move, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held, held_many, let_pass, row, stuck, waiting
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, waiting
 
 

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
-from django_dbqueue.retry import is_passing
+from django_dbqueue.sessions.retry import is_passing
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import aside, meet, outcome
 from tests.factories import QUEUE, dead, done, held, rows

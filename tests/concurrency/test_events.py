@@ -10,9 +10,9 @@ import pytest
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle import moves
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, held, held_many, stuck
 

@@ -9,8 +9,8 @@ from django.db import connection
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import Statement
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.contenders import claim, claim_in_transaction, drop, drop_by_key, requeue, rescue, update
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, claim_one, dead, held, row, stuck, waiting

@@ -10,8 +10,8 @@ from django.db import connection, connections
 
 from django_dbqueue.insight import counter
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, ArchivedMessage, Message, Mutex, QueueStatistic, StatisticProgress
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import DONE
 from tests.concurrency.steps import aside, meet
 from tests.factories import QUEUE, done

@@ -9,10 +9,9 @@ from unittest.mock import patch
 import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from django_dbqueue import retry
 from django_dbqueue.databases import retries
-from django_dbqueue.lifecycle import django_session
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.sessions import django_session, retry
+from django_dbqueue.sessions.django_session import DjangoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 
 from django_dbqueue import DuplicateKey, Envelope, LeaseLost
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.lifecycle import enqueue as enqueue_module
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
 from tests.concurrency.contenders import requeue

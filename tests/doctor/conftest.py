@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.conf import settings
 
-from django_dbqueue import consumers
+from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.doctor.examination import examine
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Worker
@@ -65,7 +65,7 @@ def register(registry: dict[str, Any]) -> Callable[..., None]:
     """Registers consumers of this test; those of the other tests, some with leases that warn, are out of it."""
 
     def register(queue: str, **options: Any) -> None:
-        consumers.consumer(queue, **options)(lambda _message: None)
+        consumer_registry.consumer(queue, **options)(lambda _message: None)
 
     register("tests")
     return register

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue.doctor import rights
-from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.doctor.conftest import examined, levels, run, wrong

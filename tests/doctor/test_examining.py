@@ -12,7 +12,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import modify_settings, override_settings
 
 from django_dbqueue.databases.statements import CLAIM_INDEX
-from django_dbqueue.doctor import claims, clocks, worker_checks
+from django_dbqueue.doctor import claim_checks, clocks, worker_checks
 from django_dbqueue.doctor.check import Check
 from django_dbqueue.doctor.checklist import CHECKS
 from django_dbqueue.doctor.examination import FIRST
@@ -58,7 +58,7 @@ def test_every_check_that_is_written_is_on_the_list() -> None:
 
     modules = (
         archive_checks,
-        claims,
+        claim_checks,
         clocks,
         group_checks,
         rights,
@@ -207,7 +207,7 @@ def test_a_unique_constraint_that_is_gone_is_a_problem(monkeypatch: pytest.Monke
 
 
 def test_plans_are_asked_for_so_many_queues_and_priorities_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "MOST", 7)
+    monkeypatch.setattr(claim_checks, "MOST", 7)
     explained = []
 
     def count(execute: Any, sql: str, *rest: Any) -> Any:
@@ -223,10 +223,10 @@ def test_plans_are_asked_for_so_many_queues_and_priorities_and_no_more(monkeypat
     assert len(explained) == 7
     assert levels(found, "claim-plan") == ["ok", "note"]
     assert "more queues and priorities than the 7" in found["claim-plan"][1].found
-    monkeypatch.setattr(claims, "MOST", 200)
+    monkeypatch.setattr(claim_checks, "MOST", 200)
     with connection.execute_wrapper(count):
         found = examined()
-    assert len(explained) == 7 + 3 * claims.PER_QUEUE
+    assert len(explained) == 7 + 3 * claim_checks.PER_QUEUE
     assert levels(found, "claim-plan") == ["ok"]
 
 
@@ -275,9 +275,9 @@ if settings.TEST_DATABASE != "sqlite":
     def test_a_table_that_somebody_has_locked_keeps_no_check_waiting_for_long(
         session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from django_dbqueue.doctor import patient
+        from django_dbqueue.doctor import examined_database
 
-        monkeypatch.setattr(patient, "WAITS", 1)
+        monkeypatch.setattr(examined_database, "WAITS", 1)
         run(
             other_connection,
             *{

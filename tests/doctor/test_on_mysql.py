@@ -14,7 +14,7 @@ from django.test import override_settings
 
 from django_dbqueue.databases import retries, server_facts
 from django_dbqueue.doctor import versions
-from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.models import Message, Mutex, Queue, Schedule, Worker
 from tests.concurrency.steps import looks
 from tests.doctor.conftest import examined, levels, run, wrong

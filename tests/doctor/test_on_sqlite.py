@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connections
 
-from django_dbqueue.doctor import patient as doctors_patient
-from django_dbqueue.doctor import versions
+from django_dbqueue.doctor import examined_database, versions
 from django_dbqueue.doctor.examination import examine
-from django_dbqueue.doctor.patient import Patient
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.servers import writable_on_sqlite
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
@@ -106,7 +105,7 @@ def test_a_file_that_somebody_has_locked_keeps_the_doctor_waiting_once_and_is_to
 def test_a_lock_that_comes_in_the_middle_is_waited_for_briefly_by_each_look(
     session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctors_patient, "WAITS", 0)
+    monkeypatch.setattr(examined_database, "WAITS", 0)
     del other_connection.settings_dict["OPTIONS"]["init_command"]
     run(session, "PRAGMA journal_mode = DELETE")
     looks = examine("default")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from django_dbqueue import LeaseLost, Reject, Retry
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.transaction import acked_with_their_rows
+from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.testing import run_consumers
 from example_project.flights.departures import (
     ALERTS_QUEUE,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_dbqueue.lifecycle.flow_rows import MOST_EDGES
+from django_dbqueue.flows.flow_rows import MOST_EDGES
 from django_dbqueue.models import Flow, Message
 from example_project.flights import ingest as flights_ingest
 from example_project.flights.departures import DEPARTURES_QUEUE, SHIPPED_FILE, FlightsFileError, read_departures

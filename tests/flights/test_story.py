@@ -16,8 +16,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_dbqueue.insight.series import SPANS, series
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ArchivedMessage, Edge, Message
+from django_dbqueue.sessions.django_session import session_of
 from example_project.flights.departures import (
     ALERTS_QUEUE,
     COUNTS_QUEUE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_dbqueue import Envelope, flow
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Edge, Flow, Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one
 

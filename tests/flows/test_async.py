@@ -11,8 +11,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection
 
 from django_dbqueue import InvalidFlow, aflow, progress_url
-from django_dbqueue.flows import FlowBuilder
 from django_dbqueue.models import Flow, Message
+from django_dbqueue.models.flow_builder import FlowBuilder
 from tests.factories import QUEUE, claim_one
 
 pytestmark = pytest.mark.django_db(transaction=True)

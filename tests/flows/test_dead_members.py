@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import Envelope, flow
-from django_dbqueue.lifecycle import flow_moves, flow_rows
+from django_dbqueue.flows import flow_rows
+from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.models import Flow, Message
 from tests.factories import QUEUE, claim_one, claimed, let_end
 from tests.flows.fans import fan, is_over, keep, payloads, reject, run

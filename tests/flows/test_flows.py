@@ -10,11 +10,11 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import DuplicateKey, Envelope, flow
+from django_dbqueue.flows.flow_keeper import FlowKeeper
 from django_dbqueue.lifecycle import flow_moves
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.flow_keeper import FlowKeeper
 from django_dbqueue.models import Edge, Flow, FlowPart, Group, Line, Message, Ticket
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, let_end, row
 from tests.flows.fans import break_in_a_flow, fan, is_over, keep, payloads, run
@@ -169,8 +169,8 @@ def test_who_died_before_its_look_is_followed_by_a_worker(monkeypatch: pytest.Mo
 
 
 def test_an_end_by_sql_is_found_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_dbqueue.lifecycle.flow_keeper.STEP", 2)
-    monkeypatch.setattr("django_dbqueue.lifecycle.flow_keeper.AT_ONCE", 4)
+    monkeypatch.setattr("django_dbqueue.flows.flow_keeper.STEP", 2)
+    monkeypatch.setattr("django_dbqueue.flows.flow_keeper.AT_ONCE", 4)
     number = fan(7)
     Message.objects.filter(flow=number, available_at__lt="9000-01-01T00:00Z").update(status="y", finished_at=DbNow())
     keep()

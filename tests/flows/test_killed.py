@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Edge, Flow, FlowPart, Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import let_end
 from tests.flows import killed_flow

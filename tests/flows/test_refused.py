@@ -12,8 +12,8 @@ from django.db import connection, transaction
 
 from django_dbqueue import Envelope, InvalidFlow, InvalidMessage, TransactionNotAllowed, flow
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.lifecycle import flow_rows
-from django_dbqueue.lifecycle.flow_rows import AFTER
+from django_dbqueue.flows import flow_rows
+from django_dbqueue.flows.flow_rows import AFTER
 from django_dbqueue.models import Edge, Flow, Message
 from tests.factories import QUEUE, claim_one
 from tests.flows.fans import fan, is_over, payloads, run

@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from django_dbqueue import Envelope, InvalidFlow, LeaseLost, flow
-from django_dbqueue.lifecycle import flow_rows
+from django_dbqueue.flows import flow_rows
 from django_dbqueue.models import Flow, Message
 from tests.factories import QUEUE, claim_one, let_end
 from tests.flows.fans import fan, is_over, run

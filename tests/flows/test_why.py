@@ -13,7 +13,7 @@ from tests.factories import QUEUE, claim_one
 from tests.lifecycle.test_why import ask
 
 if TYPE_CHECKING:
-    from django_dbqueue.lifecycle.flow_rows import Part
+    from django_dbqueue.flows.flow_rows import Part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.bursts import Bursts
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.models import Group, Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE
 from tests.groups.rows import line, tickets
 

@@ -8,9 +8,9 @@ import pytest
 from django.db import transaction
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Line, Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claimed
 from tests.groups.rows import followers, line, nothing_is_left, tickets

@@ -8,8 +8,8 @@ import pytest
 
 from django_dbqueue.insight import groups
 from django_dbqueue.insight.groups import find_groups, groups_named, look_at, overviews
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, let_pass
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases.statements import Statement
+from django_dbqueue.lanes import lane_keeper
 from django_dbqueue.lanes.walk import next_lanes
-from django_dbqueue.lifecycle import lane_keeper
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
 from tests.scale.counters import examined

@@ -9,13 +9,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lanes.rates import WrongRate, interval_of
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Message
 from django_dbqueue.models.querysets import PARKED
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.gate import held_back_of, reserve

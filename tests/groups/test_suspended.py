@@ -9,11 +9,11 @@ import pytest
 from django.test import override_settings
 
 from django_dbqueue import Suspended
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Event, Group, Line, Message, Step, Ticket, Waiter
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, row
 from tests.groups.test_order import nothing_is_left, payloads, send

@@ -24,7 +24,7 @@ def take_over(source: str, boundary: int, pipe: int) -> None:
 
     from django_dbqueue.importers import source_named
     from django_dbqueue.importers import take_over as module
-    from django_dbqueue.lifecycle.django_session import session_of
+    from django_dbqueue.sessions.django_session import session_of
 
     module.STEP = STEP
     Boundaries(boundary, pipe).watch(connection)

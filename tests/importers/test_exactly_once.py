@@ -12,9 +12,9 @@ import pytest
 from django.db import OperationalError, connection, connections
 
 from django_dbqueue.importers import source_named, take_over
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
-from django_dbqueue.retry import is_passing
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.retry import is_passing
 from tests.commands.running import run, start
 from tests.importers.others import imported
 from tests.patience import patience

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from django.db import connection, connections, transaction
 
 from django_dbqueue.importers import source_named, take_over
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import run
 from tests.importers.others import imported
 from tests.process.conftest import PATIENCE

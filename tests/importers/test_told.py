@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.importers import source_named, take_over
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import run, run_alone
 from tests.importers.layouts import DBTaskResult, created
 from tests.importers.others import NOTHING, DjangoTasksDB

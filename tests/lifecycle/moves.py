@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_dbqueue.lifecycle import operator_moves
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.operator_verbs import VERBS
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Message
+from django_dbqueue.operations import operator_moves
+from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, dead, held, stuck, waiting
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue import partitions
 from django_dbqueue.databases.partitioning_sql import TABLE
-from django_dbqueue.lifecycle import partitioned
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.history import partitioned, partitions
 from django_dbqueue.models import ArchivedMessage, ExportBatch
+from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import run
 from tests.spark.archives import archive
 

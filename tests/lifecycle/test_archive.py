@@ -11,8 +11,8 @@ from django.test import override_settings
 from django_dbqueue import Envelope, InvalidMessage
 from django_dbqueue.databases import Statement
 from django_dbqueue.lifecycle import archive as archive_module
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import maintenance as maintenance_module
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, row, rows, stuck, waiting

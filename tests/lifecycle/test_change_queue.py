@@ -8,9 +8,9 @@ import pytest
 from django.db import transaction
 
 from django_dbqueue import DuplicateKey, Envelope, InvalidMessage, Suspended, flow
-from django_dbqueue.lifecycle.change_queue import change_queue
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Message, MessageEvent
+from django_dbqueue.operations.change_queue import change_queue
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, claimed, dead, done, held, row, rows, waiting
 from tests.groups.rows import line, nothing_is_left, tickets
 

@@ -11,10 +11,10 @@ from django.db import connection, transaction
 
 from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import (
     QUEUE,
     claim_one,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.payloads import read_body
 from tests.factories import (
     QUEUE,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from django_dbqueue import Envelope
-from django_dbqueue.counts import Capped
 from django_dbqueue.insight.overview import known_queues, overview
-from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.depths import depths
 from tests.factories import QUEUE, dead, done, held, let_pass, stuck, waiting
 
 pytestmark = pytest.mark.django_db

@@ -13,10 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.events_sql import ACTOR_LENGTH, DETAIL_LENGTH, storable
-from django_dbqueue.lifecycle import moves, operator_moves
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle import moves
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.operations import operator_moves
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, waiting, written_by_sql
 from tests.lifecycle.losing import LOST_BY, VERBS, rescued
 from tests.lifecycle.moves import MOVES, one

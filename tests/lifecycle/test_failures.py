@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.failures.failure_group_rows import failure_ids
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import meet
 from tests.lifecycle.rollback import rolled_back

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.db import connection
 
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle import guardian as guardian_module
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.guardian import PERSISTS, Guardian
+from django_dbqueue.lifecycle.claimer import Claimer
+from django_dbqueue.liveness import guardian as guardian_module
+from django_dbqueue.liveness.guardian import PERSISTS, Guardian
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, MessageFactory, held, row
 from tests.lifecycle.silent import WORKER, ask, end, silent_worker
 from tests.patience import patience

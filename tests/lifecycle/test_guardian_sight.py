@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, dialect_of
 from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.guardian import Guardian, blind_spots
+from django_dbqueue.liveness.guardian import Guardian, blind_spots
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
 from tests.factories import QUEUE
 from tests.lifecycle.silent import SILENT, WORKER, ask, silent_worker

@@ -10,12 +10,9 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.lifecycle.django_session import (
-    Ahead,
-    DjangoSession,
-)
-from django_dbqueue.lifecycle.transaction_begin import takes_many
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import Ahead, DjangoSession
+from django_dbqueue.sessions.transaction_begin import takes_many
 from tests.factories import claimed, waiting
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from django.conf import settings
 from django.db import connection
 
 from django_dbqueue.lifecycle import archive as archive_module
-from django_dbqueue.lifecycle import bulk, rescue
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.sweep import Order, by_state
+from django_dbqueue.lifecycle import rescue
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.operations import bulk
+from django_dbqueue.operations.sweep import Order, by_state
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, dead, done, held_many, let_end
 from tests.refusing import pointing_at, refusing

@@ -8,10 +8,10 @@ import pytest
 
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.insight.first_ids import first_ids, ids_of_keys
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.ranges_in_use import ranges_in_use
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.ranges_in_use import ranges_in_use
 from tests.factories import MessageFactory, dead, done, held, let_pass, stuck, waiting
 from tests.streams.conftest import query  # noqa: F401 - a fixture
 

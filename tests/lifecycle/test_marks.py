@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue import low_water
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.claims import low_water
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import let_end, let_pass
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from django.db import OperationalError, transaction
 from django.test import override_settings
 
 from django_dbqueue import LeaseLost, consumer, signals
-from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board, SlotState

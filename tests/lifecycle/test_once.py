@@ -13,10 +13,10 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 
 from django_dbqueue import DuplicateKey, Envelope, InvalidMessage
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_rows import forget_tokens
 from django_dbqueue.models import ArchivedMessage, Message, Once
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, claimed
 from tests.patience import patience
 

@@ -11,12 +11,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
-from django_dbqueue import partitions
 from django_dbqueue.databases import partitioning_sql as sql
 from django_dbqueue.databases.partitioning_sql import CHECK, NEW, OLD, TABLE
-from django_dbqueue.lifecycle import partitioned
+from django_dbqueue.history import partitioned, partitions
+from django_dbqueue.history.partitioning import archivers_held
 from django_dbqueue.lifecycle.archive import archive as archive_done
-from django_dbqueue.lifecycle.partitioning import archivers_held
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
 from django_dbqueue.worker.maintenance import Maintenance
 from tests import factories

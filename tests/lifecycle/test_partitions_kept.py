@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from django_dbqueue import partitions
 from django_dbqueue.databases.partitions_sql import until
-from django_dbqueue.lifecycle import partitioned
+from django_dbqueue.history import partitioned, partitions
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.commands.running import run

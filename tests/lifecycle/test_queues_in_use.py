@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.ranges_in_use import Range, queues_in_use, ranges_in_use
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.ranges_in_use import Range, queues_in_use, ranges_in_use
 from tests.factories import dead, done, stuck, waiting
 
 pytestmark = pytest.mark.django_db

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_dbqueue import Envelope, signals
-from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
+from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board, SlotState
 from tests.factories import QUEUE, claim_one, held, row

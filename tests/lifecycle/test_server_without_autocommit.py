@@ -9,9 +9,10 @@ import pytest
 from django.db import DatabaseError, connection, connections
 from django.db.backends.signals import connection_created
 
-from django_dbqueue import Envelope, autocommit
+from django_dbqueue import Envelope
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Queue
+from django_dbqueue.sessions import autocommit
 from django_dbqueue.spark.connection import Connection
 from tests.factories import QUEUE, claim_one, rows, waiting
 
@@ -145,5 +146,5 @@ def test_a_session_of_the_pipeline_commits_too(without: Callable[[], AbstractCon
 def test_the_listener_is_told_of_each_session_once() -> None:
     autocommit.connect()
     autocommit.connect()
-    told = [name for name, *_ in connection_created.receivers if "django_dbqueue.autocommit" in name]
+    told = [name for name, *_ in connection_created.receivers if "django_dbqueue.sessions.autocommit" in name]
     assert len(told) == 1

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import OperationalError, connection
 
-from django_dbqueue import low_water, signals
-from django_dbqueue.consumers import Consumer
-from django_dbqueue.lifecycle import claim as claiming
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue import signals
+from django_dbqueue.claims import low_water
+from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.lifecycle import claimer as claiming
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue import consumers, signals
+from django_dbqueue import signals
+from django_dbqueue.consumers import registry
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
 from tests.factories import QUEUE, as_claimed, held, stuck, waiting
@@ -69,7 +70,7 @@ def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> 
 
 @pytest.mark.usefixtures("listeners_fail")
 def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
-    consumer = consumers.Consumer(QUEUE, fail)
+    consumer = registry.Consumer(QUEUE, fail)
     deliveries = [Delivery(as_claimed(taken_away()), consumer, consumer.resolved()) for _ in range(2)]
     extend(DjangoSession("default"), deliveries)
     assert [each.message.lease_lost for each in deliveries] == [True, True]

@@ -17,7 +17,7 @@ from tests.lifecycle.rollback import rolled_back
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from django_dbqueue.lifecycle.steps import StepBlock
+    from django_dbqueue.steps.step_memory import StepBlock
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

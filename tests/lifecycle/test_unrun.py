@@ -18,7 +18,7 @@ from unittest.mock import MagicMock
 import pytest
 from django.utils.functional import SimpleLazyObject
 
-from django_dbqueue.lifecycle.unrun import refuse_unrun, unrun_text
+from django_dbqueue.consumers.unrun import refuse_unrun, unrun_text
 
 
 def generate() -> Iterator[int]:

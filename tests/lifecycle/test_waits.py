@@ -9,10 +9,10 @@ import pytest
 from django.db import transaction
 
 from django_dbqueue.databases.steps_sql import GRACE
-from django_dbqueue.lifecycle import suspension
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Event, Message, Waiter
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.steps import suspension
 from tests.factories import QUEUE, claim_one, claimed, held, row
 from tests.lifecycle.rollback import rolled_back
 from tests.lifecycle.suspending import is_ready, suspends
@@ -188,7 +188,7 @@ def test_many_wait_for_one_event() -> None:
 
 @transactional
 def test_more_than_one_update_holds_are_all_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_dbqueue.lifecycle.emitting.BATCH", 2)
+    monkeypatch.setattr("django_dbqueue.steps.emitting.BATCH", 2)
     messages = [held() for _ in range(5)]
     for message in messages:
         suspends(lambda message=message: message.wait_for("open"))

@@ -9,11 +9,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import EventTimedOut
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.emitting import wake_left_behind
-from django_dbqueue.lifecycle.step_rows import StepWalk
 from django_dbqueue.models import Event, Message, Step, Waiter
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.steps.emitting import wake_left_behind
+from django_dbqueue.steps.step_rows import StepWalk
 from tests.factories import claim_one, held, row
 from tests.lifecycle.suspending import is_ready, let_come, suspends
 
@@ -80,7 +80,7 @@ def test_who_was_left_behind_by_an_emitter_that_died_is_woken_by_a_worker(monkey
     message = held()
     suspends(lambda: message.wait_for("paid:17"))
     with monkeypatch.context() as patch:
-        patch.setattr("django_dbqueue.lifecycle.emitting.wake", lambda *_: None)
+        patch.setattr("django_dbqueue.steps.emitting.wake", lambda *_: None)
         Event.objects.emit("paid:17", 5)
     assert not is_ready(message)
     assert wake_left_behind(session_of("default"), limit=10) == 0, "its emitter may still be on its way"
@@ -106,7 +106,7 @@ def test_what_was_kept_long_enough_is_forgotten_and_nothing_else() -> None:
 
 @transactional
 def test_steps_whose_message_is_gone_are_walked_over_and_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_dbqueue.lifecycle.step_rows.BATCH", 3)
+    monkeypatch.setattr("django_dbqueue.steps.step_rows.BATCH", 3)
     gone, there = [held() for _ in range(4)], held()
     for message in [*gone, there]:
         for name in ("a", "b"):

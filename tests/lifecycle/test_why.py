@@ -10,12 +10,12 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue import consumers
+from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.insight.why import AHEAD, Why, why
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
 
 if TYPE_CHECKING:
@@ -265,16 +265,16 @@ def test_it_is_done_or_was_dropped() -> None:
 
 
 def test_consumers_are_looked_for_in_the_project(registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "autodiscover", lambda: registry.update(found=object()))
-    assert consumers.has_consumer("found") is True
-    assert consumers.has_consumer("other") is False
+    monkeypatch.setattr(consumer_registry, "autodiscover", lambda: registry.update(found=object()))
+    assert consumer_registry.has_consumer("found") is True
+    assert consumer_registry.has_consumer("other") is False
 
     def broken() -> None:
         raise ImportError("no such module")
 
-    monkeypatch.setattr(consumers, "autodiscover", broken)
-    assert consumers.has_consumer("found") is True
-    assert consumers.has_consumer("other") is None
+    monkeypatch.setattr(consumer_registry, "autodiscover", broken)
+    assert consumer_registry.has_consumer("found") is True
+    assert consumer_registry.has_consumer("other") is None
 
 
 def test_asking_changes_nothing() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from django_dbqueue.insight.ended import Cell
 from django_dbqueue.insight.totals import totals
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, QueueMinute, QueueTotal
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, done
 from tests.stats.passing import begin, count, let_pass
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from django_dbqueue.databases.statements import CLAIM_INDEX, LIVE_KEY
 from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, QueryPlan, plan_of, walk
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

@@ -10,10 +10,10 @@ from django.db import connection
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.insight import failure_groups
-from django_dbqueue.lifecycle import bulk
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.operations import bulk
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.plans import crowd
 from tests.plans.plan import cost_of
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.lifecycle.flow_progress import SHOWN, _sample
+from django_dbqueue.flows.flow_progress import SHOWN, _sample
 from django_dbqueue.models import Edge, Flow, FlowPart, Message
 from tests.plans import crowd
 from tests.plans.plan import cost_of, plan_of

@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import held
 
 pytestmark = pytest.mark.django_db

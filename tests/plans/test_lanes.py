@@ -9,8 +9,8 @@ from django.db import connection
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.databases.statements import PARKED
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
 from tests.plans import crowd

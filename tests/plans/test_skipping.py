@@ -9,9 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.lifecycle.depths import depths
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.ranges_in_use import queues_in_use, ranges_in_use
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.depths import depths
+from django_dbqueue.states.ranges_in_use import queues_in_use, ranges_in_use
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, NO_INDEX, cost_of, plan_of
 from tests.plans.test_statements import LARGE, SMALL

@@ -11,8 +11,8 @@ from django.db import connection
 from django_dbqueue.databases import Claim, Statement, dialect_of
 from django_dbqueue.databases.lookout_sql import EXPIRED, READY
 from django_dbqueue.databases.statements import Mark
-from django_dbqueue.lifecycle.emitting import hash_of_event
 from django_dbqueue.models import Event, Message, Step, Waiter
+from django_dbqueue.steps.emitting import hash_of_event
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, NO_INDEX, PRIMARY, cost_of, plan_of, walk
 from tests.plans.statements import claim_from

@@ -14,7 +14,7 @@ from django.db import DatabaseError, transaction
 def main(number: int, seconds: float, groups: int, dies: float) -> None:
     """Send for as long, from when it is ready."""
     from django_dbqueue import Envelope
-    from django_dbqueue.lifecycle.lane_moves import Kick
+    from django_dbqueue.lanes.lane_moves import Kick
     from django_dbqueue.models import Message
 
     dice = random.Random(number)

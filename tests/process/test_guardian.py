@@ -12,9 +12,9 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE
 from tests.process.accounts import plain_account
 from tests.process.conftest import wait_until
 from tests.process.pooler import relay

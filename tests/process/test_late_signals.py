@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.late_signals import Unheard
+from django_dbqueue.worker.late_signals import Unheard
 from tests.process.conftest import WorkerProcess, wait_until
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
 from django_dbqueue import flow, progress_token, progress_url
-from django_dbqueue.lifecycle import flow_progress
+from django_dbqueue.flows import flow_progress
 from django_dbqueue.models import ArchivedMessage, Flow, FlowPart, Message
 from django_dbqueue.progress import links
 from tests.factories import QUEUE, claim_one, dead, done, held, stuck, waiting

@@ -6,8 +6,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.routines import installation
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.routines.client import Client
 from tests.routines.ways import ThroughPython, ThroughRoutines, Way
 

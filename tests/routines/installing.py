@@ -6,9 +6,9 @@ import io
 
 from django.core.management import call_command
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.existing_routines import standing as all_standing
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 def command(action: str) -> list[str]:

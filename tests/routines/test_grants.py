@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.routines import installation
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.conftest import ROOT
 from tests.factories import QUEUE
 from tests.routines.accounts import IS_MYSQL, account, database

@@ -12,8 +12,8 @@ from django.test import override_settings
 
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests import factories
 from tests.factories import QUEUE

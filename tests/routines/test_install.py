@@ -16,10 +16,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import override_settings
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.rendering import NAMES
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.routines.accounts import IS_MYSQL, run
 from tests.routines.client import Client
 from tests.routines.installing import command, everything, standing

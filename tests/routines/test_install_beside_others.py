@@ -11,10 +11,10 @@ from django.db import connection
 
 from django_dbqueue.checks.database import check_alias
 from django_dbqueue.checks.postgresql_checks import check_schema
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.existing_routines import standing
 from django_dbqueue.routines.rendering import NAMES
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.routines.accounts import account, run
 from tests.routines.client import Client
 from tests.routines.test_takeover import LOUD, attacker_of, body

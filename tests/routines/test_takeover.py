@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.rendering import NAMES
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE
 from tests.routines.accounts import account, database, run
 from tests.routines.client import Client

@@ -14,7 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils.http import urlencode
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP
-from django_dbqueue.admin.states import STATES
+from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.insight.series import SPANS
 from django_dbqueue.models import (
     ArchivedMessage,

@@ -16,9 +16,8 @@ from django.db import connection
 
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.envelope import lane_of
+from django_dbqueue.flows.flow_progress import SHOWN
 from django_dbqueue.keys import key_hash
-from django_dbqueue.lifecycle.bulk import Selection
-from django_dbqueue.lifecycle.flow_progress import SHOWN
 from django_dbqueue.models import (
     ALL_QUEUES,
     ArchivedMessage,
@@ -44,6 +43,7 @@ from django_dbqueue.models import (
     Ticket,
     Worker,
 )
+from django_dbqueue.operations.bulk import Selection
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.tasks.task_headers import TASK as TASK_HEADER
 from tests.scale.inserting import Inserting

@@ -16,7 +16,7 @@ from django_dbqueue.doctor.examination import examine
 from django_dbqueue.models import Message, Queue, Schedule, schedule_verbs
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import RUN_HEADER
-from django_dbqueue.worker.lookout import Lookout
+from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
 from tests.schedules.timetables import ALSO_HOURLY, HOURLY, NEVER_NOW, Worker, hourly, last_look_was, plan, sent, stands

@@ -10,7 +10,8 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 
-from django_dbqueue import InvalidSchedule, SchedulesNotInstalled, consumer, consumers
+from django_dbqueue import InvalidSchedule, SchedulesNotInstalled, consumer
+from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.schedules import declarations
 
 NIGHTLY = {"queue": "reports", "cron": "0 3 * * *"}
@@ -94,7 +95,7 @@ def test_a_worker_without_the_library_refuses_to_start_for_a_consumers_cron(regi
     def report(message: Any) -> None: ...
 
     with pytest.raises(SchedulesNotInstalled):
-        consumers.plans()
+        consumer_registry.plans()
     with pytest.raises(CommandError, match="django-dbqueue\\[schedules\\]"):
         call_command("run_queue_worker", "--drain", "--max-messages", "1")
 
@@ -107,7 +108,7 @@ def test_a_consumers_cron_is_a_schedule_with_its_queues_name(registry: dict[str,
     def send(message: Any) -> None: ...
 
     with override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY}}):
-        by_settings, by_consumer = consumers.plans()
+        by_settings, by_consumer = consumer_registry.plans()
     assert by_settings.name == "nightly"
     assert (by_consumer.name, by_consumer.queue, by_consumer.payload) == ("reports", "reports", {})
     assert (by_consumer.cron.expression, by_consumer.cron.timezone) == ("0 3 * * *", "Europe/Berlin")
@@ -140,4 +141,4 @@ def test_two_schedules_of_one_name_are_refused_with_both_places(registry: dict[s
         override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY}}),
         pytest.raises(InvalidSchedule, match=r"Two schedules are named 'nightly'.*report.*another name"),
     ):
-        consumers.plans()
+        consumer_registry.plans()

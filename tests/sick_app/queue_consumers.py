@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from django_dbqueue.worker.presence import Presence
+from django_dbqueue.liveness.presence import Presence
 
 _beat = Presence.beat
 _FAULTS = {"KeyError": KeyError, "SystemExit": SystemExit}

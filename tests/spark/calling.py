@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from django.core.management import CommandError, call_command, load_command_class
 
-from django_dbqueue import late_signals
+from django_dbqueue.worker import late_signals
 
 
 def call(*arguments: str) -> tuple[int, str, str]:

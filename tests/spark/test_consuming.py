@@ -10,10 +10,10 @@ from django.db import connection, connections
 from pyspark.errors import StreamingQueryException
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.streams.stream_release import release_stream
 from tests.patience import patience
 from tests.process.conftest import wait_until

@@ -9,8 +9,8 @@ import pytest
 from django.db import connections
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, StreamClaim
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.streams.stream_release import release_stream
 from tests.patience import patience
 from tests.process.conftest import wait_until

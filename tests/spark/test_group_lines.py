@@ -9,9 +9,9 @@ from django.conf import settings
 
 from django_dbqueue.envelope import Envelope, Sealed, lane_of, seal
 from django_dbqueue.exceptions import DatabaseAway
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Group, Line, Message, StagedMessage, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.spark import group_lines, publication, write_tasks
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lasting import Lasting

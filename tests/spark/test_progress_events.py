@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from django_dbqueue import Envelope
 from django_dbqueue.models import Message
-from django_dbqueue.spark import consuming, stream_runner
+from django_dbqueue.spark import consuming, stream_driver
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.following import reader_of
@@ -64,7 +64,7 @@ def test_a_consuming_stream_says_how_many_are_ready_behind_its_claim(
         assert stream.reportLatestOffset() == told
         Message.objects.enqueue("new", queue="tests")
         assert stream.reportLatestOffset() == told, "it counts once for each look"
-        for module in (consuming, stream_runner):
+        for module in (consuming, stream_driver):
             monkeypatch.setattr(module, "MOST_COUNTED", 2)
         stream.runner._count_at = 0.0  # as if the count had cost nothing
         assert stream.latestOffset({"claim": 1}, limit) == {"claim": 2}

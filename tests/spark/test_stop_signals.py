@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.spark.jobs.job_runner import Terminated, stop_signals
+from django_dbqueue.spark.jobs.job_execution import Terminated, stop_signals
 
 TOLD = {signal.SIGTERM: Terminated, signal.SIGINT: KeyboardInterrupt}
 

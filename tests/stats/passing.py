@@ -10,7 +10,6 @@ from django.db.models import Model
 
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.insight.histogram import Histogram
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import (
     ArchivedMessage,
     Message,
@@ -20,6 +19,7 @@ from django_dbqueue.models import (
     StatisticProgress,
 )
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import DjangoSession
 
 HOUR = timedelta(hours=1)
 MOMENTS: dict[type[Model], tuple[str, ...]] = {

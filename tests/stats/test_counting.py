@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.insight import counter
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.maintenance import COUNT_EVERY, Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, waiting
 from tests.stats.passing import HOUR, begin, count, early_in_the_hour, ended_at, hours, let_pass, minutes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:

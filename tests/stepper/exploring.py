@@ -22,7 +22,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import retries
-from django_dbqueue.lifecycle import django_session
+from django_dbqueue.sessions import django_session
 from tests.stepper.emptying import empty_tables
 from tests.stepper.order import Order, parse, written
 from tests.stepper.sessions import prepare_session

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_dbqueue.lifecycle.archive import purge
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, dead, done, held
 from tests.stepper.contenders import places
 from tests.stepper.scene import Ended, Scene

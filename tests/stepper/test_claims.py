@@ -9,10 +9,10 @@ import pytest
 from django.conf import settings
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.settle import settling_all
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claimed, let_end, row, stuck, waiting
 from tests.stepper.contenders import claim, places
 from tests.stepper.scene import Ended, Scene
@@ -20,7 +20,7 @@ from tests.stepper.scene import Ended, Scene
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from django_dbqueue.lifecycle.django_session import Ahead
+    from django_dbqueue.sessions.django_session import Ahead
     from tests.stepper.exploring import Explored
 
 

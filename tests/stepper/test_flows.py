@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import Envelope, LeaseLost, flow
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Edge, Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, let_end, row
 from tests.stepper.contenders import claim

@@ -13,9 +13,9 @@ from django.db import transaction
 from django.test import override_settings
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, let_end, row
 from tests.stepper.contenders import SETTLEMENTS, claim

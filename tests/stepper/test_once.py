@@ -8,10 +8,10 @@ import pytest
 from django.db import connection, transaction
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_rows import forget_tokens
 from django_dbqueue.models import Message, Once
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE
 from tests.stepper.scene import Ended, Scene
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection, transaction
 
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from tests.factories import held, waiting
 from tests.stepper import exploring
 from tests.stepper.exploring import OrderFailed, explore

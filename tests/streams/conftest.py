@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_dbqueue.databases import ServerDialect
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.streams import ownership
 from django_dbqueue.streams.id_ranges import Ranges, from_text

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue import low_water
+from django_dbqueue.claims import low_water
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.guardian import Guardian
+from django_dbqueue.liveness.guardian import Guardian
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.streams import stream_claimer
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_delivery import planned

@@ -11,9 +11,9 @@ import pytest
 from django_dbqueue.conf import PER_QUEUE
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.lifecycle import expired_streams
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.signals import message_died, message_rescued
 from django_dbqueue.streams import stream_list, stream_release
 from django_dbqueue.streams.ownership import REQUEUE, StreamSpec, is_running

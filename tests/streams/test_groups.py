@@ -9,8 +9,8 @@ from django.conf import settings as django_settings
 from django.db import transaction
 
 from django_dbqueue.databases.session import Session
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Group, Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.streams import stream_claimer, stream_release
 from django_dbqueue.streams.ownership import REQUEUE, StreamSpec
 from django_dbqueue.streams.stream_lanes import LaneRules

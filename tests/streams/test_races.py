@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.streams import ownership
 from django_dbqueue.streams.id_ranges import size_of
 from django_dbqueue.streams.ownership import REQUEUE

@@ -14,10 +14,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Stream, StreamClaim
-from django_dbqueue.spark import stream_runner
+from django_dbqueue.spark import stream_driver
 from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
 from django_dbqueue.spark.schemas import MESSAGES
-from django_dbqueue.spark.stream_runner import StreamRunner
+from django_dbqueue.spark.stream_driver import StreamRunner
 from tests.factories import QUEUE, MessageFactory
 from tests.patience import patience
 from tests.process.conftest import wait_until
@@ -78,7 +78,7 @@ def test_an_empty_queue_is_asked_less_and_less_often(
 ) -> None:
     moments = count(1_000.0, 0.005)
     now = [next(moments)]
-    monkeypatch.setattr(stream_runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(stream_driver, "time", SimpleNamespace(monotonic=lambda: now[0]))
     asked: list[float] = []
     monkeypatch.setattr(StreamRunner, "_next", lambda *_: asked.append(now[0]))
     while len(asked) < 10:
@@ -218,7 +218,7 @@ if settings.TEST_DATABASE == "mariadb":
                 "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
             )
             text = django(environment, f"{address}.to_json())")
-            runner = StreamRunner(stream_runner.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
+            runner = StreamRunner(stream_driver.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
 
             def crash() -> None:
                 server.kill()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import django
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable

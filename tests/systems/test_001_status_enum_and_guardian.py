@@ -16,8 +16,8 @@ from django.db import connection
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message, Queue, Worker
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
 from tests.factories import let_end, row
 from tests.process.conftest import wait_until

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connections
 
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside, meet
 from tests.factories import let_pass, row, rows
 from tests.process.conftest import wait_until

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle import claim as claim_module
+from django_dbqueue.lifecycle import claimer as claim_module
 from django_dbqueue.models import Message
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, claim_one, let_end, row, waiting

@@ -12,12 +12,12 @@ from django.db import DataError, OperationalError, ProgrammingError, connection,
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import Statement, dialect_of
-from django_dbqueue.lifecycle import guardian as guardian_module
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.guardian import Guardian
+from django_dbqueue.lifecycle.claimer import Claimer
+from django_dbqueue.liveness import guardian as guardian_module
+from django_dbqueue.liveness.guardian import Guardian
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import NEW
 from tests.concurrency.steps import Aside, aside, meet
 from tests.factories import QUEUE, claim_one, held, row, stuck, waiting

@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.routines import installation
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, row, waiting
 from tests.systems.articles import ask, by_default, in_its_own_dialect, on_servers, rolled_back, run

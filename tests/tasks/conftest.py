@@ -52,16 +52,16 @@ def lose_the_claim(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Have another claim take a result's message after the task's body, once."""
 
     def arrange(result: Any) -> None:
-        from django_dbqueue.tasks import task_runner
+        from django_dbqueue.tasks import task_adapter
 
-        kept = task_runner._kept
+        kept = task_adapter._kept
 
         def lose(run: Any, value: object) -> Any:
-            monkeypatch.setattr(task_runner, "_kept", kept)
+            monkeypatch.setattr(task_adapter, "_kept", kept)
             Message.objects.filter(pk=int(result.id)).update(claim_token=1)
             return kept(run, value)
 
-        monkeypatch.setattr(task_runner, "_kept", lose)
+        monkeypatch.setattr(task_adapter, "_kept", lose)
 
     return arrange
 

@@ -14,8 +14,9 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_dbqueue import InvalidMessage, UndecodableMessage, consumers
+from django_dbqueue import InvalidMessage, UndecodableMessage
 from django_dbqueue.checks import blocking_errors
+from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import DBQueueBackend, await_for, task_options, wait_for
 from django_dbqueue.tasks.backend_checks import check_backend
@@ -292,7 +293,7 @@ def test_celerys_words(jobs: Any) -> None:
 
 
 def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
-    consumers.consumer("taken")(print)
+    consumer_registry.consumer("taken")(print)
     assert checked(QUEUES=["free"]) == []
     assert checked(QUEUES=["taken"]) == ["dbqueue.E020"]
     assert checked(QUEUES=["no queue"]) == ["dbqueue.E022"]
@@ -330,11 +331,11 @@ def test_django_asks_the_checks() -> None:
 
 def test_a_queue_of_a_backend_has_a_consumer_unless_a_function_is_it(registry: dict[str, Any]) -> None:
     assert set(task_consumers()) == {"default", "jobs", "kept-short"}
-    consumers.consumer("jobs")(print)
-    assert consumers.registered()["jobs"].handler is print
-    assert consumers.registered()["default"].runner is not None
-    assert "anything" not in consumers.registered()
-    assert consumers.registered(["anything"])["anything"].runner is not None, "the other backend takes any name"
-    assert consumers.has_consumer("anything")
+    consumer_registry.consumer("jobs")(print)
+    assert consumer_registry.registered()["jobs"].handler is print
+    assert consumer_registry.registered()["default"].runner is not None
+    assert "anything" not in consumer_registry.registered()
+    assert consumer_registry.registered(["anything"])["anything"].runner is not None, "the other backend takes any name"
+    assert consumer_registry.has_consumer("anything")
     with override_settings(TASKS={}):
-        assert set(consumers.registered(["anything"])) == {"jobs"}
+        assert set(consumer_registry.registered(["anything"])) == {"jobs"}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue import consumers
+from django_dbqueue.consumers import registry
 from django_dbqueue.exceptions import MessageDropped, ResultForgotten, TaskExpired
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.expired_rows import forget_results
 from django_dbqueue.models import Message, MessageEvent, Result
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist
 from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.delivery import Delivery
@@ -35,7 +35,7 @@ def run(**how: Any) -> Any:
 @pytest.fixture
 def claimed() -> Callable[[], Delivery]:
     """Claims the message as a worker does, whoever holds it."""
-    consumer = consumers.registered()["default"]
+    consumer = registry.registered()["default"]
 
     def claim() -> Delivery:
         Message.objects.filter(status="run").update(available_at=DbNow())

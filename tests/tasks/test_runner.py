@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from django_dbqueue import Reject
 from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_rows import forget_results
 from django_dbqueue.models import Message, MessageEvent, Queue, Result
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.task_headers import BACKEND, EXPIRES, TASK
 from django_dbqueue.testing import run_consumers

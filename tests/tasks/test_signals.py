@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import transaction
 
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks.sources import task_consumer
 from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.aftermath import settle_after
@@ -142,7 +142,7 @@ def test_what_a_supervisor_acks_after_its_childs_death_is_told(jobs: Any, told: 
 def test_of_a_commit_whose_reply_was_lost_the_stored_result_is_told(
     jobs: Any, told: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from django_dbqueue.tasks import task_runner as runner
+    from django_dbqueue.tasks import task_adapter as runner
 
     in_one_commit = runner._in_one_commit
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.worker.batches import attempt_batch

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, SLACK
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
-from django_dbqueue.worker.presence import BEAT_HOLDING, BEAT_IDLE, SLACK
 from tests.worker.clock import Clock
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import pytest
 from django.db import DatabaseError, connection
 
 from django_dbqueue import flow
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.claims.low_water import RESCAN_SECONDS
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import dialect_of
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import claim, expired_streams, rescue
-from django_dbqueue.lifecycle.django_session import DjangoSession
-from django_dbqueue.lifecycle.guardian import LOOK_AGAIN
-from django_dbqueue.low_water import RESCAN_SECONDS
+from django_dbqueue.lifecycle import claimer, expired_streams, rescue
+from django_dbqueue.liveness.guardian import LOOK_AGAIN
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, SETTLED_FIRST, Maintenance
@@ -216,13 +216,13 @@ def test_more_priorities_than_are_remembered_hide_no_message(idle: Turns) -> Non
 def test_a_priority_that_was_never_seen_is_claimed_from_within_a_second_though_looks_are_dear(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = claim.priorities_in_use
+    real = claimer.priorities_in_use
 
     def dear(*place: str) -> list[int]:
         turns.clock.now += 1.0
         return real(*place)
 
-    monkeypatch.setattr(claim, "priorities_in_use", dear)
+    monkeypatch.setattr(claimer, "priorities_in_use", dear)
     waiting()
     turns.go_on(60, lambda: len(turns.holding))
     [delivery] = turns.holding.take_back()
@@ -288,7 +288,7 @@ def test_who_is_late_and_gone_is_looked_at_again_soon_and_until_he_is_judged(
     maintenance = Maintenance(Message, "default", (QUEUE,))
     maintenance.run(0.0)
     assert maintenance.until_next(0.0) == pytest.approx(LOOK_AGAIN)
-    monkeypatch.setattr("django_dbqueue.lifecycle.guardian.PERSISTS", 0.0)
+    monkeypatch.setattr("django_dbqueue.liveness.guardian.PERSISTS", 0.0)
     maintenance.run(LOOK_AGAIN)
     assert not Worker.objects.exists()
     maintenance.run(2 * LOOK_AGAIN)

@@ -11,11 +11,11 @@ from django.db import DatabaseError, OperationalError, connection
 
 from django_dbqueue import signals
 from django_dbqueue.databases.statements import Kept
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.result_rows import OversizedResult
 from django_dbqueue.models import Failure, Message, Result
-from django_dbqueue.retry import is_refused
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.worker import aftermath
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK, Verdict, decided

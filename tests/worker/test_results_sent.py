@@ -10,9 +10,9 @@ from django.db import connection
 
 from django_dbqueue.databases.statements import Kept
 from django_dbqueue.lifecycle import result_rows
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message, Result
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK

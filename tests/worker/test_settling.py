@@ -8,11 +8,11 @@ import pytest
 from django.db import OperationalError, connections
 
 from django_dbqueue import signals
-from django_dbqueue.consumers import Consumer
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import dialect_of
-from django_dbqueue.lifecycle.django_session import DjangoSession
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery

@@ -17,7 +17,7 @@ def test_a_worker_wakes_those_whose_emitter_died_within_a_minute(monkeypatch: py
     message = held()
     suspends(lambda: message.wait_for("paid:17"))
     with monkeypatch.context() as patch:
-        patch.setattr("django_dbqueue.lifecycle.emitting.wake", lambda *_: None)
+        patch.setattr("django_dbqueue.steps.emitting.wake", lambda *_: None)
         Event.objects.emit("paid:17", 5)
     Event.objects.update(wake_from=DbNow())
     turns = Turns(Clock(monkeypatch))

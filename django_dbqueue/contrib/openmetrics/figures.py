@@ -20,17 +20,17 @@ from django.db import connections
 
 from django_dbqueue.contrib.openmetrics.exposition import Family
 from django_dbqueue.contrib.openmetrics.stream_metrics import of_streams
-from django_dbqueue.counts import Capped
 from django_dbqueue.insight.ended import Cell
 from django_dbqueue.insight.histogram import Histogram, bucket_of, seconds_of
 from django_dbqueue.insight.overview import serving
 from django_dbqueue.insight.totals import totals
-from django_dbqueue.lifecycle.depths import STATES as STATUS_OF
-from django_dbqueue.lifecycle.depths import Depth, depths
-from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
 from django_dbqueue.models import Queue, QueueTotal, StatisticProgress, StreamProgress
 from django_dbqueue.models.fields import clock, to_utc
-from django_dbqueue.ranges_in_use import Range, ranges_in_use
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.depths import STATES as STATUS_OF
+from django_dbqueue.states.depths import Depth, depths
+from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
 
 MOST_QUEUES: Final = 500
 """Queues that a scrape shows: their names are labels, and those are dear to whoever keeps them."""

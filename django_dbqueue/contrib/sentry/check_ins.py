@@ -72,10 +72,10 @@ def slug_of(schedule: str) -> str:
 @cache
 def monitor_config(schedule: str) -> MonitorConfig | None:
     """Return what Sentry is to know of the monitor; None if it isn't declared here, or by the second."""
-    from django_dbqueue import consumers
+    from django_dbqueue.consumers import registry
 
     try:
-        plans = consumers.plans()
+        plans = registry.plans()
     except DBQueueError:  # this process runs no schedules
         return None
     for plan in plans:

@@ -8,15 +8,14 @@ from typing import Final
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from django_dbqueue import partitions
-from django_dbqueue.counts import grouped
 from django_dbqueue.databases.partitioning_sql import TABLE
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.lifecycle import partitioned, partitioning
-from django_dbqueue.lifecycle.django_session import DjangoSession, session_of
+from django_dbqueue.history import partitioned, partitioning, partitions
+from django_dbqueue.history.partitions import Partition
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, EXIT_USAGE, ConsoleCommand, iso, table
-from django_dbqueue.partitions import Partition
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.states.counts import grouped
 
 EVERY: Final = 10_000_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.counts import grouped
 from django_dbqueue.management.sweep_command import SweepCommand
+from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):

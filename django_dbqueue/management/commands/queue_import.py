@@ -15,14 +15,12 @@ from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.importers import SOURCES, source_named
 from django_dbqueue.importers.foreign_table import check_tables, check_transactions
 from django_dbqueue.importers.source import Addressed, Source, Standing
 from django_dbqueue.importers.take_over import ImportStep, preview, take_over
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.beat_schedules import print_schedules
 from django_dbqueue.management.common_options import Options, one_line, whole
 from django_dbqueue.management.console import (
@@ -36,6 +34,8 @@ from django_dbqueue.management.console import (
     stop_signals,
 )
 from django_dbqueue.management.terminal_progress import shown_progress
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
 from django_dbqueue.tasks.task_headers import TASK
 
 BEAT: Final = "django-celery-beat"

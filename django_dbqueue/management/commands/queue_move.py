@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import conf
-from django_dbqueue.counts import grouped
 from django_dbqueue.insight.overview import known_queues
-from django_dbqueue.lifecycle import sweep
-from django_dbqueue.lifecycle.change_queue import check_target
 from django_dbqueue.management.common_options import Options
 from django_dbqueue.management.console import EXIT_USAGE, refuse_unknown
 from django_dbqueue.management.sweep_command import SweepCommand
+from django_dbqueue.operations import sweep
+from django_dbqueue.operations.change_queue import check_target
+from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):

@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from django_dbqueue.consumers import has_consumer
+from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
@@ -24,8 +23,9 @@ from django_dbqueue.management.steps_shown import as_json, as_text, steps_by_mes
 from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.querysets import PEEKS
-from django_dbqueue.ranges_in_use import queues_in_use
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.tasks.task_headers import task_named
 

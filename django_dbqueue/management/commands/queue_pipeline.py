@@ -20,7 +20,7 @@ from django_dbqueue.management.spark_settings import credentials_of, told_by_set
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
-from django_dbqueue.spark.jobs.job_runner import (
+from django_dbqueue.spark.jobs.job_execution import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
     Terminated,

@@ -13,10 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
-from django_dbqueue.counts import grouped
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.common_options import Options, age, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -30,7 +28,9 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.ranges_in_use import queues_in_use
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.counts import grouped
+from django_dbqueue.states.ranges_in_use import queues_in_use
 
 STATES: Final = {False: ("done",), True: ("done", "dead")}
 """What is moved, by whether --dead was given."""

@@ -18,11 +18,11 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.lifecycle.django_session import session_of
-from django_dbqueue.lifecycle.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
+from django_dbqueue.liveness.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
 from django_dbqueue.management.common_options import chosen_alias, one_line, seconds, unreadable
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard, discard_all, do_without_pools
 

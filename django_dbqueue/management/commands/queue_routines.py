@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.checks.postgresql_checks import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.existing_routines import StandingRoutine
+from django_dbqueue.sessions.django_session import session_of
 
 
 class Command(TerminalCommand):

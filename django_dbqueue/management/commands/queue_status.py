@@ -17,14 +17,14 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, until
-from django_dbqueue.insight.spans import span
 from django_dbqueue.insight.troubles import TROUBLES, troubles
-from django_dbqueue.lifecycle.depths import CAP, UNFINISHED
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
 from django_dbqueue.management.flow_status import FlowsLook
 from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsLook
 from django_dbqueue.management.pause_report import document_of_pause
+from django_dbqueue.states.depths import CAP, UNFINISHED
+from django_dbqueue.states.spans import span
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard
 

@@ -28,7 +28,7 @@ from django_dbqueue.management.console import (
 from django_dbqueue.management.torture_report import as_text
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.models.worker import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import ALIVE_WITHIN
 from django_dbqueue.testing.torture import rack
 from django_dbqueue.testing.torture.faults import FAULTS, SESSION
 from django_dbqueue.testing.torture.scratch import Scratch

@@ -16,20 +16,21 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue import checks, conf, consumers
+from django_dbqueue import checks, conf
 from django_dbqueue.checks.unapplied import unapplied_migrations
-from django_dbqueue.consumer_modules import ImportExits
-from django_dbqueue.consumers import largest_batch
+from django_dbqueue.consumers import registry
+from django_dbqueue.consumers.consumer_modules import ImportExits
+from django_dbqueue.consumers.registry import largest_batch
 from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.late_signals import ends_with_its_command
 from django_dbqueue.management.common_options import chosen_alias, lease, seconds, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.bulk_steps import operations_consumer
+from django_dbqueue.worker.late_signals import ends_with_its_command
 from django_dbqueue.worker.probe_file import LivenessFile
 from django_dbqueue.worker.supervisor import Supervisor
 from django_dbqueue.worker.thread_connections import do_without_pools
@@ -139,7 +140,7 @@ class Command(BaseCommand):
 
     def _find_consumers(self) -> None:
         try:
-            consumers.autodiscover()
+            registry.autodiscover()
         except ImportExits as error:
             raise CommandError(str(error)) from error
 
@@ -165,9 +166,9 @@ class Command(BaseCommand):
                 f"migrations are not applied ({', '.join(missing)}).\n  Run: manage.py migrate --database {alias}"
             )
 
-    def _choose(self, names: str | None) -> dict[str, consumers.Consumer]:
+    def _choose(self, names: str | None) -> dict[str, registry.Consumer]:
         said = [name.strip() for name in (names or "").split(",") if name.strip()]
-        registered = consumers.registered(said)
+        registered = registry.registered(said)
         operations = operations_consumer()
         if operations.queue in registered:
             raise CommandError(
@@ -202,14 +203,14 @@ class Command(BaseCommand):
             )
         return chosen
 
-    def _concurrency(self, said: int | None, chosen: dict[str, consumers.Consumer]) -> int:
+    def _concurrency(self, said: int | None, chosen: dict[str, registry.Consumer]) -> int:
         if not any(each.is_async for each in chosen.values()):
             return 0
         return int(conf.get("CONCURRENCY")) if said is None else said
 
     def _plans(self) -> tuple[Plan, ...]:
         try:
-            return tuple(consumers.plans())
+            return tuple(registry.plans())
         except (InvalidSchedule, SchedulesNotInstalled) as error:
             raise CommandError(str(error)) from error
 

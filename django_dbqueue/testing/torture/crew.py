@@ -15,11 +15,11 @@ from typing import Final
 from django.db import Error, connections
 
 from django_dbqueue.databases import ServerDialect
-from django_dbqueue.lifecycle.django_session import session_of
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.testing.torture import faults
 from django_dbqueue.testing.torture.errand import Errand
+from django_dbqueue.testing.torture.event_log import ROLLED_BACK, SENDING, SENT, SESSION, History
 from django_dbqueue.testing.torture.faults import Fault
-from django_dbqueue.testing.torture.history import ROLLED_BACK, SENDING, SENT, SESSION, History
 from django_dbqueue.testing.torture.scratch import LEASE
 
 WORKERS: Final = 2

@@ -46,7 +46,7 @@ def begin() -> Errand:
     os.register_at_fork(after_in_child=_end_with_the_starter)  # a worker's child may be frozen when its parent ends
     django.setup()
 
-    from django_dbqueue.testing.torture.history import History
+    from django_dbqueue.testing.torture.event_log import History
     from django_dbqueue.testing.torture.scratch import Scratch
 
     Scratch(errand.scratch).settle_in()

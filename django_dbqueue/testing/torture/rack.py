@@ -14,13 +14,13 @@ from typing import Final
 from django.db import Error, connections
 
 from django_dbqueue.databases import ServerDialect
-from django_dbqueue.lifecycle.django_session import session_of
 from django_dbqueue.models import Line, Message, Ticket
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import DONE
 from django_dbqueue.testing.torture import faults
 from django_dbqueue.testing.torture.crew import Crew, end_session
 from django_dbqueue.testing.torture.errand import Errand
-from django_dbqueue.testing.torture.history import BEGIN, History
+from django_dbqueue.testing.torture.event_log import BEGIN, History
 from django_dbqueue.testing.torture.reckoning import Reckoning, Row, reckon
 from django_dbqueue.testing.torture.scratch import LIMIT, Scratch
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from django_dbqueue.statuses import DONE
-from django_dbqueue.testing.torture.history import BEGIN, END, ROLLED_BACK, SENDING, SENT, Note
+from django_dbqueue.testing.torture.event_log import BEGIN, END, ROLLED_BACK, SENDING, SENT, Note
 
 WRONG: Final = (
     "lost",

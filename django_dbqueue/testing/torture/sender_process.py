@@ -14,7 +14,7 @@ from django_dbqueue.statuses import DONE
 from django_dbqueue.testing.torture.errand import Errand, begin
 
 if TYPE_CHECKING:
-    from django_dbqueue.testing.torture.history import History
+    from django_dbqueue.testing.torture.event_log import History
     from django_dbqueue.testing.torture.scratch import Scratch
 
 BACKLOG: Final = 400
@@ -95,7 +95,7 @@ class Sender:
 def main() -> None:
     """Send until stopped."""
     errand = begin()
-    from django_dbqueue.testing.torture.history import History
+    from django_dbqueue.testing.torture.event_log import History
     from django_dbqueue.testing.torture.scratch import Scratch
 
     Sender(errand, Scratch(errand.scratch), History(Path(errand.history))).run()

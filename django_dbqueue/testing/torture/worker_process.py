@@ -12,7 +12,7 @@ from django_dbqueue.testing.torture.errand import Errand, begin
 
 if TYPE_CHECKING:
     from django_dbqueue.models import Message
-    from django_dbqueue.testing.torture.history import History
+    from django_dbqueue.testing.torture.event_log import History
 
 PROCESSES = 2
 THREADS = 3
@@ -49,7 +49,7 @@ def main() -> None:
     """Work until stopped."""
     errand = begin()
     from django_dbqueue import consumer
-    from django_dbqueue.testing.torture.history import History
+    from django_dbqueue.testing.torture.event_log import History
     from django_dbqueue.testing.torture.scratch import Scratch
     from django_dbqueue.worker.timetable import Timetable
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_dbqueue.spark import build_session, enqueue_dataframe
 from django_dbqueue.spark.jobs.config import JOBS
-from django_dbqueue.spark.jobs.job_runner import run_job
+from django_dbqueue.spark.jobs.job_execution import run_job
 from tests.patience import patience
 
 if TYPE_CHECKING:

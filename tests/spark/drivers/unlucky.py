@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.data_source import DbQueueDataSource
 from django_dbqueue.spark.following import HistoryStreamReader
-from django_dbqueue.spark.stream_runner import StreamHeartbeat
+from django_dbqueue.spark.stream_driver import StreamHeartbeat
 from django_dbqueue.spark.table_reader import TableReader
 
 

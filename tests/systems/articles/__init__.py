@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_dbqueue.lifecycle.claim import Claimer
-from django_dbqueue.lifecycle.django_session import DjangoSession
+from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:

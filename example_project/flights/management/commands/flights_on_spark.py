@@ -20,7 +20,7 @@ from django.utils import timezone
 from django_dbqueue.exceptions import SparkNotInstalled
 from django_dbqueue.models import Message, QueueStatistic
 from django_dbqueue.models.staged import PublishedJob
-from django_dbqueue.spark.jobs.job_runner import refuse_without_spark, session
+from django_dbqueue.spark.jobs.job_execution import refuse_without_spark, session
 from example_project.flights.departures import ALERTS_QUEUE, DEPARTURES_QUEUE, FlightsFileError, choose_file, open_csv
 from example_project.flights.ingest import open_totals
 from example_project.flights.models import Ingest

@@ -1,0 +1,1 @@
+"""What each claim goes by, without Django."""

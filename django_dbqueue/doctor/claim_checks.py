@@ -1,0 +1,112 @@
+"""The claim, as the server will run it: the exact statement of the claim's builder, on the table as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from django.db import Error
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue.databases import Statement
+from django_dbqueue.databases.server_facts import postgresql_size
+from django_dbqueue.databases.statements import CLAIM_INDEX
+from django_dbqueue.doctor.check import POSTGRESQL, TO_WORK, examines
+from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line, has_waited, is_denied
+from django_dbqueue.doctor.finding import Finding, fine, note, problem
+from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
+from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use
+from django_dbqueue.statuses import NEW
+
+MOST: Final = 200
+"""Plans that are requested: one for each priority in use of each queue."""
+PER_QUEUE: Final = 5
+"""Priorities of one queue, so that a queue with many leaves room for the others."""
+SMALL: Final = 1024 * 1024
+"""Bytes of a table that a server may as well read in full."""
+AT_ONCE: Final = 10
+
+Range = tuple[str, int]
+
+
+@examines("claim-plan", needs_tables=True, grant=TO_WORK)
+def claim_plans(patient: Patient) -> Iterable[Finding]:
+    """EXPLAIN the claim of each queue and priority in use: it must walk its index, in its order, and nothing else."""
+    try:
+        found = list(islice(_ranges(patient), MOST + 1))
+        asked = found[:MOST] or [(NOBODYS, 0)]
+        plans = {each: plan_of(patient.connection, _claim(patient, each)) for each in asked}
+    except Error as error:
+        if is_denied(error) or has_waited(error) or not patient.connection.is_usable():
+            raise
+        yield problem(
+            _("The claim can't run: %s") % first_line(error),
+            _(
+                "If the error names an index, see the check 'indexes'. Claims use no other index, so workers can't "
+                "claim anything."
+            ),
+        )
+        return
+    yield _told(patient, plans)
+    if len(found) > MOST:
+        yield note(_("There are more queues and priorities than the %s whose plans were checked.") % MOST)
+
+
+def _ranges(patient: Patient) -> Iterator[Range]:
+    for queue in queues_in_use(session_of(patient.alias)):
+        below = HIGHEST
+        for _each in range(PER_QUEUE):
+            rows = session_of(patient.alias).fetch(patient.dialect.claims.next_priority(queue, NEW, below))
+            if not rows:
+                break
+            below = int(rows[0][0])
+            yield queue, below
+
+
+def _claim(patient: Patient, of: Range) -> Statement:
+    queue, priority = of
+    terms = Terms(token=1, worker_id=None, lease=60.0, max_reads=1)
+    return first_statement(patient.dialect, queue, priority, AT_ONCE, None, terms)
+
+
+def _is_good(plan: QueryPlan) -> bool:
+    return CLAIM_INDEX in plan.indexes and set(plan.indexes) <= {CLAIM_INDEX, PRIMARY} and not plan.sorts
+
+
+def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
+    ill = {each: plan for each, plan in plans.items() if not _is_good(plan)}
+    if not ill:
+        return fine(
+            ngettext(
+                "The claim reads the index %(index)s in order, without sorting (%(count)s plan checked).",
+                "The claim reads the index %(index)s in order, without sorting (%(count)s plans checked, one for "
+                "each priority of a queue).",
+                len(plans),
+            )
+            % {"index": CLAIM_INDEX, "count": len(plans)}
+        )
+    (queue, priority), plan = next(iter(ill.items()))
+    if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.dialect.sql.message))[0][0]) < SMALL:
+        return fine(
+            _("The table is small, so the server may just as well read all of it. Check again when it has grown.")
+        )
+    return problem(
+        _(
+            "The claim of queue %(queue)r at priority %(priority)s does not use the index %(index)s: it reads by "
+            "%(read)s%(sorts)s (%(count)s of the %(asked)s plans that were checked have this problem)."
+        )
+        % {
+            "count": len(ill),
+            "asked": len(plans),
+            "queue": queue,
+            "priority": priority,
+            "index": CLAIM_INDEX,
+            "read": ", ".join(sorted(set(plan.indexes))) or _("an unknown path"),
+            "sorts": _(", and sorts") if plan.sorts else "",
+        },
+        _("Run ANALYZE on django_dbqueue_message. See the check 'indexes' and this session's planner settings."),
+    )

@@ -1,0 +1,1 @@
+"""Flows: the rows of messages with edges between them, and their progress."""

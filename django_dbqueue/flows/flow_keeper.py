@@ -1,0 +1,80 @@
+"""The keeper of flows: looks for whoever died between its commit and its look, and for ends that told nobody.
+
+Routines, streams and SQL end messages without a look. So it walks the edges, a bounded number at a time, and asks what
+became of the messages that they come from; and the gates, and asks which are open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from django_dbqueue.databases.flows_sql import WHEN_DONE
+from django_dbqueue.flows.flow_rows import ranges_of
+from django_dbqueue.lifecycle import flow_moves
+from django_dbqueue.sessions.django_session import DjangoSession
+
+STEP: Final = 500
+OLD: Final = 20
+"""Old flows that one turn looks at."""
+AT_ONCE: Final = 5_000
+"""Edges, and gates, of one turn; the next turn continues there."""
+
+
+@dataclass(slots=True)
+class FlowKeeper:
+    """A walk around the edges that remembers where it stood."""
+
+    session: DjangoSession
+    _edge: tuple[int, int] = (0, 0)
+    _gate: int = 0
+    _old: int = 0
+
+    def turn(self) -> bool:
+        """Look at the next edges and gates; return whether more are left than one turn looks at."""
+        more = self._look_at_edges()
+        return self._look_at_gates() or more
+
+    def forget(self, *, age: float) -> None:
+        """Delete some of the flows that were sent ``age`` seconds ago, and none of whose messages is left."""
+        rows = self.session.fetch(self.session.dialect.flows.old(self._old, age, OLD))
+        for (flow,) in rows:
+            if not self._is_left(flow):
+                self.session.outermost(partial(self._forget, flow))
+        self._old = rows[-1][0] if len(rows) == OLD else 0
+
+    def _is_left(self, flow: int) -> bool:
+        _, chunks = ranges_of(self.session, flow)
+        return any(self.session.fetch(self.session.dialect.flows.any_of(flow, ranges)) for ranges in chunks)
+
+    def _forget(self, flow: int) -> None:
+        with self.session.transaction():
+            for statement in self.session.dialect.flows.forget(flow):
+                self.session.run(statement)
+
+    def _look_at_edges(self) -> bool:
+        for _ in range(AT_ONCE // STEP):
+            rows = self.session.fetch(self.session.dialect.flows.edges_behind(*self._edge, STEP))
+            done = sorted({row[0] for row in rows if row[3] == "done"})
+            dead = sorted({row[0] for row in rows if row[3] == "dead" and row[2] != WHEN_DONE})
+            if done or dead:
+                self.session.outermost(partial(self._note, done, dead))
+            self._edge = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (0, 0)
+            if self._edge == (0, 0):
+                return False
+        return True
+
+    def _note(self, done: list[int], dead: list[int]) -> None:
+        with self.session.transaction():
+            flow_moves.ended_well(self.session, done)
+            flow_moves.died(self.session, dead)
+
+    def _look_at_gates(self) -> bool:
+        for _ in range(AT_ONCE // STEP):
+            rows = self.session.fetch(self.session.dialect.flows.gates_behind(self._gate, STEP))
+            flow_moves.look(self.session, [row[0] for row in rows])
+            self._gate = rows[-1][0] if len(rows) == STEP else 0
+            if not self._gate:
+                return False
+        return True

@@ -1,0 +1,86 @@
+"""The keeper of lanes: looks after lanes whose sender died between its commit and the kick.
+
+It walks, a bounded number at a time, through the lanes with somebody in their line, and through the tickets that are
+out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from django_dbqueue import conf
+from django_dbqueue.databases.statements import Place, Row
+from django_dbqueue.lanes import lane_moves
+from django_dbqueue.lanes.lanes_in_use import lanes_in_use
+from django_dbqueue.lanes.tickets import followers_of, stand_in_line
+from django_dbqueue.lanes.walk import LAST
+from django_dbqueue.sessions.django_session import DjangoSession
+
+STEP: Final = 500
+"""Lanes, or tickets, that one statement reads: fewer than the recursions that MySQL allows."""
+AT_ONCE: Final = 5_000
+"""Of each in one turn; the next turn continues there."""
+
+
+@dataclass(slots=True)
+class LaneKeeper:
+    """A walk around the lanes that remembers where it stood."""
+
+    session: DjangoSession
+    _lane: int = -1
+    _ticket: tuple[int, int] = (-1, 0)
+    _follower: tuple[int, int] = (-LAST - 1, 0)
+
+    def turn(self) -> bool:
+        """Look at the next lanes and tickets; return whether more are left than one turn looks at."""
+        more = self._kick_lanes()
+        more = self._free_tickets() or more
+        return self._look_at_followers() or more
+
+    def _kick_lanes(self) -> bool:
+        for _ in range(AT_ONCE // STEP):
+            lanes = lanes_in_use(self.session, self._lane, STEP)
+            if lanes:
+                lane_moves.kick_now(self.session, {each.lane: each.queue for each in lanes})
+            self._lane = lanes[-1].lane if len(lanes) == STEP else -1
+            if self._lane == -1:
+                return False
+        return True
+
+    def _free_tickets(self) -> bool:
+        for _ in range(AT_ONCE // STEP):
+            rows = self.session.fetch(self.session.dialect.lanes.tickets_behind(*self._ticket, STEP))
+            if ended := [Place(row[0], row[2], row[3] or "") for row in rows if _is_over(row[3], row[4])]:
+                self.session.outermost(partial(self._leave, ended))
+            self._ticket = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-1, 0)
+            if self._ticket == (-1, 0):
+                return False
+        return True
+
+    def _look_at_followers(self) -> bool:
+        """Take those out of the followers who don't run any more: somebody has moved their rows by hand."""
+        for _ in range(AT_ONCE // STEP):
+            rows = self.session.fetch(self.session.dialect.lanes.followers_behind(*self._follower, STEP))
+            if moved := [row for row in rows if row[2] != "run"]:
+                self.session.outermost(partial(self._stop_following, moved))
+            self._follower = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-LAST - 1, 0)
+            if self._follower == (-LAST - 1, 0):
+                return False
+        return True
+
+    def _stop_following(self, moved: list[Row]) -> None:
+        with self.session.transaction():
+            self.session.run(self.session.dialect.lanes.leave([(line, message_id) for line, message_id, _ in moved]))
+            if new := [(followers_of(line), message_id) for line, message_id, standing in moved if standing == "new"]:
+                stand_in_line(self.session, new)
+
+    def _leave(self, ended: list[Place]) -> None:
+        with self.session.transaction():
+            lane_moves.leave(self.session, ended)
+
+
+def _is_over(queue: str | None, standing: str) -> bool:
+    """Return whether a ticket's message no longer keeps it: somebody has moved its row by hand."""
+    return standing == "ended" or (standing == "dead" and conf.queue_options(queue or "").on_dead != conf.HOLD)

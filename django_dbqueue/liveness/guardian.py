@@ -1,0 +1,290 @@
+"""The guardian: rescues what a dead worker holds before its leases expire (promise P9).
+
+It needs two signs, and only judges rows that name a worker. The worker has missed three beats, by the database's clock.
+And its session is gone: the named lock that the session was proven to hold is free or, if it holds none, the session is
+missing from the server's list, provided that list can be seen in full. Both must hold at two checks by the same
+guardian, two seconds apart, and once more in the transaction that locks the worker's row and rescues.
+
+A session that was proven on another server, or before the server's last start, is no sign: it may be gone here while
+its worker lives. Then the lease counts, as it does for claims without a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from django.db import DatabaseError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_dbqueue import signals
+from django_dbqueue.databases import Claim, ServerDialect
+from django_dbqueue.lifecycle.moves import blamed, move
+from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.liveness.vital_signs import is_blind
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+
+LOOK_AGAIN: Final = 0.25
+"""Seconds after which a worker that seems to be gone is checked again."""
+PERSISTS: Final = 2.0
+"""Seconds for which a session must have been gone."""
+AT_ONCE: Final = 100
+"""Late workers per check."""
+JUDGES_FOR: Final = 0.5
+"""Seconds after which a check leaves the remaining dead workers to the next one."""
+LATELY: Final = 60.0
+"""Maximum age, in seconds, of a worker's last beat for it to count among the blind spots."""
+SETTLES: Final = 3.0
+"""Seconds that a worker has, after its start or an outage, to prove its session before it is reported."""
+
+logger = logging.getLogger(__name__)
+
+
+class Late(NamedTuple):
+    """A worker whose next beat is late, as its row shows."""
+
+    id: int
+    beat_at: object
+    conn_id: int | None
+    session_lock: int | None
+    server: str
+    host: str
+    pid: int
+    queues: str
+    is_overdue: bool
+
+    @property
+    def evidence(self) -> str:
+        """Say in words what it was judged by."""
+        if self.session_lock is not None:
+            sign = f"the named lock {self.session_lock} of its session {self.conn_id} is free"
+        else:
+            sign = f"its session {self.conn_id} is not in the server's list"
+        return f"session gone: worker {self.host}:{self.pid} has missed three beats, and {sign}"
+
+
+class Taken(NamedTuple):
+    """A rescued message, as it was before."""
+
+    id: int
+    queue: str
+    read_count: int
+    max_reads: int | None
+
+
+class Guardian:
+    """A watcher of late workers; it remembers since when each one's session is gone, for its own session's lifetime."""
+
+    def __init__(self, model: MessageType, session: DjangoSession) -> None:
+        self._model = model
+        self._session = session
+        self._raw: Any = None
+        self._server = ""
+        self._gone_since: dict[Late, float] = {}
+        self._said_blind = False
+
+    @property
+    def suspects(self) -> int:
+        """Return how many workers seem to be gone and await the next check."""
+        return len(self._gone_since)
+
+    def look(self) -> int:
+        """Judge which workers are gone; return how many messages were rescued. Call it often."""
+        server = self.server()
+        if not server:
+            return 0
+        dialect = self._session.dialect
+        late = [Late(*row) for row in self._session.fetch(dialect.workers.late_workers(server, AT_ONCE))]
+        gone, now = self._gone(late), time.monotonic()
+        self._gone_since = {
+            key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
+        }
+        rescued = 0
+        for worker in late:
+            since = self._gone_since.get(_unjudged(worker))
+            if time.monotonic() - now > JUDGES_FOR:
+                break
+            if worker.is_overdue and since is not None and now - since >= PERSISTS:
+                rescued += self._judge(worker)
+        return rescued
+
+    def server(self) -> str:
+        """Return the server whose workers can be judged from here, '' where there are no sessions (SQLite).
+
+        It forgets what an earlier session has seen: the new one may be on another server, or after a restart.
+        """
+        connection, dialect = self._session.connection, self._session.dialect
+        if not isinstance(dialect, ServerDialect):
+            return ""
+        connection.ensure_connection()
+        if connection.connection is not self._raw:
+            self._gone_since.clear()
+            [(_, server)] = self._session.fetch(dialect.sessions.me())
+            self._server, self._raw = str(server), connection.connection
+        return self._server
+
+    def _gone(self, late: list[Late]) -> set[Late]:
+        """Return the workers whose session is gone, as far as this server and this account can see."""
+        dialect = self._session.dialect
+        if not isinstance(dialect, ServerDialect):
+            return set()
+        locks = {worker.session_lock: worker for worker in late if worker.session_lock is not None}
+        listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
+        gone: set[Late] = set()
+        if locks:
+            free = self._session.fetch(dialect.sessions.free_locks([number for number in locks if number is not None]))
+            gone = {locks[int(number)] for server, number in free if locks[int(number)].server == server}
+        if listed:
+            there = self._sessions(dialect, [worker.conn_id for worker in listed if worker.conn_id is not None])
+            servers = {server for server, _ in there}
+            present = {number for _, number in there}
+            gone |= {worker for worker in listed if worker.conn_id not in present and worker.server in servers}
+        return gone
+
+    def _sessions(self, dialect: ServerDialect, ids: list[int]) -> set[tuple[str, int]]:
+        """Return those of these sessions that exist, and one's own; nothing if the list can't be seen in full."""
+        try:
+            return {
+                (str(server), int(number)) for server, number in self._session.fetch(dialect.sessions.existing(ids))
+            }
+        except DatabaseError as error:
+            if not is_blind(dialect, error):
+                raise
+            if not self._said_blind:
+                self._said_blind = True
+                logger.warning("%s", _blind_words())
+            return set()
+
+    def _judge(self, worker: Late) -> int:
+        rescued = 0
+        while True:
+            taken, is_all = self._session.outermost(partial(self._rescue_some, worker))
+            _tell(self._model, taken, worker.evidence)
+            rescued += len(taken)
+            if is_all or not taken:
+                return rescued
+
+    def _rescue_some(self, worker: Late) -> tuple[list[Taken], bool]:
+        """Rescue up to BATCH messages of a worker that is still gone; delete its row with the last of them.
+
+        Its row is locked: a beat that arrives now waits, and finds the row gone. Rows that are locked elsewhere (a
+        handler's session may end later than the worker's own) are left for the next check.
+        """
+        dialect = self._session.dialect
+        with self._session.transaction():
+            if not self._session.fetch(dialect.workers.lock_worker(worker.id, worker.beat_at, worker.server)):
+                return [], True
+            if worker not in self._gone([worker]):
+                return [], True
+            queues = worker.queues.split(",")
+            owned = [Claim(*row) for row in self._session.fetch(dialect.messages.owned(queues, worker.id))]
+            part = owned[:BATCH]
+            free = (
+                self._session.fetch(dialect.messages.lock(dialect.messages.held(part), skip_locked=True))
+                if part
+                else []
+            )
+            taken = self._taken([row[0] for row in free])
+            ids = {row.id for row in taken}
+            if ids:
+                change = dialect.messages.rescue(f"WorkerGone: {worker.evidence}.")
+                change = blamed(self._session, change, {row.queue for row in taken})
+                move(self._session, change, dialect.messages.held([claim for claim in part if claim.id in ids]))
+            is_all = len(ids) == len(owned)
+            if is_all:
+                self._session.run(dialect.workers.delete_worker(worker.id))
+        return taken, is_all
+
+    def _taken(self, ids: list[int]) -> list[Taken]:
+        rows = self._model._default_manager.using(self._session.using).filter(pk__in=ids)
+        return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
+
+
+def forget_workers(session: DjangoSession, *, age: float) -> None:
+    """Delete rows of workers that have sent no heartbeat for ``age`` seconds; a locked one stays.
+
+    They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
+    """
+    dialect = session.dialect
+    for worker_id, beat_at, server in session.fetch(dialect.workers.silent_workers(age, AT_ONCE)):
+        with session.transaction():
+            if session.fetch(dialect.workers.lock_worker(worker_id, beat_at, server)):
+                session.run(dialect.workers.delete_worker(worker_id))
+
+
+def _unjudged(worker: Late) -> Late:
+    """Return the worker as its row stands: only time changes ``is_overdue``."""
+    return worker._replace(is_overdue=False)
+
+
+def _tell(model: MessageType, taken: list[Taken], evidence: str) -> None:
+    by_queue: dict[str, list[int]] = {}
+    for message in taken:
+        by_queue.setdefault(message.queue, []).append(message.id)
+    for queue, ids in by_queue.items():
+        signals.message_rescued.send(model, queue=queue, message_ids=ids, evidence=evidence)
+    for message in taken:
+        if 0 < (message.max_reads or 0) <= message.read_count:
+            signals.message_died.send(
+                model, queue=message.queue, message_id=message.id, error=f"WorkerGone: {evidence}."
+            )
+
+
+def _blind_words() -> str:
+    return _(
+        "The list of sessions is not used, because this account may only see its own sessions in it: the messages of "
+        "dead workers whose session held no named lock wait until their leases expire. To use the list: GRANT "
+        "PROCESS ON *.* TO this account."
+    )
+
+
+def blind_spots(session: DjangoSession) -> list[str]:
+    """Say what a guardian on this connection can't see, and what to do about it; nothing if it sees everything."""
+    dialect = session.dialect
+    if not isinstance(dialect, ServerDialect):
+        return [_("SQLite has no sessions: the messages of a dead worker come back when their leases expire.")]
+    return [*blind_to_sessions(session, dialect), *blind_to_workers(session, dialect)]
+
+
+def blind_to_sessions(session: DjangoSession, dialect: ServerDialect) -> list[str]:
+    """Say that this account may not see other accounts' sessions, if the server hides them."""
+    try:
+        session.fetch(dialect.sessions.existing([0]))
+    except DatabaseError as error:
+        if not is_blind(dialect, error):
+            raise
+        return [_blind_words()]
+    return []
+
+
+def blind_to_workers(session: DjangoSession, dialect: ServerDialect) -> list[str]:
+    """Say which living workers can't be judged from here."""
+    spots: list[str] = []
+    [(_conn_id, server)] = session.fetch(dialect.sessions.me())
+    [(unproven, elsewhere)] = session.fetch(dialect.workers.elsewhere(server, lately=LATELY, settles=SETTLES))
+    if unproven:
+        spots.append(
+            ngettext(
+                "%(count)s worker can't prove its session (its log says why; often because of a connection pooler): "
+                "only its leases count. Connect it to the database directly.",
+                "%(count)s workers can't prove their sessions (their logs say why; often because of a connection "
+                "pooler): only their leases count. Connect them to the database directly.",
+                int(unproven),
+            )
+            % {"count": int(unproven)}
+        )
+    if elsewhere:
+        spots.append(
+            ngettext(
+                "%(count)s worker is connected to another server than this one, or connected before this server's "
+                "last start: only its leases count. Run the guardian on the server that the workers connect to.",
+                "%(count)s workers are connected to another server than this one, or connected before this server's "
+                "last start: only their leases count. Run the guardian on the server that the workers connect to.",
+                int(elsewhere),
+            )
+            % {"count": int(elsewhere)}
+        )
+    return spots

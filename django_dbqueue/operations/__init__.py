@@ -1,0 +1,1 @@
+"""What an operator does to messages, one by one or in bulk."""

@@ -1,0 +1,195 @@
+"""What an operator may do to messages: the one table that the admin, bulk operations and commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from django_dbqueue.databases import Change, Dialect, statements
+from django_dbqueue.failures.error_texts import error_text
+from django_dbqueue.redaction import stored_texts
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+
+class Stage(NamedTuple):
+    """Where a message stands, whatever the clock says: a stage changes only by a move."""
+
+    states: tuple[str, ...]
+    """The names that people use; the clock tells them apart."""
+    sql: str
+
+
+UNTAKEN: Final = "untaken"
+TAKEN: Final = "taken"
+DEAD: Final = "dead"
+FINISHED: Final = "finished"
+STAGES: Final = {
+    UNTAKEN: Stage(("ready", "delayed", "waiting"), f"(status = '{NEW}' AND available_at IS NOT NULL)"),
+    TAKEN: Stage(("running", "stuck"), f"status = '{RUNNING}'"),
+    DEAD: Stage(("dead",), statements.DEAD),
+    FINISHED: Stage(("done",), f"status = '{DONE}'"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One thing that can be done."""
+
+    name: str
+    """As URLs and commands write it."""
+    permission: str
+    stages: tuple[str, ...]
+    label: StrPromise
+    many: StrPromise
+    question: StrPromise
+    done: str
+    """What Django's admin log keeps: English, as of Django's own entries."""
+    move: Callable[[Dialect, str, str | None], Change] | None
+    """The change, by the reason and the actor; None: more than a change of the row."""
+    said: str = ""
+    """What the row's ``error`` keeps of the actor and the reason, which is asked for; '' if it keeps nothing."""
+    asks_queue: bool = False
+    """Whether a person must name a queue, into which the messages go."""
+    only: str = ""
+    """The one state of its stages whose messages it is for; '' for all."""
+    such: Callable[[Dialect], str] | None = None
+    """A further condition on the rows: that they are due later than now."""
+
+    @property
+    def codename(self) -> str:
+        """The permission as Django names it."""
+        return f"{self.permission}_message"
+
+    @property
+    def asks_reason(self) -> bool:
+        """Whether a person must give a reason."""
+        return bool(self.said)
+
+    @property
+    def once(self) -> bool:
+        """Whether it leaves no mark on the row, so that the session has to remember that a confirmation was used."""
+        return self.move is None and not self.asks_queue
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states whose messages it applies to."""
+        return (self.only,) if self.only else tuple(state for stage in self.stages for state in STAGES[stage].states)
+
+    def fence(self, dialect: Dialect) -> str:
+        """Return the condition on the rows it applies to."""
+        stages = f"({' OR '.join(STAGES[stage].sql for stage in self.stages)})"
+        return stages if self.such is None else f"({stages} AND {self.such(dialect)})"
+
+    def said_by(self, actor: str, reason: str) -> str:
+        """Return what the row's ``error`` is to keep."""
+        return self.said % {"user": actor, "reason": reason}
+
+    def change(self, dialect: Dialect, reason: str, actor: str | None) -> Change:
+        """Return what it does to a row."""
+        assert self.move is not None, f"{self.name} moves no row"
+        return self.move(dialect, reason, actor)
+
+
+def _kept(reason: str) -> str:
+    """Return a reason for the column ``error``; never empty, since it distinguishes dropped rows from done ones."""
+    return error_text(reason) or "by an operator, who gave no reason"
+
+
+VERBS: Final = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            name="requeue",
+            permission="requeue",
+            stages=(TAKEN, DEAD),
+            label=pgettext_lazy("verb", "Requeue"),
+            many=_("Requeue selected messages"),
+            question=_(
+                "The message becomes ready at once, as if new: its counts start at zero. A holder that still works "
+                "on it loses its claim, and what it says about it later changes nothing."
+            ),
+            done="Requeued.",
+            move=lambda dialect, _reason, actor: dialect.messages.requeue(actor=actor),
+        ),
+        Verb(
+            name="due-now",
+            permission="hasten",
+            stages=(UNTAKEN,),
+            label=pgettext_lazy("verb", "Due now"),
+            many=_("Make selected messages due now"),
+            question=_(
+                "The message becomes due at once, and its counts stay. A message of a group still waits for its turn."
+            ),
+            done="Made due now.",
+            move=lambda dialect, _reason, actor: dialect.messages.due_now(actor=actor),
+            only="delayed",
+            such=lambda dialect: dialect.messages.is_early(),
+        ),
+        Verb(
+            name="release",
+            permission="release",
+            stages=(TAKEN,),
+            label=pgettext_lazy("verb", "Release"),
+            many=_("Release selected messages"),
+            question=_(
+                "The message goes back to where it stood in the queue; the interrupted delivery is not counted."
+            ),
+            done="Released.",
+            move=lambda dialect, _reason, actor: dialect.messages.release(actor=actor),
+        ),
+        Verb(
+            name="reject",
+            permission="reject",
+            stages=(UNTAKEN, TAKEN),
+            label=pgettext_lazy("verb", "Reject"),
+            many=_("Reject selected messages"),
+            question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
+            done="Rejected: %(reason)s",
+            move=lambda dialect, reason, actor: dialect.messages.reject(_kept(reason), actor=actor),
+            said=stored_texts.REJECTED,
+        ),
+        Verb(
+            name="send-again",
+            permission="resend",
+            stages=(DEAD, FINISHED),
+            label=pgettext_lazy("verb", "Send again"),
+            many=_("Send selected messages again"),
+            question=_("A new message with the same payload, key and headers is sent; the old one stays as it is."),
+            done="Sent again.",
+            move=None,
+        ),
+        Verb(
+            name="move",
+            permission="move",
+            stages=(UNTAKEN, DEAD),
+            label=pgettext_lazy("verb", "Move"),
+            many=_("Move selected messages to another queue"),
+            question=_(
+                "The message goes to the queue that you name, with its key, its group and its due time. A dead one "
+                "becomes ready there, as if new."
+            ),
+            done="Moved to %(queue)s.",
+            move=None,
+            asks_queue=True,
+        ),
+        Verb(
+            name="drop",
+            permission="drop",
+            stages=(UNTAKEN, TAKEN, DEAD),
+            label=pgettext_lazy("verb", "Drop"),
+            many=_("Drop selected messages"),
+            question=_("The message is marked done without being processed, with your reason. This can't be undone."),
+            done="Dropped: %(reason)s",
+            move=lambda dialect, reason, actor: dialect.messages.drop(_kept(reason), actor=actor),
+            said=stored_texts.DROPPED,
+        ),
+    )
+}
+"""By name."""

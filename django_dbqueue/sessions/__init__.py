@@ -1,0 +1,1 @@
+"""Django's connections as sessions of the queue: statements, transactions, retries, snapshots."""

@@ -1,0 +1,46 @@
+"""An error of one row fails that row: what the server refuses together is tried in halves, down to single rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from django.db import DatabaseError
+
+from django_dbqueue.sessions.retry import is_refused, named
+
+Item = TypeVar("Item")
+
+logger = logging.getLogger("django_dbqueue")
+
+
+def apart(
+    items: Sequence[Item],
+    work: Callable[[list[Item]], object],
+    refused: Callable[[Item, DatabaseError], object],
+) -> None:
+    """Do the work on all items, in order; ``refused`` is called for each that the server refuses even alone.
+
+    The work must be one commit, or a savepoint: what was refused has changed nothing. Any other error is raised, and
+    says that nothing from there on was done.
+    """
+    if not (some := list(items)):
+        return
+    try:
+        work(some)
+    except DatabaseError as error:
+        if not is_refused(error):
+            raise
+        if len(some) == 1:
+            refused(some[0], error)
+            return
+        half = len(some) // 2
+        apart(some[:half], work, refused)
+        apart(some[half:], work, refused)
+
+
+def name_refused(message_id: int, error: DatabaseError) -> None:
+    """Log which message the database refused to change, and what it said."""
+    said = ascii(" ".join(str(error).split()))[1:-1]
+    logger.warning("message %s is left as it is: the database refused (%s: %.500s)", message_id, named(error), said)

@@ -1,0 +1,279 @@
+"""Sessions on Django's connections: built statements, in transactions no larger than the guarantee they protect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
+
+from django.db import OperationalError, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+
+from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases.retries import SECONDS, again
+from django_dbqueue.databases.statements import InOrder, Params, Row
+from django_dbqueue.exceptions import TransactionNotAllowed
+from django_dbqueue.sessions import transaction_begin
+from django_dbqueue.sessions.retry import in_callers_transaction, is_passing, is_safe_updates
+from django_dbqueue.sessions.snapshots import seeing_what_is
+from django_dbqueue.sessions.transaction_begin import Context, Execute, takes_many
+
+Result = TypeVar("Result")
+MessageType = type[models.Model]
+
+
+class Ahead(NamedTuple):
+    """A statement that goes before others, the check that is given its row count, and what follows it at once.
+
+    The check may raise; what follows has then run too, if the driver sends several statements in one round trip.
+    ``finish`` is more work for the same transaction, which needs answers; then nothing travels together.
+    """
+
+    statement: Statement
+    check: Callable[[int], None]
+    then: Statement | None = None
+    finish: Callable[[], object] | None = None
+
+
+_READ_COMMITTED = Statement("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
+_SAFE_UPDATES_OFF = Statement("SET SESSION sql_safe_updates = 0", ())
+_SAFE_UPDATES_ON = Statement("SET SESSION sql_safe_updates = 1", ())
+_BEGIN = {"mysql": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
+
+
+class DjangoSession:
+    """A ``Session`` on the connection that the current thread has to a database of Django's."""
+
+    __slots__ = ("dialect", "using")
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+        """The alias of the database."""
+        self.dialect = dialect_of(connections[using])
+
+    @property
+    def connection(self) -> BaseDatabaseWrapper:
+        """Return the current thread's connection."""
+        return connections[self.using]
+
+    @property
+    def connection_id(self) -> int:
+        """Return the session's id on MySQL and MariaDB, which the driver knows without asking the server."""
+        return int(connections[self.using].connection.thread_id())
+
+    def fetch(self, statement: Statement) -> list[Row]:
+        """Run a statement that returns rows."""
+        with connections[self.using].cursor() as cursor:
+            return self._rows(cursor, statement)
+
+    def fetch_messages(self, statement: Statement) -> list[Row]:
+        """Run a statement that returns many messages, whose timestamps stay text until they are read."""
+        return self._fetch_loading(statement, "string", "TextLoader")
+
+    def fetch_moments(self, statement: Statement) -> list[Row]:
+        """Run a statement that returns many timestamps; PostgreSQL's are aware, in the session's time zone."""
+        return self._fetch_loading(statement, "datetime", "TimestamptzLoader")
+
+    def _fetch_loading(self, statement: Statement, module: str, loader: str) -> list[Row]:
+        """Run it with one of psycopg's own loaders, in C: Django's for timestamps is Python, 5 µs each."""
+        connection: Any = connections[self.using]
+        with connection.cursor() as cursor:
+            if hasattr(cursor, "adapters"):
+                types = getattr(connection.Database.types, module)
+                cursor.adapters.register_loader("timestamptz", getattr(types, loader))
+            return self._rows(cursor, statement)
+
+    def _rows(self, cursor: CursorWrapper, statement: Statement) -> list[Row]:
+        sql = self.dialect.sql
+        if not (sql.keep_order and isinstance(statement, InOrder)):
+            cursor.execute(statement.sql, statement.params)
+        elif takes_many(connections[self.using]):  # one round trip, not three
+            cursor.execute(f"{sql.keep_order}; {statement.sql}; {sql.forget_order}", statement.params)
+            cursor.nextset()
+        else:
+            with self.held_to_order(cursor, statement):
+                cursor.execute(statement.sql, statement.params)
+                return list(cursor.fetchall())
+        return list(cursor.fetchall())
+
+    @contextmanager
+    def held_to_order(self, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
+        """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
+        sql = self.dialect.sql
+        keeps = sql.keep_order and isinstance(statement, InOrder) and connections[self.using].in_atomic_block
+        if keeps:
+            cursor.execute(sql.keep_order)
+        yield
+        if keeps:
+            cursor.execute(sql.forget_order)
+
+    def run(self, statement: Statement) -> int:
+        """Run a statement and return how many rows it matched."""
+        try:
+            return self._run(statement)
+        except OperationalError as error:
+            if not is_safe_updates(error):
+                raise
+        with self._without_safe_updates():
+            return self._run(statement)
+
+    def _run(self, statement: Statement) -> int:
+        with connections[self.using].cursor() as cursor:
+            cursor.execute(statement.sql, statement.params)
+            return int(cursor.rowcount)
+
+    @contextmanager
+    def _without_safe_updates(self) -> Iterator[None]:
+        """Allow a statement what ``sql_safe_updates`` refuses: MariaDB refuses every DELETE by a join.
+
+        Ours name their rows by keys. The session is a project's, which finds it as it was.
+        """
+        self._run(_SAFE_UPDATES_OFF)
+        try:
+            yield
+        finally:
+            self._run(_SAFE_UPDATES_ON)
+
+    def allow_updates(self) -> None:
+        """Switch ``sql_safe_updates`` off in a session that is the queue's own, which spares ``run`` from doing it."""
+        if connections[self.using].vendor == "mysql":
+            self._run(_SAFE_UPDATES_OFF)
+
+    def insert(self, statement: Statement) -> int:
+        """Insert one row, on a server that doesn't return rows from it, and return its id."""
+        with connections[self.using].cursor() as cursor:
+            cursor.execute(statement.sql, statement.params)
+            return int(cursor.lastrowid)
+
+    def insert_or_keep(self, statement: Statement) -> int | None:
+        """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
+        if not self.dialect.sql.returns_kept_failure:
+            rows = self.fetch(statement)
+            return int(rows[0][0]) if rows else None
+        with seeing_what_is(connections[self.using], whatever_the_level=True):
+            return self.insert(statement)
+
+    def outermost(
+        self,
+        work: Callable[[], Result],
+        *,
+        passing: Callable[[BaseException], bool] = is_passing,
+        within: float = SECONDS,
+    ) -> Result:
+        """Run ``work``, retrying with jitter on transient errors while time is left; once in a caller's transaction.
+
+        So a wait for a row lock that has used up the server's own limit (50 s on MySQL) is not retried.
+        """
+        connection = connections[self.using]
+        if not in_callers_transaction(connection):
+            return again(work, passing, within=within)
+        with seeing_what_is(connection):
+            return work()
+
+    @contextmanager
+    def transaction(self, *, saves_a_journey: bool = False) -> Iterator[None]:
+        """Run a READ COMMITTED transaction that takes SQLite's write lock at once; a savepoint inside the caller's.
+
+        READ COMMITTED, because gap locks of REPEATABLE READ make claimers and producers deadlock; the write lock at
+        once, because a reader that becomes a writer is refused without waiting.
+
+        ``saves_a_journey``: the first statement carries BEGIN with it, saving a round trip, if the driver can do that.
+        It is for claims, whose sessions are their own anyway: a pooler may keep one for a client that sends two
+        statements at once.
+        """
+        connection = connections[self.using]
+        connection.ensure_connection()
+        block: Any = transaction.atomic(using=self.using)
+        block.is_of_the_queue = True
+        with self._begun(connection, saves_a_journey), block:
+            yield
+
+    @property
+    def owns_transaction(self) -> bool:
+        """Return whether the open transaction was begun here, so that it will soon be over, and not by a caller."""
+        blocks = self.connection.atomic_blocks
+        return bool(blocks) and getattr(blocks[0], "is_of_the_queue", False)
+
+    def _begun(self, connection: Any, saves_a_journey: bool) -> AbstractContextManager[None]:
+        """Make atomic() begin as ``transaction`` describes."""
+        if in_callers_transaction(connection):
+            return nullcontext()
+        if connection.vendor == "sqlite":
+            return transaction_begin.immediate(connection)
+        level = str(connection.isolation_level or "").lower()
+        if connection.vendor == "mysql" and level != "read committed":
+            self.run(_READ_COMMITTED)  # the next transaction
+        if saves_a_journey and takes_many(connection):
+            return transaction_begin.begun_by_the_first(connection, _BEGIN[connection.vendor])
+        return transaction_begin.begun_by(connection, partial(self.run, Statement(_BEGIN[connection.vendor], ())))
+
+    @contextmanager
+    def ahead_of_the_first(self, ahead: Ahead) -> Iterator[None]:
+        """Make the first statement of the block carry another one before it, if the driver can do that.
+
+        What the check raises then comes after both have run, so the only transaction open must be one that the error
+        undoes.
+        """
+        connection = connections[self.using]
+        if not takes_many(connection):
+            self.run_ahead(ahead)
+            yield
+            return
+        parts = [part for part in (ahead.statement, ahead.then) if part is not None]
+
+        def with_it(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
+            connection.execute_wrappers.remove(with_it)
+            text = "; ".join((*(part.sql for part in parts), sql))
+            result = execute(
+                text, (*chain.from_iterable(part.params for part in parts), *(params or ())), many, context
+            )
+            ahead.check(context["cursor"].rowcount)
+            for _ in parts:
+                context["cursor"].nextset()
+            return result
+
+        connection.execute_wrappers.insert(0, with_it)  # before the one that adds BEGIN, so that BEGIN comes first
+        try:
+            yield
+        finally:
+            if is_alone := with_it in connection.execute_wrappers:
+                connection.execute_wrappers.remove(with_it)
+        if is_alone:
+            self.run_ahead(ahead)
+
+    def run_ahead(self, ahead: Ahead) -> None:
+        """Run it on its own, in the open transaction."""
+        ahead.check(self.run(ahead.statement))
+        if ahead.then is not None:
+            self.run(ahead.then)
+        if ahead.finish is not None:
+            ahead.finish()
+
+
+session_of = cache(DjangoSession)
+"""Return the session of an alias; UnsupportedDatabase if the queue can't live there."""
+
+
+def is_only_a_testcase(connection: Any) -> bool:
+    """Return whether transactions are open, all of them begun by Django's TestCase or by the queue inside it."""
+    blocks = [block for block in connection.atomic_blocks if not getattr(block, "is_of_the_queue", False)]
+    return bool(blocks) and all(block._from_testcase for block in blocks)
+
+
+def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
+    """Raise TransactionNotAllowed inside the caller's transaction; a TestCase's own wrapper does not count."""
+    connection: Any = session.connection
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise TransactionNotAllowed(
+            f"{verb} runs in a transaction of its own, but was called with autocommit off, where only you could "
+            "commit it: call set_autocommit(True) first."
+        )
+    if connection.in_atomic_block and not all(block._from_testcase for block in connection.atomic_blocks):
+        raise TransactionNotAllowed(
+            f"{verb} runs in a transaction of its own, but was called inside atomic(): its row locks would last as "
+            "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
+            "atomic() begins."
+        )

@@ -1,0 +1,131 @@
+"""Queue depths by state, at a cost that does not grow with other messages.
+
+Each state of a queue is one range of the index ``dbqueue_claim`` per priority in use. Counts stop at a cap, and many
+ranges are counted at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from django_dbqueue.databases.depths_sql import Place
+from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.statements import chunks
+from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.overdue import overdue_tokens
+from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+STATES: Final = {
+    "ready": NEW,
+    "delayed": NEW,
+    "waiting": NEW,
+    "running": RUNNING,
+    "stuck": RUNNING,
+    "dead": NEW,
+    "done": DONE,
+}
+"""State names for people, and the row status behind each."""
+UNFINISHED: Final = ("ready", "delayed", "waiting", "running", "stuck", "dead")
+CAP: Final = 10_000
+AT_ONCE: Final = 50
+"""Ranges that one statement counts."""
+ROWS_AT_ONCE: Final = 9_000
+"""Rows that one statement counts, if it counts more than one range: a server handles each twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many messages of a queue are in each state, and since when the oldest ready one has been due."""
+
+    queue: str
+    counts: dict[str, Capped]
+    oldest_ready: object
+    """A moment as the cursor returned it; None if nothing is ready or it wasn't asked for."""
+
+
+def depths(
+    session: Session,
+    queues: Iterable[str],
+    *,
+    states: Iterable[str] = UNFINISHED,
+    cap: int = CAP,
+    ranges: Iterable[Range] | None = None,
+) -> dict[str, Depth]:
+    """Return how deep each of these queues is, in each of these states, up to the cap.
+
+    What streams hold under an expired lease counts as stuck. ``ranges`` are those in use, if the caller has read them.
+    """
+    names, asked = list(queues), list(states)
+    found = {name: dict.fromkeys(asked, 0) for name in names}
+    places = _places(ranges_in_use(session, names) if ranges is None else ranges, found, asked)
+    for place, count in _counted(session, places, cap + 1):
+        found[place.queue][place.state] += count
+    for place, count in _held_too_long(session, places, cap + 1):
+        counts = found[place.queue]
+        if "stuck" in counts:
+            counts["stuck"] += count
+        if counts.get("running", cap + 1) <= cap:
+            counts["running"] -= count
+    oldest = _oldest(session, [place for place in places if place.state == "ready"])
+    return {
+        name: Depth(name, {state: Capped(count, cap) for state, count in counts.items()}, oldest.get(name))
+        for name, counts in found.items()
+    }
+
+
+def _places(ranges: Iterable[Range], queues: Collection[str], states: Collection[str]) -> list[Place]:
+    return [
+        Place(each.queue, state, each.priority)
+        for each in ranges
+        if each.queue in queues
+        for state in states
+        if STATES[state] == each.status
+    ]
+
+
+def _counted(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    """Count many ranges up to a small limit at once, then those that have more, a few at a time."""
+    first = min(limit, ROWS_AT_ONCE // AT_ONCE)
+    deep = []
+    for place, count in _counted_at_once(session, places, first):
+        if count < first or first == limit:
+            yield place, count
+        else:
+            deep.append(place)
+    yield from _counted_at_once(session, deep, limit)
+
+
+def _counted_at_once(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    dialect = session.dialect
+    for chunk in chunks(places, _at_once(limit)):
+        [counts] = session.fetch(dialect.depths.counts(chunk, limit))
+        yield from zip(chunk, counts, strict=True)
+
+
+def _at_once(limit: int) -> int:
+    return max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))
+
+
+def _held_too_long(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+    tokens = overdue_tokens(session)
+    if not tokens:
+        return
+    dialect = session.dialect
+    held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
+    for chunk in chunks(held, _at_once(limit)):
+        [counts] = session.fetch(dialect.depths.counts_held(chunk, tokens, limit))
+        yield from zip(chunk, counts, strict=True)
+
+
+def _oldest(session: Session, places: Iterable[Place]) -> dict[str, object]:
+    dialect = session.dialect
+    found: dict[str, object] = {}
+    for chunk in chunks(places, AT_ONCE):
+        [moments] = session.fetch(dialect.depths.oldest(chunk))
+        for place, moment in zip(chunk, moments, strict=True):
+            if moment is not None:
+                found[place.queue] = min(moment, found.get(place.queue, moment))
+    return found

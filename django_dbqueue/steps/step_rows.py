@@ -1,0 +1,69 @@
+"""What is done to steps besides running them: workers wake who was left behind, and tidy; operators forget one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from django_dbqueue.databases import Event
+from django_dbqueue.databases.events_sql import FORGOTTEN
+from django_dbqueue.lifecycle.expired_rows import forget_steps
+from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.steps.emitting import forget_events_emitted, wake_left_behind
+
+BATCH: Final = 500
+
+
+@dataclass(slots=True)
+class StepWalk:
+    """A worker's walk over all steps, a window at a time: it deletes those whose message is gone.
+
+    The archive deletes steps with their messages. So they are left behind only where an ack removes the message, and
+    the process that sent it died, or didn't know that the message had steps.
+    """
+
+    session: DjangoSession
+    _after: int = 0
+
+    def turn(self, *, limit: int) -> bool:
+        """Wake, and delete a bounded part of what is over; return whether more is left."""
+        session = self.session
+        if not session.fetch(session.dialect.steps.are_in_use()):
+            return False
+        woken = wake_left_behind(session, limit=BATCH)
+        forgotten = forget_events_emitted(session, limit=limit)
+        self._walk()
+        return woken == BATCH or forgotten == limit
+
+    def _walk(self) -> None:
+        rows = self.session.fetch(self.session.dialect.steps.behind(self._after, BATCH))
+        gone = sorted({row[0] for row in rows if row[1] is None})
+        if gone:
+            self.session.outermost(partial(self._forget, gone))
+        self._after = rows[-1][0] if len(rows) == BATCH else 0
+
+    def _forget(self, ids: list[int]) -> None:
+        with self.session.transaction():
+            forget_steps(self.session, ids)
+
+
+def forget_step(session: DjangoSession, message_id: int, name: str, *, actor: str | None) -> bool:
+    """Delete a step of a message that isn't done, and record it; return whether there was one."""
+    steps, events = session.dialect.steps, session.dialect.events
+
+    def forget() -> bool:
+        with session.transaction():
+            is_there = session.run(events.record(Event(FORGOTTEN, name, actor), steps.unfinished(message_id)))
+            if is_there and not session.run(steps.forget_one(message_id, name)):
+                raise _NoStep
+            return bool(is_there)
+
+    try:
+        return session.outermost(forget)
+    except _NoStep:
+        return False
+
+
+class _NoStep(Exception):
+    """There is nothing to forget, and nothing to record."""

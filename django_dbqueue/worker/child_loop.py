@@ -1,0 +1,299 @@
+"""A child: its main thread claims, hands out, settles and decides how long to wait; its other threads run handlers."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.db import Error, connections
+
+from django_dbqueue import hooks
+from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.liveness.presence import Presence
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.worker.async_side import AsyncSide
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.delivery import Delivery
+from django_dbqueue.worker.detached import Detachment
+from django_dbqueue.worker.execution import TIMED_OUT, Verdict, backoff, timed_out
+from django_dbqueue.worker.feeder import Feeder
+from django_dbqueue.worker.handler_threads import start_threads
+from django_dbqueue.worker.handover import Handover
+from django_dbqueue.worker.heartbeat import Heartbeat
+from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.late_claims import LateClaims
+from django_dbqueue.worker.maintenance import Maintenance
+from django_dbqueue.worker.pace import Backoff, Listener
+from django_dbqueue.worker.settler import Settler
+from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.timeouts import Timeouts
+from django_dbqueue.worker.timetable import Timetable
+from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
+
+GATHER: Final = 0.01
+"""Seconds that finished messages wait for others to be acked with, while threads are busy."""
+DRAIN_WAITS: Final = 60.0
+"""Maximum delay, in seconds, of a retry caused during --drain for --drain to wait for it."""
+MARGIN: Final = 0.05
+"""Seconds by which the server's clock may be behind in calling a retry due."""
+PROOF_WAIT: Final = 1.0
+"""Seconds that a starting child waits for the proof of its session."""
+TURN: Final = 0.001
+"""Seconds for which a handler may keep the interpreter from the main thread, which has to feed all of them."""
+
+logger = logging.getLogger("django_dbqueue.worker")
+
+
+class Runner:
+    """One child's loop. ``share`` is how many messages it may start (None: no limit)."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        consumers: dict[str, Consumer],
+        board: Board,
+        worker_id: int,
+        share: int | None,
+        detachment: Detachment,
+    ) -> None:
+        self._detachment = detachment
+        self._options = options
+        self._using = options.database
+        self._consumers = consumers
+        self._queues = tuple(consumers)
+        self._board = board
+        self._worker = Worker(
+            id=worker_id,
+            host=socket.gethostname()[:255],
+            pid=os.getpid(),
+            queues=",".join(self._queues),
+            threads=options.threads,
+        )
+        self._presence = Presence(self._using, self._worker)
+        patient = any(each.batch_wait for each in consumers.values())
+        self._holding = Holding(board, waits=patient and not options.drain and options.max_messages is None)
+        self._heartbeat = Heartbeat(session_of(self._using), self._presence, self._holding, self._orphaned)
+        self._settler = Settler(Message, self._using, self._holding, board)
+        self._late_claims = LateClaims(session_of(self._using), self._queues, worker_id, self._holding, board)
+        self._maintenance = Maintenance(Message, self._using, self._queues)
+        self._timetable = Timetable(self._using, options.plans, options.declared_at)
+        self._feeder = Feeder(
+            Message,
+            options,
+            consumers,
+            self._holding,
+            worker_id,
+            share,
+            lookout=self._maintenance.lookout,
+            before_begin=self._presence.begin_holding,
+            superseded=self._settler.let_go,
+        )
+        self._handover = Handover(self._holding)
+        self._async_side = AsyncSide(
+            options, consumers, board, self._holding, self._handover, detachment, self._replace_at_once, self.wake
+        )
+        self._timeouts = Timeouts(consumers.values(), self._holding, board, self._replace)
+        self._trouble = Backoff(0.05, 2.0)
+        self._stopping = False
+        self._stop_deadline = math.inf
+        self._orphan_deadline = math.inf
+        self._replace_deadline: float | None = None
+        self._connected, self._trouble_said = False, ""
+        self._raw: Any = None
+
+    # -- from outside -------------------------------------------------------------------------------------
+
+    def stop(self, *_: object) -> None:
+        """Claim no more, release what has not started, let running handlers finish (a signal handler too)."""
+        if not self._stopping:
+            self._stop_deadline = time.monotonic() + self._options.grace
+        self._stopping = True
+        self._handover.ring()
+
+    def wake(self) -> None:
+        """Check for messages now."""
+        self._feeder.hurry()
+        self._handover.ring()
+
+    def _orphaned(self) -> None:
+        if self._orphan_deadline == math.inf:
+            logger.error("the supervisor is gone; finishing within %g s", self._options.grace)
+            self._orphan_deadline = time.monotonic() + self._options.grace
+            self.stop()
+
+    # -- the loop -----------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Work until told to stop, drained or at the limit; return the exit code.
+
+        End the process if a thread hangs, or if the loop itself fails: the supervisor, which can read the board,
+        settles what was held and starts another child. Living on without a loop would hold the messages forever.
+        """
+        try:
+            return self._run()
+        except BaseException:
+            logger.critical("a child's main thread failed, so its process exits", exc_info=True)
+            os._exit(EXIT_FAILED)
+
+    def _run(self) -> int:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
+        signal.signal(signal.SIGTERM, self.stop)
+        sys.setswitchinterval(min(TURN, sys.getswitchinterval()))
+        start_threads(
+            self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
+        )
+        self._async_side.start()
+        listener = Listener.start_where_possible(self._using, self._queues, self.wake)
+        self._heartbeat.start()
+        if self._try_database(self._connect):
+            self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
+        while not self._is_over():
+            self._turn()
+        self._holding.close()
+        if listener is not None:
+            listener.stop()
+        has_left = self._async_side.stop()
+        self._board.say_farewell()
+        if self._holding.running() or not has_left:
+            # A thread that hangs can't be ended. Its supervisor settles what it holds and removes the worker's row: an
+            # open transaction of that thread may have locked everything (on SQLite)
+            hooks.flush()
+            os._exit(EXIT_REPLACE)
+        self._heartbeat.stop()
+        self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
+        discard_all()
+        if self._replace_deadline is not None:
+            return EXIT_REPLACE
+        return EXIT_STOPPED if self._stopping else EXIT_OK
+
+    def _turn(self) -> None:
+        """Settle, do maintenance, claim, wait."""
+        now = self._board.turned_at = time.monotonic()
+        self._async_side.run(now, ends_at=self._ends_at())
+        if self._try_database(lambda: self._work(now)):
+            self._trouble.reset()
+            self._wait(self._until_next(time.monotonic()))
+        else:
+            self._wait(self._trouble.next())
+
+    def _work(self, now: float) -> None:
+        if not self._connected or connections[self._using].connection is not self._raw:
+            self._connect()
+        self._settler.give_back(self._holding.cut_off())
+        self._settler.flush_all_but_acks()  # acks share the commit of the next claim
+        self._timeouts.run(now)
+        if self._feeder.is_starved and self._replace_deadline is None:
+            logger.error("not even one message fits into the memory that is left; another child takes over")
+            self._replace()
+        if self._stopping or self._replace_deadline is not None:
+            self._settler.give_back(self._feeder.give_up())
+        else:
+            # before maintenance checks what is ready, because it may enqueue
+            self._timetable.run(now, added=self._maintenance.lookout.added)
+            if self._maintenance.is_due(now):
+                self._settler.flush()  # and don't wait for anything that may take long
+                self._maintenance.run(now)
+            self._late_claims.run(now)
+            self._board.is_claiming = True  # still set after an error, which may have hidden a commit
+            unstarted = self._feeder.feed(
+                now,
+                paused=self._maintenance.paused,
+                unready=self._async_side.unready,
+                beside=self._settler,
+                freed=self._settler.sendable(),
+            )
+            self._board.is_claiming = self._late_claims.are_expected
+            self._settler.give_back(unstarted)
+        self._settler.flush()
+
+    def _is_over(self) -> bool:
+        if time.monotonic() >= min(self._orphan_deadline, self._replace_deadline or math.inf):
+            return True
+        if self._replace_deadline is not None:
+            hung = all(each.hangs for each in self._holding.running())
+            return hung and not self._unsettled()
+        if len(self._holding) or len(self._settler) or self._handover:
+            return False
+        if self._stopping or self._feeder.is_spent:
+            return True
+        if not self._options.drain or self._feeder.empty_at is None:
+            return False
+        waits_until = self._board.retry_due + MARGIN
+        return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
+
+    def _ends_at(self) -> float:
+        return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline or math.inf)
+
+    def _unsettled(self) -> bool:
+        return bool(len(self._settler)) or bool(self._handover)
+
+    def _replace_at_once(self) -> None:
+        self._replace()
+        self._handover.ring()
+
+    def _replace(self) -> None:
+        """Claim no more, let running handlers finish, then exit so that another child takes over."""
+        if self._replace_deadline is None:
+            self._replace_deadline = time.monotonic() + self._options.grace
+
+    # -- waiting ------------------------------------------------------------------------------------------
+
+    def _until_next(self, now: float) -> float:
+        """Return for how long nothing will be due, if nothing arrives."""
+        over = self._stopping or self._replace_deadline is not None
+        parts: tuple[Any, ...] = () if over else (self._feeder, self._maintenance, self._timetable, self._late_claims)
+        wait: float = min(part.until_next(now) for part in (self._async_side, self._timeouts, *parts))
+        return max(wait, 0.0)
+
+    def _wait(self, seconds: float) -> None:
+        """Take in what the threads finished; while they are busy, wait a moment for more to settle at once."""
+        if not self._handover:
+            self._handover.sleep(seconds, 1)
+        if self._handover and self._holding.waiting:
+            self._handover.sleep(GATHER, max(1, len(self._holding) // 2))
+        for delivery, verdict, seconds in self._handover.take_all():
+            self._take_in(delivery, verdict, seconds)
+
+    def _take_in(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
+        message = delivery.message
+        if delivery.timed_out and not message.settled and verdict.exception != TIMED_OUT:
+            text = timed_out(delivery.consumer, delivery.options, message)
+            verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text, exception=TIMED_OUT)
+        self._feeder.learn(seconds / delivery.beside, delivery.consumer.kind)
+        self._settler.add(delivery, verdict, seconds)
+        self._maintenance.has_ended_something = True
+
+    # -- the database comes and goes ----------------------------------------------------------------------
+
+    def _try_database(self, work: Callable[[], object]) -> bool:
+        """Do it; if the database is in trouble, log each kind once until all goes well, close, let the caller retry."""
+        try:
+            work()
+        except Error as error:
+            if (said := " ".join(str(error).split())) != self._trouble_said:
+                logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", said)
+            self._connected, self._trouble_said = False, said
+            discard(self._using)
+            return False
+        if self._trouble_said:
+            logger.info("the database answers again")
+        self._trouble_said = ""
+        return True
+
+    def _connect(self) -> None:
+        """Write the session into the worker's row; check for claims whose reply was lost."""
+        self._presence.connect(held=len(self._holding))
+        self._heartbeat.beat_now()
+        self._raw = connections[self._using].connection
+        self._late_claims.look()
+        if self._trouble_said:
+            self._maintenance.hold_rescues(time.monotonic())
+        self._connected = True

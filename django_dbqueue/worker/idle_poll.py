@@ -1,0 +1,132 @@
+"""What a worker asks while it has nothing to do: one statement for everything, which locks nothing.
+
+It reports what there is to do; the code that does it checks again, under its own locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Final
+
+from django_dbqueue.databases import Statement
+from django_dbqueue.databases.lookout_sql import (
+    ADDED,
+    AT_WORK,
+    EXPIRED,
+    GIVEN_UP,
+    LATE,
+    LATE_SOON,
+    PAUSED,
+    RATED,
+    READY,
+)
+from django_dbqueue.databases.statements import chunks
+from django_dbqueue.sessions.django_session import session_of
+
+_TOGETHER: Final = 100
+"""Facts per statement: SQLite combines no more than 500 queries."""
+_RATED_AT_MOST: Final = 100_000
+_KNOWN: Final = 30
+"""Priorities remembered per queue; beyond that the memory is cleared, and each is learnt again as it is met."""
+
+
+class Lookout:
+    """A worker's queries, on the caller's connection; it remembers which priorities its queues have shown."""
+
+    def __init__(self, using: str, queues: tuple[str, ...], operations: str) -> None:
+        self._using = using
+        self._queues = queues
+        self._operations = operations
+        self._known: dict[tuple[str, str], list[int]] = {}
+        self._seen: dict[str, set[str]] = {}
+        self._news: set[str] | None = None
+        self.rated: Set[int] = frozenset()
+        """Lanes whose groups have rates of their own."""
+        self.added = ""
+        """'' if operators have added no schedules, else a text that changes with them."""
+        self.awaits_work = False
+        """Set by the claimer: the last claim left nothing, so the next check asks for ready messages too."""
+
+    def look(self, server: str, *, soon: float) -> None:
+        """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
+        dialect = session_of(self._using).dialect
+        parts = [*self._due(EXPIRED), dialect.lookout.paused(), dialect.lookout.given_up(), dialect.lookout.added()]
+        if self.awaits_work:
+            parts += self._due(READY)
+        parts += [dialect.lookout.rated(queue) for queue in self._queues]
+        if self._operations in self._queues:
+            parts.append(dialect.lookout.at_work(self._operations))
+        if server:
+            parts += [dialect.lookout.late(LATE, server, 0.0), dialect.lookout.late(LATE_SOON, server, soon)]
+        self._seen = self._ask(parts)
+        self.added = next(iter(self._seen.get(ADDED, ())), "")
+        self._news = self._seen.get(READY, set()) if self.awaits_work else None
+        queues = self._seen.get(RATED, ())
+        self.rated = {
+            lane
+            for queue in queues
+            for (lane,) in session_of(self._using).fetch(dialect.rates.rated(queue, _RATED_AT_MOST))
+        }
+
+    def ready(self) -> set[str]:
+        """Ask for the queues in which something may be due."""
+        return self._ask(self._due(READY)).get(READY, set())
+
+    def priorities(self, queue: str) -> list[int]:
+        """Return the priorities at which this queue has shown waiting messages."""
+        return self._known.get((READY, queue), [])
+
+    def take_news(self) -> set[str] | None:
+        """Return what ``ready`` would, as the last full check saw it, once; None if it didn't ask or there was none."""
+        news, self._news = self._news, None
+        return news
+
+    @property
+    def closed(self) -> set[str]:
+        """Return the queues to claim nothing from: paused ones, and the bulk operations' queue while there are none."""
+        rests = self._operations in self._queues and not self._saw(AT_WORK)
+        return self._seen.get(PAUSED, set()) | ({self._operations} if rests else set())
+
+    @property
+    def expired(self) -> list[str]:
+        """Return the queues in which leases may have expired."""
+        return sorted(self._seen.get(EXPIRED, ()))
+
+    @property
+    def saw_claims_given_up(self) -> bool:
+        """Return whether stream claims are to be released."""
+        return self._saw(GIVEN_UP)
+
+    @property
+    def saw_late_workers(self) -> bool:
+        """Return whether a worker's beat is late."""
+        return self._saw(LATE)
+
+    @property
+    def expects_late_workers(self) -> bool:
+        """Return whether a worker's beat will be late soon, unless it arrives."""
+        return self._saw(LATE_SOON)
+
+    def _saw(self, fact: str) -> bool:
+        return fact in self._seen
+
+    def _due(self, fact: str) -> Iterable[Statement]:
+        dialect = session_of(self._using).dialect
+        for queue in self._queues:
+            yield from dialect.lookout.due(fact, queue, self._known.get((fact, queue), []))
+
+    def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
+        """Return, by fact, the names for which it holds."""
+        dialect = session_of(self._using).dialect
+        seen: dict[str, set[str]] = {}
+        for some in chunks(parts, _TOGETHER):
+            for fact, name, priority in session_of(self._using).fetch(dialect.lookout.together(some)):
+                seen.setdefault(fact, set()).add(str(priority) if fact == ADDED else name)
+                if fact in (READY, EXPIRED):
+                    self._learn((fact, name), int(priority))
+        return seen
+
+    def _learn(self, place: tuple[str, str], priority: int) -> None:
+        known = self._known.get(place, [])
+        if priority not in known:
+            self._known[place] = sorted([*known, priority], reverse=True) if len(known) < _KNOWN else [priority]
