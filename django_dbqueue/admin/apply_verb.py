@@ -27,7 +27,7 @@ from django_dbqueue.operations import operator_moves
 from django_dbqueue.operations.change_queue import change_queue
 from django_dbqueue.operations.verbs import Verb
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 CHUNK = 50
 """Messages per transaction: few enough to hold no row for long."""

@@ -12,7 +12,7 @@ from django_dbqueue.admin import display, message_story
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.models import ArchivedMessage
-from django_dbqueue.whole_numbers import MAX_ID, typed_whole
+from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 _OUTCOMES = {
     "done": ("done", "✓", _("done")),

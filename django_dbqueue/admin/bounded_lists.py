@@ -30,7 +30,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
-from django_dbqueue.whole_numbers import MAX_ID, typed_whole
+from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 LIST_CAP = 500
 """Rows that a list walks to; also how many messages one action takes."""

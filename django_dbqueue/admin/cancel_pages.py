@@ -20,7 +20,7 @@ from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.models import Flow
 from django_dbqueue.states.counts import grouped
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 LABEL = pgettext_lazy("verb", "Cancel this flow")
 

@@ -35,7 +35,7 @@ from django_dbqueue.admin.state_words import applies, state_of
 from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import StreamClaim
 from django_dbqueue.operations.verbs import VERBS, Verb
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 PIN = "message"
 FILTERS = "_changelist_filters"

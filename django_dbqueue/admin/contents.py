@@ -31,7 +31,7 @@ from django_dbqueue.models import Message, Result
 from django_dbqueue.redaction.policy import Content, Stored, content_of, error_text, is_redacting
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.tasks.task_headers import task_named
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 ERROR_READ: Final = 1_000
 """Characters of an error that a list reads, to show the first line."""

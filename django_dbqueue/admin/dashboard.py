@@ -35,7 +35,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import Depth
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.typed_values import typed_whole
 
 CAP: Final = 1_000
 """Where counting stops."""

@@ -31,7 +31,7 @@ from django_dbqueue.operations.verbs import TAKEN
 from django_dbqueue.redaction.policy import content_of, is_redacting
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import DONE
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 PIN = "message"
 

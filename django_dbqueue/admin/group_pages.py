@@ -43,7 +43,7 @@ from django_dbqueue.models import Group, Message, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
-from django_dbqueue.whole_numbers import MAX_ID, typed_whole
+from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 if TYPE_CHECKING:
 

@@ -16,7 +16,7 @@ from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.admin.task_names import PATH, tasks_of
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Failure
-from django_dbqueue.whole_numbers import MAX_ID, typed_whole
+from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 
 class StateFilter(admin.SimpleListFilter):

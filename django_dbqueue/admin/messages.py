@@ -36,7 +36,7 @@ from django_dbqueue.operations.verbs import STAGES, TAKEN, VERBS, Verb
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.statuses import RUNNING
-from django_dbqueue.whole_numbers import MAX_ID, typed_whole
+from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 Action = Callable[["MessageAdmin", HttpRequest, QuerySet[Message]], HttpResponse | None]
 

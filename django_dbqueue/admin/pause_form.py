@@ -15,7 +15,7 @@ from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.envelope import check_moment, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models.fields import clock
-from django_dbqueue.moments import typed_span
+from django_dbqueue.typed_values import typed_span
 
 EXAMPLE = "2026-12-01 08:00"
 

@@ -22,7 +22,7 @@ from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.databases.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.models import Message, Step
 from django_dbqueue.statuses import DONE
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 SHOWN = 200
 """Steps of one message that are shown: the latest."""

@@ -17,11 +17,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.events_sql import DEADLY
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.databases.statements import MAX_IDS, Row, chunks
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.models.fields import to_utc
-from django_dbqueue.moments import to_column
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import DONE

@@ -17,11 +17,11 @@ from typing import NamedTuple
 from django.db import DatabaseError
 
 from django_dbqueue.databases.archive_sql import Behind
+from django_dbqueue.databases.moments import as_text
 from django_dbqueue.databases.statements import MAX_IDS, Row, Statement, chunks
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.left_behind import LeftBehind
-from django_dbqueue.moments import as_text
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.states.ranges_in_use import priorities_in_use

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from django.db import IntegrityError
 
 from django_dbqueue import codecs, conf, hooks
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.databases.statements import Place
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
@@ -25,7 +26,6 @@ from django_dbqueue.lifecycle import once_tokens
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
-from django_dbqueue.moments import to_column
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_duplicate
 from django_dbqueue.statuses import NEW

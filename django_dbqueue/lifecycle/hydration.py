@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connections, models
 from django.db.models.base import ModelState
 from django.db.models.signals import post_init, pre_init
 
 from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Row
-from django_dbqueue.moments import UNREAD
 
 MessageType = type[models.Model]
+UNREAD: Final = "_unread"
+"""The attribute under which a claimed message keeps its moments, by attribute, as they were read, until asked."""
 _FROM_DB = models.Model.from_db.__func__  # type: ignore[attr-defined]
 
 

@@ -21,8 +21,7 @@ from django_dbqueue.envelope import check_lease
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
-from django_dbqueue.moments import typed_span
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.typed_values import typed_span, typed_whole
 
 Options = dict[str, Any]
 """What a command's arguments said, by the name of the option."""

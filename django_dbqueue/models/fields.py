@@ -12,7 +12,8 @@ from django.db.models.expressions import Func
 from django.db.models.query_utils import DeferredAttribute
 from django.utils.dateparse import parse_datetime
 
-from django_dbqueue.moments import UNREAD, to_column
+from django_dbqueue.databases.moments import to_column
+from django_dbqueue.lifecycle.hydration import UNREAD
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import STATUSES
 

@@ -15,7 +15,7 @@ from django_dbqueue.flows.flow_progress import Progress, progress_of
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 
 class FlowManager(OwnDatabaseManager["Flow"]):

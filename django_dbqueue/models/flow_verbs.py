@@ -14,7 +14,7 @@ from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, UndecodableMessage
 from django_dbqueue.flows.flow_rows import AFTER, Part, check_many, results_of, spawn
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 
 class FlowVerbs:

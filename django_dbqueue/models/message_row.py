@@ -16,6 +16,7 @@ from django_dbqueue.databases import Claim
 from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.expired_rows import forget_steps
+from django_dbqueue.lifecycle.hydration import UNREAD
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.async_verbs import AsyncVerbs
 from django_dbqueue.models.fields import (
@@ -28,7 +29,6 @@ from django_dbqueue.models.fields import (
 )
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
-from django_dbqueue.moments import UNREAD
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import NEW, STATUSES
 

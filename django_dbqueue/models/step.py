@@ -13,7 +13,7 @@ from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyF
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.steps.step_memory import check_name
 from django_dbqueue.steps.step_rows import forget_step
-from django_dbqueue.whole_numbers import MAX_ID
+from django_dbqueue.typed_values import MAX_ID
 
 
 class StepManager(OwnDatabaseManager["Step"]):

@@ -18,9 +18,9 @@ from django.db import DatabaseError
 from django_dbqueue import conf
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
+from django_dbqueue.databases.moments import as_text
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.lifecycle.moves import move
-from django_dbqueue.moments import as_text
 from django_dbqueue.operations.change_queue import change_queue
 from django_dbqueue.operations.conflicts import is_taken
 from django_dbqueue.operations.verbs import VERBS, Verb

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django_dbqueue.codecs import is_whole
 from django_dbqueue.databases import Dialect, dialect_of
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.typed_values import typed_whole
 
 FILE_OPTION: Final = "credentials_file"
 ENVIRONMENT_OPTION: Final = "credentials_env"

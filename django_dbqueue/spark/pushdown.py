@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DataType, IntegralType, StringType, TimestampType
 
 from django_dbqueue.databases import Dialect, Statement
-from django_dbqueue.moments import to_column
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.spark.schemas import Source
 from django_dbqueue.statuses import STATUSES
 

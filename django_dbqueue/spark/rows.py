@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.databases.staging_sql import STAGED
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.envelope import (
@@ -27,7 +28,6 @@ from django_dbqueue.envelope import (
 )
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 from django_dbqueue.keys import check_key, key_hash
-from django_dbqueue.moments import to_column
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Final, Self, overload
 
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.credentials import ENVIRONMENT_OPTION, FILE_OPTION, MAX_CONNECTIONS_OPTION, REFUSED
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.typed_values import typed_whole
 
 _EVERYWHERE: Final = (FILE_OPTION, ENVIRONMENT_OPTION, MAX_CONNECTIONS_OPTION, "source")
 _OF_SPARK: Final = ("checkpointLocation", "queryName")

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.databases.scan_sql import OUTCOMES, STANDINGS, Span
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
-from django_dbqueue.moments import to_column
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.id_pieces import dealt

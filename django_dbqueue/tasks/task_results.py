@@ -32,7 +32,7 @@ from django_dbqueue.tasks.lookup import Unfindable, import_task
 from django_dbqueue.tasks.task_errors import dropped, error_of
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, TASK
 from django_dbqueue.tasks.task_moments import as_django_shows
-from django_dbqueue.whole_numbers import MAX_ID, typed_whole
+from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 
 class StoredResult(AnyResult):

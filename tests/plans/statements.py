@@ -12,12 +12,12 @@ from django.db import connection
 from django_dbqueue.databases import Claim, Statement
 from django_dbqueue.databases.archive_sql import Behind
 from django_dbqueue.databases.lookout_sql import EXPIRED, READY
+from django_dbqueue.databases.moments import as_text, to_column
 from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS
 from django_dbqueue.databases.statistics_sql import Stretch
 from django_dbqueue.keys import key_hash
 from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.models import Message
-from django_dbqueue.moments import as_text, to_column
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans import crowd

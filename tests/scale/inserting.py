@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db import connection
 from django.db.models import AutoField, BooleanField
 
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.models.fields import clock
-from django_dbqueue.moments import to_column
 
 if TYPE_CHECKING:
     from django_dbqueue.databases import Dialect

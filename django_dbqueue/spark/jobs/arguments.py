@@ -22,7 +22,7 @@ from django_dbqueue.spark.credentials import (
     Credentials,
 )
 from django_dbqueue.spark.outage import OPTION, SECONDS
-from django_dbqueue.whole_numbers import typed_whole
+from django_dbqueue.typed_values import typed_whole
 
 Progress = Callable[[str, int, int | None], None]
 

@@ -15,10 +15,10 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from django_dbqueue.databases.moments import to_column
 from django_dbqueue.databases.statements import Row
 from django_dbqueue.databases.statistics_sql import MUTEX
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.moments import to_column
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.spark.files import Files
