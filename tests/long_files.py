@@ -18,6 +18,7 @@ _LONG = (
     "tests/bulk/test_deaths.py",
     "tests/concurrency/test_*.py",
     "tests/doctor/test_examining.py",
+    "tests/doctor/test_interrupted.py",
     "tests/lifecycle/test_guardian.py",
     "tests/monitors/test_scrape_at_scale.py",
     "tests/otel/test_across_processes.py",

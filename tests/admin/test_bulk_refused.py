@@ -13,12 +13,11 @@ from django_dbqueue.admin import bulk_orders
 from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, said, untouched
 from tests.admin.conftest import url
-from tests.admin.test_failures import failed
+from tests.admin.failing import failed
 from tests.bulk.orders import OPERATIONS, counts, go_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
 
 pytestmark = pytest.mark.django_db
 

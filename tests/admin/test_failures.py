@@ -1,77 +1,36 @@
-"""Failures by their kind: how often, when, where, an example; and who may see and do what."""
+"""Failures by their kind: how often, when, where, an example; and what can be done about them."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
-from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin.failure_texts import dotted
 from django_dbqueue.insight import failure_groups
-from django_dbqueue.models import BulkOperation, Failure, Message, MessageEvent
+from django_dbqueue.models import BulkOperation, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.operations import bulk
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.admin.conftest import url
+from tests.admin.failing import fail_again, failed, group, page, pay, rows, send
 from tests.factories import claim_one, held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from django.test import Client
 
 pytestmark = pytest.mark.django_db
-
-
-class PaymentRefused(Exception):
-    """What a payment service says."""
-
-
-def pay(message: Message) -> None:
-    raise PaymentRefused(f"payment {message.pk} was refused")
-
-
-def send(message: Message) -> None:
-    raise TimeoutError(f"no answer to {message.pk}")
-
-
-def failed(step: Callable[[Message], None] = pay, *, queue: str = "shop", dead: bool = True, **options: Any) -> Message:
-    """A message that a handler failed on; dead by it, or to be tried again."""
-    message = held(queue=queue, max_reads=1 if dead else 5, **options)
-    fail_again(message, step)
-    return message
-
-
-def fail_again(message: Message, step: Callable[[Message], None] = pay) -> None:
-    try:
-        step(message)
-    except Exception as error:
-        message.nack(error=error, delay=900)
-
-
-def group(step: str = "pay") -> Failure:
-    return Failure.objects.get(place__endswith=f":{step}")
-
-
-def page(client: Client, query: str = "") -> str:
-    return client.get(url("changelist", model="failure") + query).content.decode()
-
-
-def rows(client: Client, query: str = "") -> list[Any]:
-    response = client.get(url("changelist", model="failure") + query)
-    return list(response.context["cl"].result_list)
 
 
 def test_failures_of_one_kind_are_one_line_with_count_place_and_example(browser: Client) -> None:
     first, second = failed(), failed()
     failed(send)
     text = page(browser)
-    assert "tests.admin.test_failures.PaymentRefused" in text
-    assert "tests.admin.test_failures.pay</code>" in text.replace("<wbr>", "")
+    assert "tests.admin.failing.PaymentRefused" in text
+    assert "tests.admin.failing.pay</code>" in text.replace("<wbr>", "")
     assert f"payment {second.pk} was refused</span>" in text
     by_kind = {row.place.rpartition(":")[2]: row.group for row in rows(browser)}
     assert (int(by_kind["pay"].count), int(by_kind["pay"].dead)) == (2, 2)
@@ -181,14 +140,6 @@ def test_a_failure_that_is_not_there_lists_no_message_and_harms_nothing(browser:
     assert list(response.context["cl"].result_list) == []
 
 
-def test_the_dead_of_a_failure_are_for_those_who_may_see_failures(client_with: Callable[..., Client]) -> None:
-    failed()
-    listed = f"{url('changelist')}?failure={group().pk}"
-    assert list(client_with("view_message").get(listed).context["cl"].result_list) == []
-    assert len(client_with("view_message", "view_failure").get(listed).context["cl"].result_list) == 1
-    assert listed not in page(client_with("view_failure"))
-
-
 def test_the_dead_beyond_what_is_searched_are_said_to_be_missing(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,30 +155,6 @@ def test_the_dead_beyond_what_is_searched_are_said_to_be_missing(
     response = browser.get(f"{url('changelist')}?failure={group().pk}")
     assert [row.pk for row in response.context["cl"].result_list] == [oldest.pk]
     assert "Older ones" not in response.content.decode()
-
-
-def test_what_an_error_said_is_for_those_who_may_see_payloads(client_with: Callable[..., Client]) -> None:
-    failed(payload={"name": "Ann"})
-    sees, does_not = client_with("view_failure", "view_message", "view_payload"), client_with("view_failure")
-    one = url("change", group().pk, model="failure")
-    for path in (url("changelist", model="failure"), one):
-        assert "was refused" in sees.get(path).content.decode()
-        assert "PaymentRefused" in does_not.get(path).content.decode()
-        assert "was refused" not in does_not.get(path).content.decode()
-
-
-@override_settings(DBQUEUE={"REDACT": ["name"]})
-def test_what_is_redacted_is_masked_in_what_an_error_said(browser: Client) -> None:
-    message = held(queue="shop", max_reads=1, payload={"name": "Ann Example"})
-    message.nack(error=ValueError("no account of Ann Example in the books"))
-    one = url("change", Failure.objects.get().pk, model="failure")
-    for path in (url("changelist", model="failure"), one):
-        text = browser.get(path).content.decode()
-        assert "Ann Example" not in text
-        assert "in the books" in text
-    Message.objects.filter(pk=message.pk).delete()
-    for path in (url("changelist", model="failure"), one):  # what to mask is not known any more
-        assert "the books" not in browser.get(path).content.decode()
 
 
 def test_the_page_of_a_group_shows_the_traceback_of_its_example(browser: Client) -> None:
@@ -260,22 +187,6 @@ def test_a_list_costs_no_more_statements_for_many_groups_than_their_events_take(
     assert spent[1] - spent[0] == 20 // failure_groups.AT_ONCE - 1
 
 
-def test_words_of_an_error_are_for_those_who_may_see_payloads(client_with: Callable[..., Client]) -> None:
-    held(queue="shop").reject("Ann Example has moved")
-    one = url("change", Failure.objects.get().pk, model="failure")
-    sees, does_not = client_with("view_failure", "view_payload"), client_with("view_failure")
-    assert "Ann Example" in page(sees)
-    assert "Ann Example" in sees.get(one).content.decode()
-    assert "Ann Example" not in page(does_not)
-    assert "Ann Example" not in does_not.get(one).content.decode()
-
-
-@override_settings(DBQUEUE={"REDACT": ["name"]})
-def test_words_of_an_error_are_for_nobody_where_something_is_redacted(client_with: Callable[..., Client]) -> None:
-    held(queue="shop", payload={"name": "Ann"}).reject("Ann Example has moved")
-    assert "Ann Example" not in page(client_with("view_failure", "view_payload"))
-
-
 def test_an_evil_error_changes_nothing_on_the_pages(browser: Client) -> None:
     evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
     held(queue="shop").reject(evil)
@@ -283,27 +194,6 @@ def test_an_evil_error_changes_nothing_on_the_pages(browser: Client) -> None:
     for text in (page(browser), browser.get(url("change", row.pk, model="failure")).content.decode()):
         assert "<img src=x" not in text
         assert "<script>alert" not in text
-
-
-def test_failures_are_for_those_who_may_see_them(client_with: Callable[..., Client]) -> None:
-    failed()
-    others = client_with("view_message", "drop_message", "requeue_message", "view_bulkoperation")
-    assert others.get(url("changelist", model="failure")).status_code == 403
-    assert others.get(url("change", group().pk, model="failure")).status_code == 403
-    assert others.get(url("drop", group().pk, model="failure")).status_code == 403
-    viewer = client_with("view_failure")
-    assert viewer.get(url("changelist", model="failure")).status_code == 200
-    text = viewer.get(url("change", group().pk, model="failure")).content.decode()
-    assert url("drop", group().pk, model="failure") not in text
-    for verb in ("drop", "requeue"):
-        assert viewer.get(url(verb, group().pk, model="failure")).status_code == 403
-
-
-def test_nothing_about_a_group_is_changed_by_hand(browser: Client) -> None:
-    failed()
-    assert browser.post(url("change", group().pk, model="failure"), {"queue": "x"}).status_code == 403
-    assert browser.post(url("drop", group().pk, model="failure")).status_code == 405
-    assert browser.get(url("drop", 10**6, model="failure")).status_code == 404
 
 
 def test_a_look_at_what_would_be_dropped_changes_nothing(browser: Client) -> None:

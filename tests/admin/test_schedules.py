@@ -18,6 +18,7 @@ from django_dbqueue.models import Message, Queue, Schedule
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan, read
 from tests.admin.conftest import url
+from tests.admin.scheduling import GOOD, added, errors, page, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,42 +62,8 @@ def test_a_row_that_somebody_wrote_by_sql_is_shown_and_not_believed(browser: Cli
     assert "&lt;b&gt;never&lt;/b&gt;" in browser.get(url("changelist", model="schedule")).content.decode()
 
 
-GOOD = {
-    "name": "nightly", "queue": "reports", "create": "on", "cron": "30 3 * * *", "timezone": "Europe/Berlin",
-    "missed": "latest", "payload": "", "key": "",
-}  # fmt: skip
-
-
-def page(view: str, *args: str) -> str:
-    return url(view, *args, model="schedule")
-
-
-def added(**said: Any) -> Schedule:
-    options = {"queue": "reports", "cron": "30 3 * * *", "timezone": "Europe/Berlin"}
-    return Schedule.objects.add("nightly", **(options | said))
-
-
-def shown(client: Client, view: str, *args: str) -> dict[str, str]:
-    """What the fields of a page hold."""
-    response = client.get(page(view, *args))
-    assert response.status_code == 200
-    text = response.content.decode()
-    fields = dict(re.findall(r'<input type="(?:text|hidden|number)" name="(\w+)" value="([^"]*)"', text))
-    fields |= re.findall(r'<select name="(missed)".*?<option value="([^"]*)" selected', text, re.DOTALL)
-    fields |= dict(re.findall(r'<textarea name="(\w+)"[^>]*>\r?\n?(.*?)</textarea>', text, re.DOTALL))
-    fields.pop("csrfmiddlewaretoken", None)
-    return {name: html.unescape(value) for name, value in fields.items()}
-
-
 def said(response: Any) -> str:
     return " ".join(str(message) for message in response.context["messages"])
-
-
-def errors(response: Any) -> str:
-    assert response.status_code == 200
-    form = response.context["adminform"].form
-    assert form.errors
-    return str(dict(form.errors))
 
 
 # Added, changed, deleted
@@ -199,50 +166,6 @@ def test_one_of_the_code_is_fixed_and_its_page_says_so(browser: Client, nightly:
     selected = {"action": "delete_selected", "_selected_action": "nightly", "post": "yes"}
     browser.post(page("changelist"), selected)
     assert Schedule.objects.get().cron == "30 3 * * *"
-
-
-# What is in the payload
-
-
-def test_the_payload_is_for_those_who_may_see_payloads_and_stays_if_it_is_left_empty(
-    client_with: Callable[..., Client], browser: Client
-) -> None:
-    added(payload={"token": "s3cret"})
-    blind = client_with("view_schedule", "change_schedule")
-    reader = client_with("view_schedule")
-    for client in (blind, reader):
-        assert "s3cret" not in client.get(page("change", "nightly")).content.decode()
-    seeing = client_with("view_schedule", "view_payload").get(page("change", "nightly")).content.decode()
-    assert "s3cret" in seeing
-    form = shown(blind, "change", "nightly")
-    assert form["payload"] == ""
-    blind.post(page("change", "nightly"), form | {"create": "on", "queue": "other"})
-    assert (Schedule.objects.get().queue, Schedule.objects.get().payload) == ("other", {"token": "s3cret"})
-    blind.post(page("change", "nightly"), shown(blind, "change", "nightly") | {"create": "on", "payload": "{}"})
-    assert Schedule.objects.get().payload == {}
-
-
-def test_what_is_redacted_is_shown_to_nobody_and_stays_if_it_is_left_empty(browser: Client) -> None:
-    added(payload={"token": "s3cret", "days": 1})
-    with override_settings(DBQUEUE={"REDACT": ["token"]}):
-        text = browser.get(page("change", "nightly")).content.decode()
-        assert "s3cret" not in text
-        assert "redacted" in text
-        browser.post(page("change", "nightly"), shown(browser, "change", "nightly") | {"create": "on", "key": "k"})
-    row = Schedule.objects.get()
-    assert (row.key, row.payload) == ("k", {"token": "s3cret", "days": 1})
-    with override_settings(DBQUEUE={"REDACT": ["other"]}):
-        assert "s3cret" in shown(browser, "change", "nightly")["payload"]
-
-
-def test_a_payload_that_is_no_json_can_be_repaired(browser: Client) -> None:
-    added()
-    Schedule.objects.update(body="{broken", cron="never", timezone="Mars")
-    form = shown(browser, "change", "nightly")
-    assert form["payload"] == "{broken"
-    assert "This is not JSON" in errors(browser.post(page("change", "nightly"), form | {"create": "on"}))
-    browser.post(page("change", "nightly"), GOOD | {"seen": form["seen"]})
-    assert Schedule.objects.get().payload == {}
 
 
 # Disable, enable, run now

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from django_dbqueue import Suspended
-from tests.commands.test_queue_peek import peek
+from tests.commands.peeking import peek
 from tests.factories import QUEUE, claim_one, held
 
 pytestmark = pytest.mark.django_db

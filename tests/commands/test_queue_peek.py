@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -10,57 +9,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from django_dbqueue import InvalidMessage
-from django_dbqueue.models import Group, Message, Queue
+from django_dbqueue.models import Message
 from django_dbqueue.tasks.task_headers import TASK
-from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, rows, stuck, waiting, written_by_sql
+from tests.commands.peeking import STATES, ids, one_of_each, peek
+from tests.factories import QUEUE, claim_one, dead, done, let_pass, rows, waiting, written_by_sql
 from tests.patience import patience
 
 pytestmark = pytest.mark.django_db
-
-
-def held_up(**options: Any) -> Message:
-    message = waiting(group="g", **options)
-    Group.objects.pause(message.queue, "g")
-    return message
-
-
-STATES: dict[str, Any] = {
-    "ready": waiting,
-    "delayed": lambda **options: waiting(delay=3600, **options),
-    "waiting": held_up,
-    "running": held,
-    "stuck": stuck,
-    "dead": dead,
-    "done": done,
-}
-
-
-def peek(*arguments: str) -> tuple[int, str, str]:
-    """Its exit code, what it printed, and what it complained of."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    try:
-        call_command("queue_peek", *arguments, stdout=out, stderr=err)
-    except SystemExit as end:
-        code = int(end.code or 0)
-    return code, out.getvalue(), err.getvalue()
-
-
-def ids(*arguments: str) -> list[int]:
-    return [json.loads(line)["id"] for line in peek(*arguments, "--json")[1].splitlines()]
-
-
-def one_of_each(queue: str = QUEUE) -> dict[str, Message]:
-    """The claimed ones first, since a claim takes what is due."""
-    order = ("stuck", "running", "dead", "done", "delayed", "waiting", "ready")
-    messages = {}
-    for state in order:
-        messages[state] = STATES[state](queue=queue, key=state)
-        if state == "stuck":
-            let_pass(messages[state], 1)
-    return messages
 
 
 def test_it_shows_what_a_claim_would_give_in_its_order_and_claims_nothing() -> None:
@@ -259,37 +217,6 @@ def test_the_exit_code_says_what_came_of_it(arguments: list[str], code: int, wor
     assert bool(ended.stdout) is (code == 0)
     assert bool(ended.stderr) is (code != 0)
     assert "Traceback" not in ended.stderr
-
-
-def test_it_says_why_when_it_is_asked() -> None:
-    message = waiting()
-    Queue.objects.pause(QUEUE, by="ann", reason="the bank\x1b[2J is down")
-    code, text, _ = peek(QUEUE, "--why")
-    assert code == 0
-    assert "It waits because its queue is paused: nothing is claimed from it." in text
-    assert "by ann: the bank\\x1b[2J is down" in text, "others' words can't steer the terminal"
-    assert "What can be done: resume, reject, drop" in text
-    shown = json.loads(peek(QUEUE, "--why", "--json")[1])
-    assert (shown["id"], shown["why"]["code"]) == (message.pk, "paused")
-    assert shown["why"]["verbs"] == ["resume", "reject", "drop"]
-    assert "why" not in json.loads(peek(QUEUE, "--json")[1])
-
-
-def test_it_says_why_of_each_state() -> None:
-    one_of_each()
-    codes = {
-        state: json.loads(peek(QUEUE, "--state", state, "--why", "--json")[1].splitlines()[0])["why"]["code"]
-        for state in STATES
-    }
-    assert codes == {
-        "ready": "no_consumer",
-        "delayed": "not_due",
-        "waiting": "group_paused",
-        "running": "running",
-        "stuck": "lease_over",
-        "dead": "rejected",
-        "done": "done",
-    }
 
 
 def test_it_names_the_task_of_a_message_without_its_payload() -> None:

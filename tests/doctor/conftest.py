@@ -24,6 +24,7 @@ _OF = {
     "test_on_sqlite.py": {"sqlite"},
     "test_accounts.py": {"mariadb", "mysql", "postgres"},
     "test_archive.py": {"mariadb", "mysql", "postgres"},
+    "test_interrupted.py": {"mariadb", "mysql", "postgres"},
     "test_servers_ill.py": {"mariadb", "postgres"},
 }
 # What one server alone can be asked is no test of the others: left out there, not skipped.

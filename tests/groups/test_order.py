@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from django_dbqueue import Envelope, LeaseLost
 from django_dbqueue.exceptions import InvalidMessage, TransactionNotAllowed
-from django_dbqueue.models import ArchivedMessage, Group, Line, Message, Ticket
-from tests.factories import QUEUE, claim_one, claimed, row
+from django_dbqueue.models import Message, Ticket
+from tests.factories import QUEUE, claimed, row
+from tests.groups.rows import nothing_is_left
+from tests.groups.sending import payloads, send, take
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -21,26 +22,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def send(payload: Any, group: str | None = "a", **options: Any) -> Message:
-    return Message.objects.enqueue(payload, queue=QUEUE, group=group, **options)
-
-
 def send_and_roll_back(payload: Any) -> None:
     with transaction.atomic():
         send(payload)
         transaction.set_rollback(True)
-
-
-def payloads(limit: int = 100) -> list[Any]:
-    return [message.payload for message in Message.objects.claim(limit, queue=QUEUE)]
-
-
-def take() -> Message:
-    return claim_one()
-
-
-def nothing_is_left() -> bool:
-    return not Line.objects.exists() and not Ticket.objects.exists()
 
 
 def test_the_next_of_a_group_comes_when_the_one_before_it_is_done() -> None:
@@ -199,60 +184,6 @@ def test_a_requeued_message_waits_for_its_turn() -> None:
     assert payloads() == [1]
 
 
-def test_on_dead_hold_keeps_the_group_until_somebody_decides(settings: SettingsWrapper) -> None:
-    settings.DBQUEUE = {"QUEUES": {QUEUE: {"on_dead": "hold"}}}
-    for number in (1, 2, 3):
-        send(number)
-    take().reject("unwanted")
-    assert claimed() == []
-    assert Message.objects.dead(QUEUE).requeue() == 1
-    first = take()
-    assert first.payload == 1
-    first.reject("once more")
-    assert claimed() == []
-    assert Message.objects.dead(QUEUE).drop_all("leave it") == 1
-    second = take()
-    assert second.payload == 2
-    second.reject("too")
-    assert Message.objects.dead(QUEUE).purge() == 1
-    assert ArchivedMessage.objects.get().group_name == "a"
-    assert payloads() == [3]
-
-
-def test_a_limit_lets_as_many_run_at_once_and_can_be_changed(settings: SettingsWrapper) -> None:
-    settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_limit": 2}}}
-    for number in range(8):
-        send(number)
-    running = Message.objects.claim(10, queue=QUEUE)
-    assert [message.payload for message in running] == [0, 1]
-    Group.objects.limit(QUEUE, "a", 4)
-    more = Message.objects.claim(10, queue=QUEUE)
-    assert [message.payload for message in more] == [2, 3]
-    Group.objects.limit(QUEUE, "a", 1)
-    Message.objects.ack([*running, *more][1:])
-    assert claimed() == []
-    running[0].ack()
-    assert payloads() == [4]
-    assert Group.objects.order(QUEUE, "a") == list(
-        Message.objects.filter(body__in=["5", "6", "7"]).order_by("pk").values_list("pk", flat=True)
-    )
-
-
-def test_a_paused_group_begins_nothing_until_it_is_resumed() -> None:
-    for number in (1, 2, 3):
-        send(number)
-    first = take()
-    send("b", "b")
-    Group.objects.pause(QUEUE, "a", reason="maintenance", by="me")
-    first.ack()
-    Group.objects.pause(QUEUE, "b")
-    assert claimed() == []
-    Group.objects.resume(QUEUE, "a")
-    assert payloads() == [2]
-    Group.objects.resume(QUEUE, "b")
-    assert payloads() == ["b"]
-
-
 def test_a_whole_queue_can_be_one_group(settings: SettingsWrapper) -> None:
     settings.DBQUEUE = {"QUEUES": {QUEUE: {"group": "*", "group_limit": 2}}}
     for number in range(4):
@@ -307,9 +238,3 @@ def test_in_a_testcase_where_nothing_commits_groups_work_all_the_same() -> None:
     assert claimed() == []
     first.ack()
     assert payloads() == [2]
-
-
-def test_a_pause_takes_a_user_itself_for_its_name() -> None:
-    user = get_user_model()(username="ann")
-    Group.objects.pause(QUEUE, "g", by=user, reason=17)  # type: ignore[arg-type]
-    assert Group.objects.values_list("paused_by", "pause_reason").get() == ("ann", "17")

@@ -16,7 +16,8 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, row
-from tests.groups.test_order import nothing_is_left, payloads, send
+from tests.groups.rows import nothing_is_left
+from tests.groups.sending import payloads, send
 from tests.lifecycle.test_why import ask
 
 if TYPE_CHECKING:

@@ -5,12 +5,18 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.test import override_settings
 
 from django_dbqueue.databases import dialect_of
 from tests.lifecycle.silent import WORKER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from django.db.backends.base.base import BaseDatabaseWrapper
+
+KEPT = "kept"
+"""The queue that keeps its rows where others have them removed."""
 
 # What one kind of server alone can do is no test of the others: left out there, not skipped.
 _OF = {
@@ -29,3 +35,10 @@ def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
         cursor.execute(*dialect_of(connection).sessions.take_lock(WORKER))
         assert cursor.fetchone()[0]
     return other_connection
+
+
+@pytest.fixture
+def removing() -> Iterator[None]:
+    """An ack removes the row, but in the queue ``KEPT``."""
+    with override_settings(DBQUEUE={"DEFAULTS": {"on_ack": "delete"}, "QUEUES": {KEPT: {"on_ack": "keep"}}}):
+        yield

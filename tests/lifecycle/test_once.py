@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -15,42 +15,17 @@ from django.db import connection, connections, transaction
 from django_dbqueue import DuplicateKey, Envelope, InvalidMessage
 from django_dbqueue.lifecycle.expired_rows import forget_tokens
 from django_dbqueue.models import ArchivedMessage, Message, Once
-from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, claimed
+from tests.lifecycle.tokens import bodies, let_expire, named, send, send_many
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from pytest_django import DjangoAssertNumQueries
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PRODUCERS = 64
 MILLISECOND = timedelta(milliseconds=1)
 """What SQLite rounds to."""
-
-
-def send(payload: Any = "a", token: str | None = "t", **options: Any) -> Message:
-    return Message.objects.enqueue(payload, **({"queue": QUEUE, "once": token} | options))
-
-
-def send_many(*items: Any, **options: Any) -> tuple[int, int, int]:
-    report = Message.objects.enqueue_many(items, queue=QUEUE, **options)
-    return report.created, report.updated, report.ignored
-
-
-def let_expire() -> None:
-    Once.objects.update(expires_at=DbNow() - timedelta(microseconds=1))
-
-
-def named() -> dict[int, int]:
-    """How many tokens name each message."""
-    found = list(Once.objects.values_list("message_id", flat=True))
-    return {message_id: found.count(message_id) for message_id in found}
-
-
-def bodies() -> list[Any]:
-    return [message.payload for message in Message.objects.order_by("pk")]
 
 
 def test_a_second_message_with_the_token_is_ignored_and_the_first_one_returned() -> None:
@@ -152,72 +127,6 @@ def test_with_a_key_the_token_stands_for_the_message_that_the_sender_got() -> No
     late = send("late", token="t1", key="k", on_conflict="update")
     assert (late.outcome, late.pk) == ("ignored", live.pk)
     assert send("late", token="t3", key="k").outcome == "created"
-
-
-def test_many_with_tokens() -> None:
-    send("before", token="known")
-    items = [
-        Envelope("a", once="a"),
-        Envelope("plain"),
-        Envelope("a again", once="a"),
-        Envelope("known", once="known"),
-        Envelope("b", once="b", key="b", once_for=60),
-        Envelope("in a group", once="g", group="g"),
-        Envelope("also in it", group="g"),
-        Envelope("b again", once="b2", key="b"),
-    ]
-    assert send_many(*items) == (5, 0, 3)
-    told = {message.payload: message.pk for message in Message.objects.all()}
-    assert sorted(told) == ["a", "also in it", "b", "before", "in a group", "plain"]
-    assert named() == {told["before"]: 1, told["a"]: 1, told["b"]: 2, told["in a group"]: 1}
-    assert send_many(*items) == (2, 0, 6)
-    assert [send("x", token=token).pk for token in ("a", "b", "g", "b2")] == [
-        told["a"],
-        told["b"],
-        told["in a group"],
-        told["b"],
-    ]
-
-
-@pytest.mark.parametrize("group", [None, "g"])
-def test_each_of_very_many_tokens_names_its_own_message(group: str | None) -> None:
-    items = [
-        Envelope(n, once=f"t{n}" if n % 3 else None, key=f"k{n}" if n % 2 else None, group=group) for n in range(700)
-    ]
-    assert send_many(*items) == (700, 0, 0)
-    assert Once.objects.count() == sum(n % 3 > 0 for n in range(700))
-    for n in (1, 2, 77, 350, 352, 698):
-        assert send("again", token=f"t{n}").payload == n
-
-
-def test_many_that_fail_free_their_tokens() -> None:
-    send("live", token=None, key="k")
-    with pytest.raises(DuplicateKey):
-        send_many(Envelope("a", once="a"), Envelope("b", key="k", once="b"), on_conflict="error")
-    assert not Once.objects.exists()
-    assert send_many(Envelope("new", key="k", once="b"), on_conflict="update") == (0, 1, 0)
-    assert send_many(Envelope("newer", key="k", once="b"), on_conflict="update") == (0, 0, 1)
-    assert bodies() == ["new"]
-
-
-def test_many_after_their_time() -> None:
-    assert send_many(Envelope("a", once="a")) == (1, 0, 0)
-    let_expire()
-    assert send_many(Envelope("b", once="a"), Envelope("c", once="a")) == (1, 0, 1)
-    assert bodies() == ["a", "b"]
-
-
-def test_a_chunk_needs_few_statements_and_those_without_a_token_need_none_more(
-    django_assert_max_num_queries: DjangoAssertNumQueries,
-) -> None:
-    size = session_of("default").dialect.sql.rows_of_an_insert
-    with transaction.atomic(), django_assert_max_num_queries(8) as sent:
-        send_many(*(Envelope(n, once=str(n)) for n in range(size)))
-    assert sum("django_dbqueue_once" in each["sql"] for each in sent.captured_queries) in (2, 3)
-    with transaction.atomic(), django_assert_max_num_queries(8) as sent:
-        send_many(*range(size))
-        send(token=None)
-    assert not [each["sql"] for each in sent.captured_queries if "django_dbqueue_once" in each["sql"]]
 
 
 def test_it_goes_from_async_code_too() -> None:

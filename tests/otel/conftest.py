@@ -8,7 +8,11 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry import metrics, trace
 
+from django_dbqueue import hooks
+from django_dbqueue.contrib.otel.otel_instrument import OTelInstrument
+from tests.otel.memory import Memory
 from tests.otel.span_file import read
 from tests.patience import patience
 from tests.process.conftest import start_worker as start_worker
@@ -64,3 +68,15 @@ def request_site(worker_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
     yield ask
     server.terminate()
     server.wait()
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
+    """OpenTelemetry watches, with providers of this test's own."""
+    memory = Memory()
+    monkeypatch.setattr(trace, "get_tracer", memory.tracing.get_tracer)
+    monkeypatch.setattr(metrics, "get_meter", memory.metering.get_meter)
+    instrument = OTelInstrument()
+    hooks.add(instrument)
+    yield memory
+    hooks.remove(instrument)

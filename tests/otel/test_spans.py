@@ -8,74 +8,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connection
 from django.test import override_settings
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import propagate, trace
 from opentelemetry.context import attach, detach
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from django_dbqueue import Envelope, LeaseLost, hooks
+from django_dbqueue import Envelope, LeaseLost
 from django_dbqueue.contrib.otel.conventions import operation_on
-from django_dbqueue.contrib.otel.otel_instrument import OTelInstrument
 from django_dbqueue.contrib.otel.trace_filter import TraceFilter
 from django_dbqueue.envelope import MAX_HEADER_BYTES
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from opentelemetry.sdk.trace import ReadableSpan
+    from tests.otel.memory import Memory
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Memory:
-    """What was exported in this process."""
-
-    def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        self.reader = InMemoryMetricReader()
-        self.tracing = TracerProvider()
-        self.tracing.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.metering = MeterProvider([self.reader])
-
-    def spans(self, name: str) -> list[ReadableSpan]:
-        return [span for span in self._exporter.get_finished_spans() if span.name == name]
-
-    def names(self) -> list[str]:
-        return [span.name for span in self._exporter.get_finished_spans()]
-
-    def span(self, name: str) -> ReadableSpan:
-        [span] = self.spans(name)
-        return span
-
-    def points(self, name: str) -> list[Any]:
-        data = self.reader.get_metrics_data()
-        found = [] if data is None else data.resource_metrics
-        return [
-            point
-            for resource in found
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-            for point in metric.data.data_points
-        ]
-
-
-@pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
-    """OpenTelemetry watches, with providers of this test's own."""
-    memory = Memory()
-    monkeypatch.setattr(trace, "get_tracer", memory.tracing.get_tracer)
-    monkeypatch.setattr(metrics, "get_meter", memory.metering.get_meter)
-    instrument = OTelInstrument()
-    hooks.add(instrument)
-    yield memory
-    hooks.remove(instrument)
 
 
 def shared(operation: str, kind: str, queue: str = "q") -> dict[str, Any]:

@@ -4,10 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
+from django.core.management import call_command
 from django.db import connection
+from django.test import override_settings
 
 from django_dbqueue.routines import installation
 from django_dbqueue.sessions.django_session import DjangoSession
+from tests.factories import QUEUE
 from tests.routines.client import Client
 from tests.routines.ways import ThroughPython, ThroughRoutines, Way
 
@@ -23,6 +26,7 @@ ON_SERVERS = [
     "test_events.py",
     "test_grants.py",
     "test_groups.py",
+    "test_groups_in_transactions.py",
     "test_input.py",
     "test_install.py",
     "test_install_as_a_process.py",
@@ -76,3 +80,22 @@ def client(start_client: Callable[..., Client]) -> Client:
 @pytest.fixture(params=["python", "routines"])
 def way(request: pytest.FixtureRequest, client: Client) -> Way:
     return ThroughPython() if request.param == "python" else ThroughRoutines(client)
+
+
+def drained(client: Client, queue: str = QUEUE) -> list[str]:
+    """The payloads in the order in which one consumer gets and acks them."""
+    found = []
+    while rows := client.claim(queue, 10, 60):
+        for row in rows:
+            found.append(row["payload"])
+            assert client.ack(row["id"], row["token"])
+    return found
+
+
+@pytest.fixture
+def configured(client: Client, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A client of routines that know these options of the queue."""
+    with override_settings(DBQUEUE={"QUEUES": {QUEUE: request.param}}):
+        call_command("queue_routines", "install", verbosity=0)
+        yield client
+    call_command("queue_routines", "install", verbosity=0)

@@ -8,40 +8,31 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import transaction
 from django.test import override_settings
 
-from django_dbqueue import InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.doctor.examination import examine
-from django_dbqueue.models import Message, Queue, Schedule, schedule_verbs
+from django_dbqueue import InvalidSchedule
+from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import RUN_HEADER
-from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
-from tests.schedules.timetables import ALSO_HOURLY, HOURLY, NEVER_NOW, Worker, hourly, last_look_was, plan, sent, stands
+from tests.schedules.timetables import (
+    ALSO_HOURLY,
+    GOOD,
+    HOURLY,
+    NEVER_NOW,
+    Looker,
+    Worker,
+    add,
+    hourly,
+    last_look_was,
+    plan,
+    seen,
+    sent,
+    stands,
+)
 
 pytestmark = pytest.mark.django_db
-GOOD: dict[str, Any] = {"queue": "tests", "cron": HOURLY, "timezone": "UTC"}
-
-
-def add(name: str = "s", **said: Any) -> Schedule:
-    return Schedule.objects.add(name, **(GOOD | said))
-
-
-def seen() -> str:
-    """What a worker's lookout says of added schedules."""
-    lookout = Lookout("default", ("tests",), "operations")
-    lookout.look("", soon=1.0)
-    return lookout.added
-
-
-class Looker(Worker):
-    """A worker that is told of added schedules by its lookout, each time it looks."""
-
-    def look(self) -> None:
-        self._now += LOOK_EVERY
-        self.timetable.run(self._now, added=seen())
 
 
 # By a worker
@@ -292,108 +283,3 @@ def test_run_now_of_the_settings_and_of_what_a_consumer_declares() -> None:
     with pytest.raises(InvalidSchedule, match="not known here: a consumer declares it"):
         Schedule.objects.run_now("s")
     assert Schedule.objects.run_now("s", plan=plan(payload=[8])).payload == [8]
-
-
-# The doctor
-
-
-def test_the_doctor_names_those_that_can_not_run_and_those_that_are_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("broken", "disabled", "good"):
-        add(name, cron=NEVER_NOW)
-    assert found() == [("ok", "No schedule is ahead of the server's clock.")]
-    Schedule.objects.filter(pk="broken").update(body="{")
-    Schedule.objects.disable("disabled")
-    _, problem, note = found()
-    assert problem[0] == "problem"
-    assert problem[1].startswith("The schedule broken, which an operator has added, can't run: ")
-    assert note == ("note", "An operator has disabled these schedules: disabled")
-    monkeypatch.setitem(sys.modules, "cronsim", None)
-    _, _, missing, _ = found()
-    assert missing[0] == "problem"
-    assert "pip install" in missing[1]
-
-
-def found() -> list[tuple[str, str]]:
-    return [(finding.level, finding.found) for finding in examine() if finding.check == "schedules"]
-
-
-# Refused
-
-
-@pytest.mark.parametrize(
-    ("said", "says"),
-    [
-        ({"name": "no name"}, "'no name' is not a queue name"),
-        ({"queue": "no queue"}, "'no queue' is not a queue name"),
-        ({"cron": "0 25 * * *"}, "Bad hour"),
-        ({"timezone": "Europe/Berlni"}, "Did you mean 'Europe/Berlin'?"),
-        ({"missed": "never"}, "missed must be one of latest, all, skip"),
-        ({"payload": b"bytes"}, "The payload is not JSON"),
-        ({"payload": float("nan")}, "NaN"),
-        ({"payload": "x" * 2_000_000}, "1,048,576"),
-        ({"key": ""}, "The key has 0 characters"),
-    ],
-)
-def test_what_can_not_be_is_refused_and_nothing_is_written(said: dict[str, Any], says: str) -> None:
-    add()
-    before = stands()
-    name = said.pop("name", None)
-    with pytest.raises(InvalidSchedule) as refused:
-        add(name or "t", **said)
-    assert says in str(refused.value)
-    if name is None:
-        with pytest.raises(InvalidSchedule):
-            Schedule.objects.change("s", **GOOD | said)
-    assert Schedule.objects.count() == 1
-    assert stands().revision == before.revision
-
-
-def test_a_name_that_is_taken_is_refused_and_the_callers_transaction_goes_on() -> None:
-    add()
-    with transaction.atomic():
-        with pytest.raises(InvalidSchedule, match="already a schedule 's'"):
-            add()
-        Queue.objects.pause("tests")
-    assert Queue.objects.paused_names() == {"tests"}
-    with override_settings(DBQUEUE={"SCHEDULES": {"t": GOOD}}), pytest.raises(InvalidSchedule, match="SCHEDULES"):
-        add("t")
-
-
-def test_what_the_code_declares_is_neither_changed_nor_removed() -> None:
-    Worker(plan()).look()
-    with pytest.raises(InvalidSchedule, match="declared in the code"):
-        Schedule.objects.change("s", **GOOD)
-    with pytest.raises(InvalidSchedule, match="no added schedule 's'"):
-        Schedule.objects.remove("s")
-    assert stands().revision == 0
-
-
-def test_a_change_of_what_has_changed_is_refused() -> None:
-    row = add()
-    Schedule.objects.change("s", revision=row.revision, **GOOD | {"queue": "first"})
-    with pytest.raises(InvalidSchedule, match="has changed in the meantime"):
-        Schedule.objects.change("s", revision=row.revision, **GOOD | {"queue": "second"})
-    assert stands().queue == "first"
-
-
-@pytest.mark.parametrize("verb", ["disable", "enable", "remove", "run_now"])
-def test_a_schedule_that_there_is_not_is_named_with_one_that_may_be_meant(verb: str) -> None:
-    add("nightly")
-    with pytest.raises(InvalidSchedule, match=r"'nightyl'.* Did you mean 'nightly'"):
-        getattr(Schedule.objects, verb)("nightyl")
-
-
-def test_no_more_are_added_than_workers_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule_verbs, "MOST_ADDED", 2)
-    add("a")
-    add("b")
-    with pytest.raises(InvalidSchedule, match="which is the limit"):
-        add("c")
-    assert Schedule.objects.count() == 2
-
-
-def test_without_the_library_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cronsim", None)
-    with pytest.raises(SchedulesNotInstalled):
-        add()
-    assert not Schedule.objects.exists()

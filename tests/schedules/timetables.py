@@ -9,6 +9,7 @@ from typing import Any
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, Plan, read
+from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 
 FAR = (datetime.now(UTC) + timedelta(minutes=30)).minute
@@ -18,6 +19,7 @@ HOURLY = f"{FAR} * * * *"
 ALSO_HOURLY = f"{AS_FAR} * * * *"
 NEVER_NOW = "0 0 29 2 *"
 """Once in four years."""
+GOOD: dict[str, Any] = {"queue": "tests", "cron": HOURLY, "timezone": "UTC"}
 
 
 def plan(name: str = "s", **said: Any) -> Plan:
@@ -65,3 +67,22 @@ def hourly(after: datetime, until: datetime) -> list[datetime]:
         moments += [moment] if moment > after else []
         moment += timedelta(hours=1)
     return moments
+
+
+def add(name: str = "s", **said: Any) -> Schedule:
+    return Schedule.objects.add(name, **(GOOD | said))
+
+
+def seen() -> str:
+    """What a worker's lookout says of added schedules."""
+    lookout = Lookout("default", ("tests",), "operations")
+    lookout.look("", soon=1.0)
+    return lookout.added
+
+
+class Looker(Worker):
+    """A worker that is told of added schedules by its lookout, each time it looks."""
+
+    def look(self) -> None:
+        self._now += LOOK_EVERY
+        self.timetable.run(self._now, added=seen())

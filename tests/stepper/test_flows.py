@@ -16,8 +16,8 @@ from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, let_end, row
 from tests.stepper.contenders import claim
+from tests.stepper.lanes import ENDS
 from tests.stepper.scene import Ended, Scene
-from tests.stepper.test_groups import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,17 +9,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.core import checks as django_checks
 from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
 from django_dbqueue import InvalidMessage, UndecodableMessage
-from django_dbqueue.checks import blocking_errors
 from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.models import Message, Result
-from django_dbqueue.tasks import DBQueueBackend, await_for, task_options, wait_for
-from django_dbqueue.tasks.backend_checks import check_backend
+from django_dbqueue.tasks import DBQueueBackend, await_for, wait_for
 from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, task_backends
 from django_dbqueue.tasks.sources import task_consumers
 from django_dbqueue.testing import run_consumers
@@ -31,16 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db
 
 
-OURS = "django_dbqueue.tasks.DBQueueBackend"
-
-
 def backend(alias: str = "default") -> Any:
     return task_backends[alias]
-
-
-def checked(**options: Any) -> list[str]:
-    made: Any = DBQueueBackend("default", options)
-    return [str(each.id) for each in check_backend(made)]
 
 
 @pytest.fixture
@@ -212,28 +201,6 @@ def test_arguments_that_json_cannot_express_are_refused(jobs: Any, argument: obj
     assert not Message.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"max_attempts": -1}, "max_attempts"),
-        ({"max_attempts": True}, "max_attempts"),
-        ({"lease": 0}, "lease"),
-        ({"backoff": "soon"}, "backoff"),
-        ({"keep_results": -1}, "keep_results"),
-        ({"transactional": 1}, "transactional"),
-        ({"group": 17}, "group must be a string"),
-        ({"group": ""}, "group's name has 0 characters"),
-        ({"group": "*"}, "no group can have this name"),
-        ({"retries": 3}, "no option 'retries'"),
-    ],
-    ids=str,
-)
-def test_a_wrong_option_is_named(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidTask, match=says):
-        task_options(**options)
-    assert checked(OPTIONS=options) == ["dbqueue.E021"]
-
-
 def test_the_task_comes_before_its_queue_and_that_before_the_backend(jobs: Any) -> None:
     with override_settings(DBQUEUE={"QUEUES": {"jobs": {"max_reads": 9}}}):
         jobs.fail_once.using(queue_name="jobs").enqueue()
@@ -292,16 +259,6 @@ def test_celerys_words(jobs: Any) -> None:
         jobs.add.apply_async(countdown=1, eta=at)
 
 
-def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
-    consumer_registry.consumer("taken")(print)
-    assert checked(QUEUES=["free"]) == []
-    assert checked(QUEUES=["taken"]) == ["dbqueue.E020"]
-    assert checked(QUEUES=["no queue"]) == ["dbqueue.E022"]
-    with override_settings(DBQUEUE={"QUEUES": {"free": {"on_ack": "delete"}}}):
-        assert checked(QUEUES=["free"]) == ["dbqueue.W020"]
-        assert checked(QUEUES=["free"], OPTIONS={"keep_results": 0}) == []
-
-
 def test_a_queue_that_the_backend_does_not_have_is_named_with_those_that_it_has(jobs: Any) -> None:
     with pytest.raises(InvalidTask) as raised:
         jobs.add.using(queue_name="mial").enqueue(1, 2)
@@ -310,23 +267,6 @@ def test_a_queue_that_the_backend_does_not_have_is_named_with_those_that_it_has(
         "default, jobs, kept-short."
     )
     assert not Message.objects.exists()
-
-
-@override_settings(
-    TASKS={"default": {"BACKEND": "django_dbqueue.tasks.DbQueueBackend"}, "none": {}, "ours": {"BACKEND": OURS}}
-)
-def test_a_backend_that_cannot_be_imported_is_an_error_that_no_worker_starts_with() -> None:
-    wrong = [each for each in blocking_errors("default") if each.id == "dbqueue.E023"]
-    assert [str(each.msg).partition(":")[0] for each in wrong] == [
-        "TASKS['default']['BACKEND'] can't be imported",
-        "TASKS['none']['BACKEND'] can't be imported",
-    ]
-    assert OURS in str(wrong[0].hint)
-
-
-@override_settings(TASKS={"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "OPTIONS": {"lease": -1}}})
-def test_django_asks_the_checks() -> None:
-    assert "dbqueue.E021" in [message.id for message in django_checks.run_checks()]
 
 
 def test_a_queue_of_a_backend_has_a_consumer_unless_a_function_is_it(registry: dict[str, Any]) -> None:

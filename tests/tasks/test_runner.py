@@ -10,24 +10,19 @@ import pytest
 from django.utils import timezone
 
 from django_dbqueue import Reject
-from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.expired_rows import forget_results
-from django_dbqueue.models import Message, MessageEvent, Queue, Result
+from django_dbqueue.models import Message, MessageEvent, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.task_headers import BACKEND, EXPIRES, TASK
-from django_dbqueue.testing import run_consumers
 from tests.tasks.hearing import ENDS, hearing
+from tests.tasks.running import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def run(queue: str = "default", **how: Any) -> Any:
-    return run_consumers(queue, on_error="collect", **how)
 
 
 @pytest.fixture
@@ -165,49 +160,6 @@ def test_an_error_of_a_class_that_a_function_defines_is_no_lost_worker(jobs: Any
     run(with_delayed=True)
     result.refresh()
     assert result.errors[0].exception_class_path == "tests.tasks_app.jobs.fail_here.<locals>.Here"
-
-
-def test_rows_result_and_ack_are_one_commit(jobs: Any) -> None:
-    good, bad = jobs.pause.enqueue("one"), jobs.pause.enqueue("two", fails=True)
-    run()
-    good.refresh()
-    bad.refresh()
-    assert good.return_value == "paused one"
-    assert bad.status == "READY"
-    assert list(Queue.objects.values_list("name", flat=True)) == ["one"]
-    assert list(Result.objects.values_list("message_id", flat=True)) == [int(good.id)]
-
-
-@pytest.mark.parametrize(("name", "outcome"), [("pause", "waiting"), ("add", "lost")])
-def test_who_lost_the_claim_leaves_no_result(
-    jobs: Any, name: str, outcome: str, lose_the_claim: Callable[[Any], None]
-) -> None:
-    """Another claim takes the message after the body. In one commit with it that is undone, too, so that it waits."""
-    result = jobs.pause.enqueue("one") if name == "pause" else jobs.add.enqueue(1, 2)
-    lose_the_claim(result)
-    [handled] = run()
-    assert handled.outcome == outcome
-    assert handled.error is None or isinstance(handled.error, LeaseLost)
-    assert not Result.objects.exists()
-    assert not Queue.objects.exists()
-
-
-def test_of_a_batch_only_what_was_acked_has_results(jobs: Any) -> None:
-    from django_dbqueue.databases.statements import Kept
-    from django_dbqueue.lifecycle.result_rows import keep
-    from django_dbqueue.lifecycle.settle import settle_claims
-
-    for number in range(5):
-        jobs.add.enqueue(number, 1)
-    messages = Message.objects.claim(5)
-    Message.objects.filter(pk=messages[2].pk).update(claim_token=1)
-    session, claims = session_of("default"), [message.claim for message in messages]
-    results = {claim.id: Kept("1", "json", 60.0) for claim in claims}
-    held = settle_claims(
-        session, session.dialect.messages.ack(), claims, then=lambda acked: keep(session, results, acked)
-    )
-    assert held == {claim for claim in claims if claim != claims[2]}
-    assert set(Result.objects.values_list("pk", flat=True)) == {claim.id for claim in held}
 
 
 @pytest.mark.parametrize("path", ["tests.tasks_app.jobs.gone", "no.module.here", "tests.tasks_app.jobs.not_a_task"])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pytest
 
 _TRANSACTION = ("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET ")
+NOTICED = 1.0
+"""Seconds within which an idle worker acts on what it can see."""
 
 
 class Clock:

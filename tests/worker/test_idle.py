@@ -14,33 +14,19 @@ from django_dbqueue.databases import dialect_of
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import claimer, expired_streams, rescue
 from django_dbqueue.liveness.guardian import LOOK_AGAIN
-from django_dbqueue.models import Message, Queue, Worker
+from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, SETTLED_FIRST, Maintenance
 from django_dbqueue.worker.pace import FASTEST, LATELY, SHARE
-from tests.factories import QUEUE, done, held, let_pause_end, stuck, waiting
-from tests.worker.clock import Clock, Turns, statements
+from tests.factories import QUEUE, done, held, stuck, waiting
+from tests.worker.clock import NOTICED, Clock, Turns, statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
-NOTICED = 1.0
-"""Seconds within which an idle worker acts on what it can see."""
 SEVERAL_ROUNDS = 300
 """Seconds in which the housekeeping of each minute is done five times, or once more."""
-
-
-@pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
-    return Turns(Clock(monkeypatch))
-
-
-@pytest.fixture
-def idle(turns: Turns) -> Turns:
-    """Ten seconds without work have passed."""
-    turns.go_on(LATELY + 1)
-    return turns
 
 
 @pytest.mark.parametrize("beside", ["nothing", "delayed", "running", "others"])
@@ -164,36 +150,6 @@ def test_a_message_that_is_due_later_is_claimed_within_a_second_of_its_time(idle
     idle.go_on(10)
     assert len(idle.holding) == 0
     Message.objects.filter(pk=message.pk).update(available_at=DbNow())
-    assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
-
-
-def test_a_pause_and_its_end_are_noticed_within_a_second(idle: Turns) -> None:
-    Queue.objects.pause(QUEUE)
-    assert idle.go_on(60, lambda: idle.maintenance.paused) <= NOTICED
-    waiting()
-    idle.go_on(30)
-    assert len(idle.holding) == 0
-    Queue.objects.resume(QUEUE)
-    assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
-
-
-def test_when_a_pause_has_ended_it_claims_within_a_second_and_has_asked_no_more_for_it(idle: Turns) -> None:
-    def asked() -> int:
-        with statements() as found:
-            idle.go_on(30)
-        of_pauses = [sql for sql in found if Queue._meta.db_table + " " in sql]
-        assert of_pauses
-        assert not [sql for sql in found if "UPDATE" in sql and Queue._meta.db_table in sql]
-        return len(of_pauses)
-
-    waiting()
-    Queue.objects.pause(QUEUE)
-    asked()
-    without = asked()
-    Queue.objects.pause(QUEUE, for_=3_600)
-    assert abs(asked() - without) <= 1  # thirty seconds are not a whole number of looks
-    assert len(idle.holding) == 0
-    let_pause_end()
     assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
 
 
