@@ -11,8 +11,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_dbqueue import conf
 from django_dbqueue.checks.answers import answers, check_isolation
 from django_dbqueue.checks.text_columns import check_columns
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.server_facts import mysql_autocommit, mysql_engines, mysql_variables
-from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.envelope import INSERT_SIZE
 
 VARIABLES: Final = (
@@ -28,7 +28,7 @@ VARIABLES: Final = (
     "tx_isolation",
     "wsrep_on",
 )
-TABLES: Final = (Vocabulary.message, Vocabulary.archived, Vocabulary.mutex)
+TABLES: Final = (Tables.message, Tables.archived, Tables.mutex)
 _STRICT: Final = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
 _OVERHEAD: Final = 64 * 1024
 """Bytes of an INSERT besides its body: key, headers and the statement itself."""

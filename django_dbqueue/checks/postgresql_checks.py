@@ -10,9 +10,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks.answers import answers, check_isolation
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.server_facts import postgresql_creators, postgresql_settings
 from django_dbqueue.databases.statements import Row
-from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.routines import installer_sql
 
 SETTINGS: Final = (
@@ -85,7 +85,7 @@ def check_characters(alias: str, said: Mapping[str, str]) -> Iterator[checks.Che
 
 def check_schema(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
     """Warn of schemas on the path where others may create objects that then run with our rights."""
-    if found := _asked(connection, postgresql_creators(Vocabulary.message)):
+    if found := _asked(connection, postgresql_creators(Tables.message)):
         schema, who = found[0][0], ", ".join(str(grantee) for _schema, grantee in found)
         yield checks.Warning(
             f"Other accounts may create objects in the schema {schema} of the queue's tables, in the database "

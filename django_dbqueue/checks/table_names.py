@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.apps import apps
 from django.core import checks
 
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.own_tables import Tables
 
 
 def check_table_names(**_: object) -> list[checks.CheckMessage]:
     """Refuse tables under other names: Django would create and read those, and the statements wouldn't find them."""
-    known = {value for value in vars(Vocabulary).values() if isinstance(value, str)}
+    known = {value for value in vars(Tables).values() if isinstance(value, str)}
     others = sorted(
         model._meta.db_table
         for model in apps.get_app_config("django_dbqueue").get_models()

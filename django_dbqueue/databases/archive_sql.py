@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import (
     ARCHIVED_COLUMNS,
     DEAD,
     InOrder,
     Statement,
+    holes,
 )
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW
 
 
@@ -36,7 +38,9 @@ class ArchiveSQL(Subject):
 
     def create_mutex(self, name: str) -> Statement:
         """Create a mutex, unless it exists."""
-        return Statement(f"INSERT INTO {self.sql.mutex} (name) VALUES (%s){self.sql.ignore_same_name}", (name,))
+        return Statement(
+            f"INSERT INTO {self.sql.mutex} (name) VALUES (%s){self.sql.or_nothing(self.sql.mutex, 'name')}", (name,)
+        )
 
     def finished(
         self, queue: str, priority: int, age: float, limit: int, *, behind: Behind | None = None, lock: bool = True
@@ -49,7 +53,7 @@ class ArchiveSQL(Subject):
         if behind is not None:
             after, place = "AND available_at >= %s AND (available_at > %s OR id > %s) ", (behind[0], *behind)
         return InOrder(
-            f"SELECT id, available_at FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"SELECT id, available_at FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
             f"WHERE queue = %s AND status = '{DONE}' AND priority = %s {after}"
             f"AND available_at <= {self.sql.plus(self.sql.now, '%s')} "
             f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked if lock else ''}",
@@ -59,8 +63,9 @@ class ArchiveSQL(Subject):
     def count_finished(self, queue: str, priority: int, age: float) -> Statement:
         """Count done rows that finished ``age`` seconds ago or earlier; reads one index entry per row."""
         return Statement(
-            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
-            f"AND priority = %s AND available_at <= {self.sql.plus(self.sql.now, '%s')}",
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
+            f"WHERE queue = %s AND status = '{DONE}' AND priority = %s "
+            f"AND available_at <= {self.sql.plus(self.sql.now, '%s')}",
             (queue, priority, -age),
         )
 
@@ -71,7 +76,7 @@ class ArchiveSQL(Subject):
         """
         return InOrder(
             f"SELECT id, finished_at <= {self.sql.plus(self.sql.now, '%s')} "
-            f"FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
             f"ORDER BY {self.sql.order_of_dead} LIMIT %s",
             (-age, queue, priority, after, limit),
@@ -80,7 +85,7 @@ class ArchiveSQL(Subject):
     def lock_dead(self, ids: Sequence[int], age: float) -> Statement:
         """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
         return Statement(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_ids} WHERE id IN ({self.sql.holes(len(ids))}) "
+            f"SELECT id FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE id IN ({holes(len(ids))}) "
             f"AND {DEAD} AND finished_at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY id{self.sql.skip_locked}",
             (*ids, -age),
         )
@@ -88,8 +93,8 @@ class ArchiveSQL(Subject):
     def lock_finished(self, ids: Sequence[int]) -> Statement:
         """Lock those of the rows that are done or dead."""
         return Statement(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_ids} "
-            f"WHERE id IN ({self.sql.holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
+            f"SELECT id FROM {self.sql.message}{self.sql.use[Index.IDS]} "
+            f"WHERE id IN ({holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
             f"ORDER BY id{self.sql.skip_locked}",
             tuple(ids),
         )
@@ -100,7 +105,7 @@ class ArchiveSQL(Subject):
         outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
         return Statement(
             f"INSERT INTO {self.sql.archived} ({names}, message_id, outcome, archived_at) "
-            f"SELECT {names}, id, {outcome}, {self.sql.now} FROM {self.sql.message}{self.sql.use_ids} "
-            f"WHERE id IN ({self.sql.holes(len(ids))}) ORDER BY finished_at, id",
+            f"SELECT {names}, id, {outcome}, {self.sql.now} FROM {self.sql.message}{self.sql.use[Index.IDS]} "
+            f"WHERE id IN ({holes(len(ids))}) ORDER BY finished_at, id",
             tuple(ids),
         )

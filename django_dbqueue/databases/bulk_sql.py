@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.depths_sql import Place, order_of, range_of
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.scan_sql import ScanSQL
-from django_dbqueue.databases.statements import Params, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Params, Statement, holes
 
 _SINCE: Final = {
     "ready": "available_at <= %s",
@@ -54,7 +55,7 @@ class BulkSQL(Subject):
         if place.state in _AHEAD:
             behind = f"{behind} AND available_at < {self.sql.parked}"
         return Statement(
-            f"SELECT available_at, id FROM {self.sql.message}{self.sql.use_claim_index} WHERE {where.sql}{behind} "
+            f"SELECT available_at, id FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE {where.sql}{behind} "
             f"ORDER BY {order_of(self.sql, place)} LIMIT %s",
             (*where.params, *params, limit),
         )
@@ -64,14 +65,16 @@ class BulkSQL(Subject):
         such, since = ScanSQL(self.sql).standing([state]).sql, _SINCE[state]
         if state == "running":
             such = f"{such} AND available_at < {self.sql.parked}"
-        named = f"id IN ({self.sql.holes(len(ids))}) AND {such}"
+        named = f"id IN ({holes(len(ids))}) AND {such}"
         if since is None:
             return Statement(named, tuple(ids))
         return Statement(f"{named} AND {since}", (*ids, at))
 
     def count_these(self, where: Statement) -> Statement:
         """Count the rows of a fence."""
-        return Statement(f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_ids} WHERE {where.sql}", where.params)
+        return Statement(
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {where.sql}", where.params
+        )
 
     def last_ids(self) -> Statement:
         """Read the highest message id and the highest event id; NULL where there is none."""

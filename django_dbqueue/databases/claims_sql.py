@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server, Subject
 from django_dbqueue.databases.statements import (
     MOMENTS,
     SAID_LEASE,
@@ -14,11 +16,10 @@ from django_dbqueue.databases.statements import (
     Mark,
     Statement,
 )
-from django_dbqueue.databases.vocabulary import Subject, Vocabulary
 from django_dbqueue.statuses import NEW, RUNNING
 
 
-def _quoted(sql: Vocabulary, names: Sequence[str]) -> list[str]:
+def _quoted(sql: Server, names: Sequence[str]) -> list[str]:
     return [sql.columns([name]) for name in names]
 
 
@@ -28,7 +29,7 @@ class ClaimsSQL(Subject):
     def next_priority(self, queue: str, status: str, below: int) -> Statement:
         """Take one step of a skip scan over the priorities in use: one index entry read."""
         return Statement(
-            f"SELECT priority FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = %s "
+            f"SELECT priority FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE queue = %s AND status = %s "
             "AND priority < %s ORDER BY priority DESC LIMIT 1",
             (queue, status, below),
         )
@@ -36,7 +37,7 @@ class ClaimsSQL(Subject):
     def next_queue(self, after: str) -> Statement:
         """Take one step of a skip scan over the queues in use."""
         return Statement(
-            f"SELECT queue FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue > %s ORDER BY queue LIMIT 1",
+            f"SELECT queue FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE queue > %s ORDER BY queue LIMIT 1",
             (after,),
         )
 
@@ -64,7 +65,7 @@ class ClaimsSQL(Subject):
         if but_token is not None:
             behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
         return InOrder(
-            f"SELECT {columns}, {now} FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"SELECT {columns}, {now} FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
             f"WHERE queue = %s AND status = %s AND priority = %s AND {behind} "
             f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked}",
             (queue, status, priority, *params, limit),
@@ -140,7 +141,7 @@ class ClaimsSQL(Subject):
         """Take rows that the same transaction has locked."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {named.sql} "
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET {change.sql} WHERE {named.sql} "
             f"AND status = '{NEW}'{returning}",
             (*change.params, *named.params),
         )
@@ -160,7 +161,7 @@ class ClaimsSQL(Subject):
         named = self.sql.id_in(ids)
         return Statement(
             f"SELECT {self._columns_as_text(tuple(names), most_bytes)}, {self.sql.as_text(self.sql.now)} "
-            f"FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql} AND status = '{NEW}' "
+            f"FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
             f"AND available_at = {self.sql.parked} AND due_at <= {self.sql.now} AND crashes = 0 "
             f"AND (COALESCE(max_reads, 0) = 0 OR read_count < max_reads) ORDER BY id{self.sql.skip_locked}",
             named.params,

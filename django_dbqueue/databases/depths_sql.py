@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject, Vocabulary
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server, Subject
+from django_dbqueue.databases.statements import Statement, holes
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _RANGES: Final = {
@@ -33,7 +34,7 @@ class Place(NamedTuple):
         return _RANGES[self.state][0]
 
 
-def range_of(sql: Vocabulary, place: Place) -> Statement:
+def range_of(sql: Server, place: Place) -> Statement:
     """Return the condition that a row is in this place."""
     status, moment = _RANGES[place.state]
     return Statement(
@@ -42,7 +43,7 @@ def range_of(sql: Vocabulary, place: Place) -> Statement:
     )
 
 
-def order_of(sql: Vocabulary, place: Place) -> str:
+def order_of(sql: Server, place: Place) -> str:
     """Return the index's own order there."""
     return sql.order_of_dead if place.state == "dead" else "available_at, id"
 
@@ -56,7 +57,7 @@ class DepthsSQL(Subject):
 
     def counts_held(self, places: Sequence[Place], tokens: Sequence[int], limit: int) -> Statement:
         """Count what streams hold there under one of these tokens, of which there is at least one."""
-        held = f" AND available_at = {self.sql.parked} AND claim_token IN ({self.sql.holes(len(tokens))})"
+        held = f" AND available_at = {self.sql.parked} AND claim_token IN ({holes(len(tokens))})"
         return self._each(places, limit, held, tokens)
 
     def _each(self, places: Sequence[Place], limit: int, such: str, params: Sequence[object] = ()) -> Statement:
@@ -66,7 +67,7 @@ class DepthsSQL(Subject):
             where = range_of(self.sql, place)
             # in the index's own order: without one, PostgreSQL would rather read the table for many rows
             counts.append(
-                f"(SELECT COUNT(*) FROM (SELECT id FROM {self.sql.message}{self.sql.use_claim_index} "
+                f"(SELECT COUNT(*) FROM (SELECT id FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
                 f"WHERE {where.sql}{such} ORDER BY {order_of(self.sql, place)} LIMIT %s) AS counted)"
             )
             said += [*where.params, *params, limit]
@@ -79,7 +80,7 @@ class DepthsSQL(Subject):
         for place in places:
             where = range_of(self.sql, place)
             firsts.append(
-                f"(SELECT available_at FROM {self.sql.message}{self.sql.use_claim_index} WHERE {where.sql} "
+                f"(SELECT available_at FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE {where.sql} "
                 f"ORDER BY {order_of(self.sql, place)} LIMIT 1)"
             )
             said += where.params

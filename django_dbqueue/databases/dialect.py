@@ -1,6 +1,6 @@
 """The dialect: the statements of the queue by subject; a database replaces only the subjects that it says differently.
 
-Each subject is a small class. What a server calls things is in its ``Vocabulary``, which all its subjects share.
+Each subject is a small class. What a server calls things is in its ``Server``, which all its subjects share.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from django_dbqueue.databases.rates_sql import RatesSQL
 from django_dbqueue.databases.replicas_sql import ReplicasSQL
 from django_dbqueue.databases.results_sql import ResultsSQL
 from django_dbqueue.databases.scan_sql import ScanSQL
+from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.databases.staging_sql import StagingSQL
 from django_dbqueue.databases.statistics_sql import StatisticsSQL
@@ -35,7 +36,6 @@ from django_dbqueue.databases.stream_claims_sql import StreamClaimsSQL
 from django_dbqueue.databases.stream_messages_sql import StreamMessagesSQL
 from django_dbqueue.databases.stream_progress_sql import StreamProgressSQL
 from django_dbqueue.databases.streams_sql import StreamsSQL
-from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.databases.watch_sql import WatchSQL
 from django_dbqueue.databases.workers_sql import WorkersSQL
 
@@ -45,7 +45,7 @@ class Dialect:
 
     def __init__(
         self,
-        sql: Vocabulary,
+        sql: Server,
         *,
         enqueue: type[EnqueueSQL] = EnqueueSQL,
         events: type[EventsSQL] = EventsSQL,
@@ -101,7 +101,7 @@ class ServerDialect(Dialect):
 
     def __init__(
         self,
-        sql: Vocabulary,
+        sql: Server,
         *,
         sessions: type[SessionsSQL],
         partitions: type[PartitionsSQL],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from django_dbqueue.databases.inserts_sql import DEFAULTS, InsertsSQL
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Statement
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.inserts_sql import DEFAULTS, LIVE_KEY, InsertsSQL
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Statement, holes
 from django_dbqueue.statuses import NEW, RUNNING
 
 
@@ -38,7 +39,9 @@ class EnqueueSQL(InsertsSQL):
 
     def ending(self, returning: str, *, ignore: bool) -> str:
         """Return the end of an INSERT."""
-        return (self.sql.ignore_duplicate if ignore else "") + (f" RETURNING {returning}" if returning else "")
+        return (self.sql.or_nothing(self.sql.message, LIVE_KEY) if ignore else "") + (
+            f" RETURNING {returning}" if returning else ""
+        )
 
     def notify(self, queue: str) -> Statement:
         """Wake listening workers when the transaction commits (PostgreSQL)."""
@@ -51,8 +54,8 @@ class EnqueueSQL(InsertsSQL):
     def live_by_hash(self, hashes: Sequence[str]) -> Statement:
         """Lock and read the live rows of these keys: the newest committed ones, whatever the isolation level."""
         return Statement(
-            f"SELECT {self.sql.columns(MESSAGE_COLUMNS)} FROM {self.sql.message}{self.sql.use_live_key} "
-            f"WHERE key_hash IN ({self.sql.holes(len(hashes))}) AND live = 1{self.sql.lock_row}",
+            f"SELECT {self.sql.columns(MESSAGE_COLUMNS)} FROM {self.sql.message}{self.sql.use[Index.LIVE_KEY]} "
+            f"WHERE key_hash IN ({holes(len(hashes))}) AND live = 1{self.sql.lock_row}",
             tuple(hashes),
         )
 

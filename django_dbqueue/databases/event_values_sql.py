@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from django_dbqueue.databases.statements import Claim, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Claim, Statement, holes
 from django_dbqueue.statuses import NEW
 
 LEFT_BEHIND: Final = 2.0
@@ -25,7 +26,7 @@ class EventValuesSQL(Subject):
         return Statement(
             f"INSERT INTO {self.sql.event_value} (name_hash, {', '.join(columns)}) "
             f"VALUES (%s, %s, %s, %s, %s, {now}, {plus(now, '%s')}, {plus(now, '%s')})"
-            f"{self.sql.replace_expired(self.sql.event_value, 'name_hash', columns)}",
+            f"{self.sql.or_replace_expired(self.sql.event_value, 'name_hash', columns)}",
             (name_hash, name, body, content_type, token, LEFT_BEHIND, keep_seconds),
         )
 
@@ -46,9 +47,8 @@ class EventValuesSQL(Subject):
     def wait(self, name_hash: str, claim: Claim) -> Statement:
         """Note that a message waits, as it is suspended under this claim."""
         return Statement(
-            f"INSERT INTO {self.sql.waiter} (name_hash, message_id, token) VALUES (%s, %s, %s)"
-            f"{self.sql.on_same('name_hash, message_id')} token = %s",
-            (name_hash, claim.id, claim.token, claim.token),
+            f"INSERT INTO {self.sql.waiter} (name_hash, message_id, token) VALUES (%s, %s, %s)",
+            (name_hash, claim.id, claim.token),
         )
 
     def wait_no_more(self, message_id: int, name_hash: str) -> Statement:
@@ -70,7 +70,7 @@ class EventValuesSQL(Subject):
         """Read the queues of messages."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql}", named.params
+            f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {named.sql}", named.params
         )
 
     def still_waiting(self, name_hash: str, ids: Sequence[int]) -> Statement:
@@ -86,7 +86,7 @@ class EventValuesSQL(Subject):
     def wake(self, where: Statement) -> Statement:
         """Let the messages of a fence be due now."""
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} "
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} "
             f"SET available_at = {self.sql.now}, due_at = {self.sql.now} WHERE {where.sql}",
             where.params,
         )
@@ -115,6 +115,4 @@ class EventValuesSQL(Subject):
 
     def delete(self, hashes: Sequence[str]) -> Statement:
         """Delete events that the same transaction has locked."""
-        return Statement(
-            f"DELETE FROM {self.sql.event_value} WHERE name_hash IN ({self.sql.holes(len(hashes))})", tuple(hashes)
-        )
+        return Statement(f"DELETE FROM {self.sql.event_value} WHERE name_hash IN ({holes(len(hashes))})", tuple(hashes))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import SPENT, Event, Statement
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.exceptions import WorkerLost
 
 FAILED: Final = "failed"
@@ -89,7 +90,7 @@ class EventsSQL(Subject):
         facts, params = self.facts(event)
         return Statement(
             f"INSERT INTO {self.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} "
-            f"FROM {self.sql.message} AS m{self.sql.use_ids} WHERE {where.sql} ORDER BY id{self.sql.lock_row}",
+            f"FROM {self.sql.message} AS m{self.sql.use[Index.IDS]} WHERE {where.sql} ORDER BY id{self.sql.lock_row}",
             (*params, *where.params),
         )
 
@@ -111,11 +112,12 @@ class EventsSQL(Subject):
     def old(self, age: float, limit: int, *, lock: bool = True) -> Statement:
         """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""
         return Statement(
-            f"SELECT id FROM {self.sql.event}{self.sql.use_event_age} WHERE at <= {self.sql.plus(self.sql.now, '%s')} "
-            f"ORDER BY at LIMIT %s{self.sql.skip_locked if lock else ''}",
+            f"SELECT id FROM {self.sql.event}{self.sql.use[Index.EVENT_AGE]} "
+            f"WHERE at <= {self.sql.plus(self.sql.now, '%s')} ORDER BY at "
+            f"LIMIT %s{self.sql.skip_locked if lock else ''}",
             (-age, limit),
         )
 
     def delete(self, ids: Sequence[int]) -> Statement:
         """Delete records that the same transaction has locked."""
-        return Statement(f"DELETE FROM {self.sql.event} WHERE id IN ({self.sql.holes(len(ids))})", tuple(ids))
+        return self.sql.delete_each(self.sql.event, ("id",), [(each,) for each in ids])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Statement, holes
 from django_dbqueue.statuses import NEW
 
 
@@ -16,7 +17,7 @@ class FailuresSQL(Subject):
         """Read the fingerprint and the id of each of these groups that exists."""
         return Statement(
             f"SELECT fingerprint, id FROM {self.sql.failure} "
-            f"WHERE queue = %s AND fingerprint IN ({self.sql.holes(len(fingerprints))})",
+            f"WHERE queue = %s AND fingerprint IN ({holes(len(fingerprints))})",
             (queue, *fingerprints),
         )
 
@@ -32,7 +33,7 @@ class FailuresSQL(Subject):
         """Read the groups after an id, by id: each with whether it is ``age`` seconds old and has no event."""
         return Statement(
             f"SELECT f.id, f.first_at <= {self.sql.plus(self.sql.now, '%s')} AND (SELECT e.id "
-            f"FROM {self.sql.event} AS e{self.sql.use_event_failure} WHERE e.failure_id = f.id LIMIT 1) IS NULL "
+            f"FROM {self.sql.event} AS e{self.sql.use[Index.EVENT_FAILURE]} WHERE e.failure_id = f.id LIMIT 1) IS NULL "
             f"FROM {self.sql.failure} AS f WHERE f.id > %s ORDER BY f.id LIMIT %s",
             (-age, after, limit),
         )
@@ -40,8 +41,8 @@ class FailuresSQL(Subject):
     def delete(self, ids: Sequence[int]) -> Statement:
         """Delete groups, unless they have an event by now."""
         return Statement(
-            f"DELETE FROM {self.sql.failure} WHERE id IN ({self.sql.holes(len(ids))}) AND (SELECT e.id "
-            f"FROM {self.sql.event} AS e{self.sql.use_event_failure} WHERE e.failure_id = {self.sql.failure}.id "
+            f"DELETE FROM {self.sql.failure} WHERE id IN ({holes(len(ids))}) AND (SELECT e.id "
+            f"FROM {self.sql.event} AS e{self.sql.use[Index.EVENT_FAILURE]} WHERE e.failure_id = {self.sql.failure}.id "
             "LIMIT 1) IS NULL",
             tuple(ids),
         )
@@ -49,7 +50,7 @@ class FailuresSQL(Subject):
     def events_of(self, failure: int, after: int, last: int, limit: int) -> Statement:
         """Read the ids of a group's events after one, up to another, in order."""
         return Statement(
-            f"SELECT id FROM {self.sql.event}{self.sql.use_event_failure} WHERE failure_id = %s AND id > %s "
+            f"SELECT id FROM {self.sql.event}{self.sql.use[Index.EVENT_FAILURE]} WHERE failure_id = %s AND id > %s "
             "AND id <= %s ORDER BY id LIMIT %s",
             (failure, after, last, limit),
         )
@@ -57,7 +58,7 @@ class FailuresSQL(Subject):
     def newest_events_of(self, failure: int, before: int, limit: int) -> Statement:
         """Read the ids of a group's events before one, the newest first."""
         return Statement(
-            f"SELECT id FROM {self.sql.event}{self.sql.use_event_failure} WHERE failure_id = %s AND id < %s "
+            f"SELECT id FROM {self.sql.event}{self.sql.use[Index.EVENT_FAILURE]} WHERE failure_id = %s AND id < %s "
             "ORDER BY failure_id DESC, id DESC LIMIT %s",
             (failure, before, limit),
         )
@@ -65,10 +66,10 @@ class FailuresSQL(Subject):
     def dead_of_events(self, events: Sequence[int]) -> Statement:
         """Read event and message for messages that are dead and have not failed again, or in another way, since."""
         return Statement(
-            f"SELECT e.id, e.message_id FROM {self.sql.event} AS e{self.sql.use_primary_key} "
-            f"JOIN {self.sql.message} AS m{self.sql.use_ids} ON m.id = e.message_id "
-            f"WHERE e.id IN ({self.sql.holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
-            f"AND (SELECT l.id FROM {self.sql.event} AS l{self.sql.use_event_message} "
+            f"SELECT e.id, e.message_id FROM {self.sql.event} AS e{self.sql.use[Index.PRIMARY]} "
+            f"JOIN {self.sql.message} AS m{self.sql.use[Index.IDS]} ON m.id = e.message_id "
+            f"WHERE e.id IN ({holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
+            f"AND (SELECT l.id FROM {self.sql.event} AS l{self.sql.use[Index.EVENT_MESSAGE]} "
             "WHERE l.message_id = e.message_id AND l.id > e.id AND l.failure_id IS NOT NULL LIMIT 1) IS NULL "
             "ORDER BY e.message_id",
             tuple(events),
@@ -77,7 +78,7 @@ class FailuresSQL(Subject):
     def newest_of(self, failures: Sequence[int], limit: int) -> Statement:
         """Read the newest events of each of these groups from the index alone: group, event."""
         each = (
-            f"SELECT * FROM (SELECT failure_id, id FROM {self.sql.event}{self.sql.use_event_failure} "
+            f"SELECT * FROM (SELECT failure_id, id FROM {self.sql.event}{self.sql.use[Index.EVENT_FAILURE]} "
             "WHERE failure_id = %s ORDER BY failure_id DESC, id DESC LIMIT %s) AS newest"
         )
         return Statement(
@@ -88,7 +89,7 @@ class FailuresSQL(Subject):
         """Read the most recent groups by first event, each with its newest event or NULL."""
         where, params = ("", ()) if queue is None else ("WHERE f.queue = %s ", (queue,))
         return Statement(
-            f"SELECT f.id, (SELECT e.id FROM {self.sql.event} AS e{self.sql.use_event_failure} "
+            f"SELECT f.id, (SELECT e.id FROM {self.sql.event} AS e{self.sql.use[Index.EVENT_FAILURE]} "
             "WHERE e.failure_id = f.id ORDER BY e.failure_id DESC, e.id DESC "
             "LIMIT 1) "  # MariaDB would read all of them for MAX(e.id)
             f"FROM {self.sql.failure} AS f {where}ORDER BY f.id DESC LIMIT %s",

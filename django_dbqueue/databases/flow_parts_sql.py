@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW
 
 
@@ -60,7 +61,7 @@ class FlowPartsSQL(Subject):
         # Ranges, and no join with the parts: PostgreSQL would read the whole table for it
         within = " OR ".join(["(m.id BETWEEN %s AND %s)"] * len(ranges))
         return Statement(
-            f"FROM {self.sql.message} AS m{self.sql.use_ids} WHERE ({within}) AND m.flow = %s",
+            f"FROM {self.sql.message} AS m{self.sql.use[Index.IDS]} WHERE ({within}) AND m.flow = %s",
             (*(edge for pair in ranges for edge in pair), flow),
         )
 

@@ -6,12 +6,12 @@ edge of the message is left. Who deletes the gate lets the message run, so that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.flow_parts_sql import FlowPartsSQL
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.statements import Statement, holes
 from django_dbqueue.statuses import DONE, NEW
 
 WHEN_DONE: Final = "done"
@@ -29,9 +29,6 @@ WORTH_RANGES: Final = 4
 class FlowsSQL(FlowPartsSQL):
     """Statements about edges."""
 
-    _by_upstream = ""
-    """The hint that names the index of edges by upstream."""
-
     # -- the sender ---------------------------------------------------------------------------------------
 
     def add_part(self, flow: int, first: int, last: int, count: int, parent: int | None) -> Statement:
@@ -45,7 +42,7 @@ class FlowsSQL(FlowPartsSQL):
         """Write the gates of messages that wait."""
         return Statement(
             f"INSERT INTO {self.sql.edge} (downstream, upstream, needs) SELECT id, 0, %s FROM {self.sql.message}"
-            f"{self.sql.use_ids} WHERE id BETWEEN %s AND %s AND flow = %s",
+            f"{self.sql.use[Index.IDS]} WHERE id BETWEEN %s AND %s AND flow = %s",
             (when, first, last, flow),
         )
 
@@ -53,8 +50,8 @@ class FlowsSQL(FlowPartsSQL):
         """Let each message of a range of ids wait for each of another one."""
         return Statement(
             f"INSERT INTO {self.sql.edge} (downstream, upstream, needs) SELECT d.id, u.id, %s "
-            f"FROM {self.sql.message} AS d{self.sql.use_ids} CROSS JOIN {self.sql.message} AS u"
-            f"{self.sql.use_ids} WHERE d.id BETWEEN %s AND %s AND d.flow = %s "
+            f"FROM {self.sql.message} AS d{self.sql.use[Index.IDS]} CROSS JOIN {self.sql.message} AS u"
+            f"{self.sql.use[Index.IDS]} WHERE d.id BETWEEN %s AND %s AND d.flow = %s "
             "AND u.id BETWEEN %s AND %s AND u.flow = %s",
             (when, *later, flow, *earlier, flow),
         )
@@ -63,7 +60,7 @@ class FlowsSQL(FlowPartsSQL):
         """Let those who wait for a message wait for its children too."""
         return Statement(
             f"INSERT INTO {self.sql.edge} (downstream, upstream, needs) SELECT e.downstream, u.id, e.needs "
-            f"FROM {self.sql.edge} AS e CROSS JOIN {self.sql.message} AS u{self.sql.use_ids} "
+            f"FROM {self.sql.edge} AS e CROSS JOIN {self.sql.message} AS u{self.sql.use[Index.IDS]} "
             "WHERE e.upstream = %s AND u.id BETWEEN %s AND %s AND u.flow = %s",
             (parent, first, last, flow),
         )
@@ -81,7 +78,8 @@ class FlowsSQL(FlowPartsSQL):
     def _read_waiters(self, columns: str, ids: Sequence[int]) -> Statement:
         where = self._of("upstream", ids)
         return Statement(
-            f"SELECT DISTINCT {columns} FROM {self.sql.edge}{self._by_upstream} WHERE {where.sql}", where.params
+            f"SELECT DISTINCT {columns} FROM {self.sql.edge}{self.sql.use[Index.EDGE_UPSTREAM]} WHERE {where.sql}",
+            where.params,
         )
 
     def forget_edges_from(self, ids: Sequence[int]) -> Statement:
@@ -96,7 +94,7 @@ class FlowsSQL(FlowPartsSQL):
         """Name messages by ranges if they are in few, which is half the work for a server."""
         ranges = _ranges(ids)
         if ranges is None:
-            return Statement(f"{column} IN ({self.sql.holes(len(ids))})", tuple(ids))
+            return Statement(f"{column} IN ({holes(len(ids))})", tuple(ids))
         one = f"{column} BETWEEN %s AND %s"
         return Statement(f"({' OR '.join([one] * len(ranges))})", tuple(edge for pair in ranges for edge in pair))
 
@@ -116,21 +114,21 @@ class FlowsSQL(FlowPartsSQL):
         # The highest, since the lowest end first and leave entries that are marked as deleted; both columns are named
         # in the order, or else MySQL reads and sorts all of them
         last = (
-            f"(SELECT e.upstream FROM {self.sql.edge} AS e{self.sql.use_primary_key} "
+            f"(SELECT e.upstream FROM {self.sql.edge} AS e{self.sql.use[Index.PRIMARY]} "
             "WHERE e.downstream = g.downstream ORDER BY e.downstream DESC, e.upstream DESC LIMIT 1)"
         )
         # By its own key, or else MariaDB 11.8 reads every gate there is: upstream = 0 is an index of theirs, too
         return Statement(
-            f"SELECT g.downstream FROM {self.sql.edge} AS g{self.sql.use_primary_key} "
-            f"WHERE g.downstream IN ({self.sql.holes(len(ids))}) AND g.upstream = 0 AND {last} = 0",
+            f"SELECT g.downstream FROM {self.sql.edge} AS g{self.sql.use[Index.PRIMARY]} "
+            f"WHERE g.downstream IN ({holes(len(ids))}) AND g.upstream = 0 AND {last} = 0",
             tuple(ids),
         )
 
     def lock_gates(self, ids: Sequence[int]) -> Statement:
         """Lock the gates of messages, and read what each needs."""
         return Statement(
-            f"SELECT downstream, needs FROM {self.sql.edge}{self.sql.use_primary_key} "
-            f"WHERE downstream IN ({self.sql.holes(len(ids))}) AND upstream = 0 ORDER BY downstream"
+            f"SELECT downstream, needs FROM {self.sql.edge}{self.sql.use[Index.PRIMARY]} "
+            f"WHERE downstream IN ({holes(len(ids))}) AND upstream = 0 ORDER BY downstream"
             f"{self.sql.lock_row}",
             tuple(ids),
         )
@@ -147,7 +145,7 @@ class FlowsSQL(FlowPartsSQL):
     def queues_of(self, where: Statement) -> Statement:
         """Lock the messages of a fence, and read their ids, queues and lanes."""
         return Statement(
-            f"SELECT id, queue, lane FROM {self.sql.message}{self.sql.use_ids} WHERE {where.sql} "
+            f"SELECT id, queue, lane FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {where.sql} "
             f"ORDER BY id{self.sql.lock_row}",
             where.params,
         )
@@ -185,14 +183,18 @@ class FlowsSQL(FlowPartsSQL):
         dead = f"CASE WHEN m.status = '{NEW}' AND m.available_at IS NULL THEN 1 ELSE 0 END"
         return Statement(
             f"SELECT e.upstream, m.status, {dead} AS is_dead, e.needs FROM (SELECT upstream, needs FROM {self.sql.edge}"
-            f"{self.sql.use_primary_key} WHERE downstream = %s AND upstream > 0 ORDER BY downstream, upstream "
+            f"{self.sql.use[Index.PRIMARY]} WHERE downstream = %s AND upstream > 0 ORDER BY downstream, upstream "
             f"LIMIT %s) AS e LEFT JOIN {self.sql.message} AS m ON m.id = e.upstream ORDER BY is_dead DESC, e.upstream",
             (downstream, limit),
         )
 
     def _delete(self, column: str, ids: Sequence[int], such: str = "") -> Statement:
-        where = self._of(column, ids)
-        return Statement(f"DELETE FROM {self.sql.edge} WHERE {where.sql}{such}", where.params)
+        index = Index.EDGE_UPSTREAM if column == "upstream" else Index.PRIMARY
+        if column == "upstream" and len(_ranges(ids) or ()) == 1:  # no plan is cheaper than to read it, and no lookups
+            where = self._of(column, ids)
+            return Statement(f"{self.sql.delete_from(self.sql.edge, index)} WHERE {where.sql}{such}", where.params)
+        named = [(each,) for each in ids]
+        return self.sql.delete_each(self.sql.edge, (column,), named, such=Statement(such, ()), index=index)
 
 
 def _ranges(ids: Sequence[int]) -> list[tuple[int, int]] | None:
@@ -204,24 +206,3 @@ def _ranges(ids: Sequence[int]) -> list[tuple[int, int]] | None:
         else:
             ranges.append((number, number))
     return ranges if len(ranges) * WORTH_RANGES <= len(ids) else None
-
-
-class MySQLFlowsSQL(FlowsSQL):
-    """Deletes by a join: a DELETE by ids would read a small table in full, and wait for everybody's locks.
-
-    One range needs no join, which is a fifth dearer: no plan is cheaper than to read it, unless MySQL takes the table
-    for empty. Only the form of DELETE that is for several tables takes a FORCE INDEX.
-    """
-
-    _by_upstream = " FORCE INDEX (dbqueue_edge_upstream)"
-
-    def _delete(self, column: str, ids: Sequence[int], such: str = "") -> Statement:
-        index = self._by_upstream if column == "upstream" else self.sql.use_primary_key
-        if column == "upstream" and len(_ranges(ids) or ()) == 1:
-            where = self._of(column, ids)
-            return Statement(f"DELETE e FROM {self.sql.edge} AS e{index} WHERE {where.sql}{such}", where.params)
-        return Statement(
-            "DELETE e FROM JSON_TABLE(%s, '$[*]' COLUMNS (named_id BIGINT PATH '$')) AS named "
-            f"STRAIGHT_JOIN {self.sql.edge} AS e{index} ON e.{column} = named.named_id{such}",
-            (json.dumps([*ids]),),
-        )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import DEAD, Statement
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import NEW, RUNNING
 
 
@@ -31,7 +32,7 @@ class GroupsSQL(Subject):
             line, tickets = self._some(self.sql.line, "message_id"), self._some(self.sql.ticket, "ticket")
             dead = (
                 f"(SELECT MIN(k.message_id) FROM {tickets} AS k {self.sql.join_each} {self.sql.message} AS m"
-                f"{self.sql.use_ids} ON m.id = k.message_id WHERE {DEAD})"
+                f"{self.sql.use[Index.IDS]} ON m.id = k.message_id WHERE {DEAD})"
             )
             columns += [f"(SELECT COUNT(*) FROM {each} AS counted)" for each in (line, tickets)] + [dead]
         return Statement(f"SELECT {', '.join(columns)}", tuple(each for lane in lanes for each in (lane, limit) * 3))
@@ -39,7 +40,7 @@ class GroupsSQL(Subject):
     def ahead(self, lane: int, message_id: int, limit: int) -> Statement:
         """Count who stands before a message in its line, up to the limit."""
         return Statement(
-            f"SELECT COUNT(*) FROM (SELECT message_id FROM {self.sql.line}{self.sql.use_primary_key} "
+            f"SELECT COUNT(*) FROM (SELECT message_id FROM {self.sql.line}{self.sql.use[Index.PRIMARY]} "
             "WHERE lane = %s AND message_id < %s ORDER BY lane, message_id LIMIT %s) AS counted",
             (lane, message_id, limit),
         )
@@ -56,7 +57,7 @@ class GroupsSQL(Subject):
         given = self.sql.values(("lane", "held_by"), places)
         return Statement(
             f"SELECT k.lane, k.message_id FROM {given.sql} {self.sql.join_each} {table} AS k"
-            f"{self.sql.use_primary_key} ON k.lane = given.lane AND k.message_id = given.held_by",
+            f"{self.sql.use[Index.PRIMARY]} ON k.lane = given.lane AND k.message_id = given.held_by",
             given.params,
         )
 
@@ -67,7 +68,7 @@ class GroupsSQL(Subject):
             "SELECT w.lane, w.message_id, m.queue, "
             f"CASE WHEN m.status = '{RUNNING}' OR (m.status = '{NEW}' AND m.available_at = {self.sql.parked}) "
             "THEN 0 ELSE 1 END "
-            f"FROM (SELECT lane, message_id FROM {self.sql.line}{self.sql.use_primary_key} "
+            f"FROM (SELECT lane, message_id FROM {self.sql.line}{self.sql.use[Index.PRIMARY]} "
             f"WHERE {behind.sql} ORDER BY lane, message_id LIMIT %s) AS w "
             f"LEFT JOIN {self.sql.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",
             (*behind.params, limit),
@@ -76,12 +77,12 @@ class GroupsSQL(Subject):
     def _first(self, table: str, column: str) -> str:
         # MySQL reads and sorts the whole lane unless its column is named in the order too
         return (
-            f"(SELECT w.message_id FROM {table} AS w{self.sql.use_primary_key} WHERE w.lane = given.lane "
+            f"(SELECT w.message_id FROM {table} AS w{self.sql.use[Index.PRIMARY]} WHERE w.lane = given.lane "
             f"ORDER BY w.lane, w.{column} LIMIT 1)"
         )
 
     def _some(self, table: str, column: str) -> str:
         return (
-            f"(SELECT message_id FROM {table}{self.sql.use_primary_key} WHERE lane = %s "
+            f"(SELECT message_id FROM {table}{self.sql.use[Index.PRIMARY]} WHERE lane = %s "
             f"ORDER BY lane, {column} LIMIT %s)"
         )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Statement, holes
 
 READERS: Final = "history readers"
 """The mutex."""
@@ -86,8 +87,8 @@ class HistorySQL(Subject):
         """Read id, message, queue and key of the rows of a range that have one of the keys; by the range alone."""
         return Statement(
             f"SELECT id, message_id, queue, {self.sql.columns(['key'])} FROM {self.sql.archived}"
-            f"{self.sql.use_primary_key} WHERE id > %s AND id <= %s "
-            f"AND {self.sql.columns(['key'])} IN ({self.sql.holes(len(keys))})",
+            f"{self.sql.use[Index.PRIMARY]} WHERE id > %s AND id <= %s "
+            f"AND {self.sql.columns(['key'])} IN ({holes(len(keys))})",
             (after, last, *keys),
         )
 
@@ -97,8 +98,8 @@ class HistorySQL(Subject):
         # is taken for empty
         given = self.sql.values(("message_id",), [(message,) for message in messages])
         return Statement(
-            f"SELECT e.id FROM {given.sql} {self.sql.join_each} {self.sql.event} AS e{self.sql.use_event_message} "
-            "ON e.message_id = given.message_id",
+            f"SELECT e.id FROM {given.sql} {self.sql.join_each} {self.sql.event} AS e"
+            f"{self.sql.use[Index.EVENT_MESSAGE]} ON e.message_id = given.message_id",
             given.params,
         )
 

@@ -9,11 +9,13 @@ from typing import Final
 
 from django_dbqueue.codecs import JSON
 from django_dbqueue.databases.literals import literal
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Row, Statement
-from django_dbqueue.databases.vocabulary import Subject
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
 """Text that can be put into SQL as it is, whatever the server and its mode."""
+LIVE_KEY: Final = "key_hash, live"
+"""The columns that are unique among live messages."""
 DEFAULTS: Final[Mapping[str, object]] = {"content_type": JSON, "priority": 0}
 """The message table's defaults for columns that a sender can set; for all others NULL."""
 

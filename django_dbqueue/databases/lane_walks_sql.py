@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 ENTRIES: Final = 250
@@ -28,7 +29,7 @@ class LaneWalksSQL(Subject):
     def next_lane(self, after: int) -> Statement:
         """Read the next lane with somebody in its line, and who is the first there."""
         return Statement(
-            f"SELECT lane, message_id FROM {self.sql.line}{self.sql.use_primary_key} WHERE lane > %s "
+            f"SELECT lane, message_id FROM {self.sql.line}{self.sql.use[Index.PRIMARY]} WHERE lane > %s "
             "ORDER BY lane, message_id LIMIT 1",
             (after,),
         )
@@ -36,7 +37,9 @@ class LaneWalksSQL(Subject):
     def queues_of(self, ids: Sequence[int]) -> Statement:
         """Read the queues of messages."""
         named = self.sql.id_in(ids)
-        return Statement(f"SELECT id, queue FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql}", named.params)
+        return Statement(
+            f"SELECT id, queue FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {named.sql}", named.params
+        )
 
     def next_lanes(self, table: str, after: int, until: int, limit: int) -> Statement:
         """Read some of the next lanes that a line or a ticket names, in their order; none only if there are no more.
@@ -61,7 +64,7 @@ class LaneWalksSQL(Subject):
         behind = self.sql.behind(("lane", "ticket"), (lane, ticket))
         return Statement(
             f"SELECT k.lane, k.ticket, k.message_id, m.queue, {standing} FROM (SELECT lane, ticket, message_id "
-            f"FROM {self.sql.ticket}{self.sql.use_primary_key} WHERE {behind.sql} "
+            f"FROM {self.sql.ticket}{self.sql.use[Index.PRIMARY]} WHERE {behind.sql} "
             f"ORDER BY lane, ticket LIMIT %s) AS k LEFT JOIN {self.sql.message} AS m ON m.id = k.message_id "
             "ORDER BY k.lane, k.ticket",
             (*behind.params, limit),
@@ -73,7 +76,7 @@ class LaneWalksSQL(Subject):
         behind = self.sql.behind(("lane", "message_id"), (lane, message_id))
         return Statement(
             f"SELECT w.lane, w.message_id, CASE WHEN m.status = '{RUNNING}' THEN 'run' WHEN {new} THEN 'new' "
-            f"ELSE 'ended' END FROM (SELECT lane, message_id FROM {self.sql.line}{self.sql.use_primary_key} "
+            f"ELSE 'ended' END FROM (SELECT lane, message_id FROM {self.sql.line}{self.sql.use[Index.PRIMARY]} "
             f"WHERE lane < 0 AND {behind.sql} ORDER BY lane, message_id LIMIT %s) "
             f"AS w LEFT JOIN {self.sql.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",
             (*behind.params, limit),
@@ -87,7 +90,7 @@ class MySQLLaneWalksSQL(LaneWalksSQL):
         # By recursion the servers read the whole table for each lane (measured at 30,000 rows: 15 million for 500
         # lanes), and whether they skip for DISTINCT depends on their statistics
         return Statement(
-            f"SELECT DISTINCT lane FROM (SELECT lane FROM {table}{self.sql.use_primary_key} "
+            f"SELECT DISTINCT lane FROM (SELECT lane FROM {table}{self.sql.use[Index.PRIMARY]} "
             f"WHERE lane > %s AND lane <= %s ORDER BY lane LIMIT {ENTRIES}) AS places ORDER BY lane LIMIT %s",
             (after, until, limit),
         )

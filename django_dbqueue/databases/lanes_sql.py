@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.lane_walks_sql import LaneWalksSQL, MySQLLaneWalksSQL
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.statuses import NEW
 
 OWN: Final = "g.width, g.is_paused"
 """What a group may have of its own; NULL where the settings of its queue apply."""
-
-
-_SAME_TICKET = "k.lane = given.lane AND k.ticket = given.ticket AND k.message_id = given.held_by"
 
 
 class LanesSQL(LaneWalksSQL):
@@ -30,7 +28,7 @@ class LanesSQL(LaneWalksSQL):
         given = self.sql.values(("lane", "message_id"), waiting)
         return Statement(
             f"INSERT INTO {self.sql.line} (lane, message_id) SELECT given.lane, given.message_id FROM {given.sql} "
-            f"WHERE 1 = 1{self.sql.ignore_in_line}",
+            f"WHERE 1 = 1{self.sql.or_nothing(self.sql.line, 'lane, message_id')}",
             given.params,
         )
 
@@ -38,8 +36,9 @@ class LanesSQL(LaneWalksSQL):
         """Put the rows of one INSERT into their lines, where the server tells only the first id (MySQL)."""
         return Statement(
             f"INSERT INTO {self.sql.line} (lane, message_id) SELECT lane, id FROM {self.sql.message} AS m"
-            f"{self.sql.use_ids} WHERE id BETWEEN %s AND %s + %s * @@auto_increment_increment "
-            f"AND lane IS NOT NULL AND status = '{NEW}' AND available_at = {self.sql.parked}{self.sql.ignore_in_line}",
+            f"{self.sql.use[Index.IDS]} WHERE id BETWEEN %s AND %s + %s * @@auto_increment_increment "
+            f"AND lane IS NOT NULL AND status = '{NEW}' AND available_at = {self.sql.parked}"
+            f"{self.sql.or_nothing(self.sql.line, 'lane, message_id')}",
             (first, first, count - 1),
         )
 
@@ -50,16 +49,16 @@ class LanesSQL(LaneWalksSQL):
         """
         return Statement(
             f"INSERT INTO {self.sql.line} (lane, message_id) SELECT m.lane, m.id FROM {self.sql.message} AS m"
-            f"{self.sql.use_ids} WHERE m.id > %s AND m.lane IS NOT NULL AND m.status = '{NEW}' "
+            f"{self.sql.use[Index.IDS]} WHERE m.id > %s AND m.lane IS NOT NULL AND m.status = '{NEW}' "
             f"AND m.available_at = {self.sql.parked} AND m.claim_token IS NULL "
             f"AND NOT EXISTS (SELECT 1 FROM {self.sql.line} AS l"
-            f"{self.sql.use_primary_key} WHERE l.lane = m.lane AND l.message_id = m.id)",
+            f"{self.sql.use[Index.PRIMARY]} WHERE l.lane = m.lane AND l.message_id = m.id)",
             (above,),
         )
 
     def leave(self, waiting: Sequence[tuple[int, int]]) -> Statement:
         """Take messages, given as lane and id, out of their lines."""
-        return self._delete(self.sql.line, ("lane", "message_id"), waiting)
+        return self.sql.delete_each(self.sql.line, ("lane", "message_id"), waiting)
 
     # -- those that a worker takes along ------------------------------------------------------------------
 
@@ -70,7 +69,7 @@ class LanesSQL(LaneWalksSQL):
         """
         # Line by line: the servers differ in what they read for a LATERAL, and MariaDB has none
         first = (
-            f"SELECT * FROM (SELECT lane, message_id FROM {self.sql.line}{self.sql.use_primary_key} "
+            f"SELECT * FROM (SELECT lane, message_id FROM {self.sql.line}{self.sql.use[Index.PRIMARY]} "
             f"WHERE lane = %s ORDER BY lane, message_id LIMIT %s) AS w"
         )
         each = " UNION ALL ".join(f"{first}{number}" for number in range(len(lanes)))
@@ -82,12 +81,9 @@ class LanesSQL(LaneWalksSQL):
 
     def follow(self, taken: Sequence[tuple[int, int]]) -> Statement:
         """Let messages, given as lane and id, stand among those taken along, and no more in their lines."""
-        given = self.sql.values(("lane", "message_id"), taken)
-        return Statement(
-            f"UPDATE {self.sql.line} AS w SET lane = -1 - given.lane FROM {given.sql} "
-            "WHERE w.lane = given.lane AND w.message_id = given.message_id",
-            given.params,
-        )
+        given = self.sql.values(("from_lane", "taken"), taken)
+        same = "t.lane = given.from_lane AND t.message_id = given.taken"
+        return self.sql.update_each(self.sql.line, given, "lane = -1 - given.from_lane", same)
 
     # -- tickets ------------------------------------------------------------------------------------------
 
@@ -109,7 +105,7 @@ class LanesSQL(LaneWalksSQL):
         given = self.sql.values(("lane", "ticket"), tickets)
         return Statement(
             f"INSERT INTO {self.sql.ticket} (lane, ticket, message_id) SELECT given.lane, given.ticket, %s "
-            f"FROM {given.sql} WHERE 1 = 1{self.sql.ignore_taken_ticket}",
+            f"FROM {given.sql} WHERE 1 = 1{self.sql.or_nothing(self.sql.ticket, 'lane, ticket')}",
             (mark, *given.params),
         )
 
@@ -124,7 +120,7 @@ class LanesSQL(LaneWalksSQL):
             "SELECT h.lane, h.ticket, h.message_id, h.follower, h.first_one, m.status, "
             f"m.available_at = {self.sql.parked}, {OWN}, g.rate, g.lane FROM (SELECT k.lane, k.ticket, k.message_id, "
             f"{self.first_of('-1 - k.lane')} AS follower, {self.first_of('k.lane')} AS first_one FROM {given.sql} "
-            f"{self.sql.join_each} {self.sql.ticket} AS k{self.sql.use_primary_key} "
+            f"{self.sql.join_each} {self.sql.ticket} AS k{self.sql.use[Index.PRIMARY]} "
             f"ON k.lane = given.lane AND k.message_id = given.held_by) AS h "
             f"LEFT JOIN {self.sql.message} AS m ON m.id = COALESCE(h.follower, h.first_one) "
             f"LEFT JOIN {self.sql.group} AS g ON g.lane = h.lane",
@@ -135,21 +131,19 @@ class LanesSQL(LaneWalksSQL):
         """Return SQL for who waits first in a lane."""
         # MySQL reads and sorts the whole lane unless its column is named in the order too
         return (
-            f"(SELECT w.message_id FROM {self.sql.line} AS w{self.sql.use_primary_key} WHERE w.lane = {lane} "
+            f"(SELECT w.message_id FROM {self.sql.line} AS w{self.sql.use[Index.PRIMARY]} WHERE w.lane = {lane} "
             "ORDER BY w.lane, w.message_id LIMIT 1)"
         )
 
     def pass_on(self, tickets: Sequence[tuple[int, int, int, int]]) -> Statement:
         """Give tickets (lane, number, whose, to whom) to others, as far as they still are whose it says."""
-        given = self.sql.values(("lane", "ticket", "held_by", "next_one"), tickets)
-        return Statement(
-            f"UPDATE {self.sql.ticket} AS k SET message_id = given.next_one FROM {given.sql} WHERE {_SAME_TICKET}",
-            given.params,
-        )
+        given = self.sql.values(("of_lane", "number", "held_by", "next_one"), tickets)
+        same = "t.lane = given.of_lane AND t.ticket = given.number AND t.message_id = given.held_by"
+        return self.sql.update_each(self.sql.ticket, given, "message_id = given.next_one", same)
 
     def free(self, held: Sequence[tuple[int, int]]) -> Statement:
         """Free the tickets of messages (or marks), given as lane and id."""
-        return self._delete(self.sql.ticket, ("lane", "message_id"), held)
+        return self.sql.delete_each(self.sql.ticket, ("lane", "message_id"), held)
 
     # -- messages -----------------------------------------------------------------------------------------
 
@@ -163,7 +157,7 @@ class LanesSQL(LaneWalksSQL):
             )
             due = self.sql.later_of(due, self.sql.plus(self.sql.now, f"({ahead})"))
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET available_at = {due} "
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET available_at = {due} "
             f"WHERE {named.sql} AND status = '{NEW}' AND available_at = {self.sql.parked}",
             named.params,
         )
@@ -172,7 +166,7 @@ class LanesSQL(LaneWalksSQL):
         """Let messages that are new, and not dead, wait for a ticket."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET available_at = {self.sql.parked} "
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET available_at = {self.sql.parked} "
             f"WHERE {named.sql} AND status = '{NEW}' AND available_at IS NOT NULL",
             named.params,
         )
@@ -183,7 +177,7 @@ class LanesSQL(LaneWalksSQL):
         Not those whose handlers wait for an event: they keep their tickets.
         """
         return Statement(
-            f"SELECT m.id FROM {self.sql.message} AS m{self.sql.use_ids} "
+            f"SELECT m.id FROM {self.sql.message} AS m{self.sql.use[Index.IDS]} "
             f"WHERE {self._has_ticket('m.id', f'SELECT k.message_id FROM {self.sql.ticket} AS k WHERE k.lane = %s')} "
             f"AND m.status = '{NEW}' AND m.available_at < {self.sql.parked} ORDER BY m.id{self.sql.lock_row}",
             (lane,),
@@ -192,7 +186,7 @@ class LanesSQL(LaneWalksSQL):
     def places(self, where: Statement) -> Statement:
         """Lock the rows of a fence that are in a lane, and read their places."""
         return Statement(
-            f"SELECT lane, id, queue FROM {self.sql.message}{self.sql.use_ids} "
+            f"SELECT lane, id, queue FROM {self.sql.message}{self.sql.use[Index.IDS]} "
             f"WHERE {where.sql} AND lane IS NOT NULL ORDER BY id{self.sql.lock_row}",
             where.params,
         )
@@ -200,42 +194,9 @@ class LanesSQL(LaneWalksSQL):
     def _has_ticket(self, column: str, tickets: str) -> str:
         return f"{column} IN ({tickets})"
 
-    def _delete(self, table: str, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
-        # SQLite, once it has statistics, would rather read the whole table than look up a list of pairs
-        given = self.sql.values(names, rows)
-        same = " AND ".join(f"t.{name} = given.{name}" for name in names)
-        return Statement(
-            f"DELETE FROM {table} WHERE rowid IN (SELECT t.rowid FROM {given.sql} "
-            f"{self.sql.join_each} {table} AS t ON {same})",
-            given.params,
-        )
-
 
 class MySQLLanesSQL(MySQLLaneWalksSQL, LanesSQL):
-    """Joins from the values given, in their order, since the servers look nothing up for a list of pairs."""
-
-    def follow(self, taken: Sequence[tuple[int, int]]) -> Statement:
-        given = self.sql.values(("lane", "message_id"), taken)
-        return Statement(
-            f"UPDATE {given.sql} STRAIGHT_JOIN {self.sql.line} AS w{self.sql.use_primary_key} "
-            "ON w.lane = given.lane AND w.message_id = given.message_id SET w.lane = -1 - given.lane",
-            given.params,
-        )
-
-    def pass_on(self, tickets: Sequence[tuple[int, int, int, int]]) -> Statement:
-        given = self.sql.values(("lane", "ticket", "held_by", "next_one"), tickets)
-        return Statement(
-            f"UPDATE {given.sql} STRAIGHT_JOIN {self.sql.ticket} AS k{self.sql.use_primary_key} ON {_SAME_TICKET} "
-            "SET k.message_id = given.next_one",
-            given.params,
-        )
-
-    def _delete(self, table: str, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
-        given = self.sql.values(names, rows)
-        same = " AND ".join(f"t.{name} = given.{name}" for name in names)
-        return Statement(
-            f"DELETE t FROM {given.sql} STRAIGHT_JOIN {table} AS t{self.sql.use_primary_key} ON {same}", given.params
-        )
+    """Walks the lanes in its own way."""
 
 
 class PostgreSQLLanesSQL(LanesSQL):
@@ -244,8 +205,3 @@ class PostgreSQLLanesSQL(LanesSQL):
     def _has_ticket(self, column: str, tickets: str) -> str:
         # An array is looked up whatever the server believes; for IN it reads a small table in full
         return f"{column} = ANY(ARRAY({tickets}))"
-
-    def _delete(self, table: str, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
-        given = self.sql.values(names, rows)
-        same = " AND ".join(f"t.{name} = given.{name}" for name in names)
-        return Statement(f"DELETE FROM {table} AS t USING {given.sql} WHERE {same}", given.params)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.depths_sql import Place, order_of, range_of
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Statement, holes
 
 LATEST: Final = frozenset({"dead", "done"})
 """States whose rows are listed from the end of their range."""
@@ -29,7 +30,7 @@ class ListingSQL(Subject):
                 order = f"{order.replace(',', ' DESC,')} DESC"
             parts.append(
                 f"SELECT {number} AS place, available_at, id FROM (SELECT available_at, id FROM {self.sql.message}"
-                f"{self.sql.use_claim_index} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
+                f"{self.sql.use[Index.CLAIM]} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
             )
             params += [*where.params, limit]
         return Statement(" UNION ALL ".join(parts), tuple(params))
@@ -43,8 +44,8 @@ class ListingSQL(Subject):
             # sort
             for such in ("AND live = 1 ", "ORDER BY live DESC "):
                 parts.append(
-                    f"SELECT {number} AS place, id FROM (SELECT id FROM {self.sql.message}{self.sql.use_live_key} "
-                    f"WHERE key_hash = %s {such}LIMIT %s) AS listed"
+                    f"SELECT {number} AS place, id FROM (SELECT id FROM {self.sql.message}"
+                    f"{self.sql.use[Index.LIVE_KEY]} WHERE key_hash = %s {such}LIMIT %s) AS listed"
                 )
                 params += [each, limit]
         return Statement(" UNION ALL ".join(parts), tuple(params))
@@ -52,7 +53,7 @@ class ListingSQL(Subject):
     def latest_hours(self, limit: int) -> Statement:
         """Read hour, queue and id of the latest roll-ups."""
         return Statement(
-            f"SELECT hour, queue, id FROM {self.sql.statistic}{self.sql.use_hour_index} ORDER BY hour DESC LIMIT %s",
+            f"SELECT hour, queue, id FROM {self.sql.statistic}{self.sql.use[Index.HOUR]} ORDER BY hour DESC LIMIT %s",
             (limit,),
         )
 
@@ -60,7 +61,7 @@ class ListingSQL(Subject):
         where = range_of(self.sql, place)
         if not overdue or place.state not in {"running", "stuck"}:
             return where
-        held = f"(available_at = {self.sql.parked} AND claim_token IN ({self.sql.holes(len(overdue))}))"
+        held = f"(available_at = {self.sql.parked} AND claim_token IN ({holes(len(overdue))}))"
         if place.state == "running":
             return Statement(f"{where.sql} AND NOT {held}", (*where.params, *overdue))
         return Statement(

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.stream_claims_sql import StreamClaimsSQL
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import NEW, RUNNING
 
 READY: Final = "ready"
@@ -59,7 +60,7 @@ class LookoutSQL(Subject):
     def _stretch(self, fact: str, queue: str, where: str, params: tuple[int, ...]) -> Statement:
         return Statement(
             f"SELECT * FROM (SELECT '{fact}' AS fact, queue AS name, priority "
-            f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{_DUE[fact]}' "
+            f"FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
             f"AND {where} LIMIT 1) AS stretch",
             (queue, *params),
         )
@@ -74,7 +75,7 @@ class LookoutSQL(Subject):
         """AT_WORK: the queue holds messages that wait or run."""
         return Statement(
             f"SELECT * FROM (SELECT '{AT_WORK}' AS fact, queue AS name, priority "
-            f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
+            f"FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
             "AND available_at IS NOT NULL LIMIT 1) AS work",
             (queue,),
         )

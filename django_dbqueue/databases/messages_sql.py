@@ -23,6 +23,8 @@ from django_dbqueue.databases.events_sql import (
     REQUEUED,
     RESCUED,
 )
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import (
     DEAD,
     SPENT,
@@ -31,8 +33,8 @@ from django_dbqueue.databases.statements import (
     Event,
     Params,
     Statement,
+    holes,
 )
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 
@@ -167,7 +169,7 @@ class MessagesSQL(Subject):
         columns = self.sql.columns(("key", "lane", "group_name"))
         return Statement(
             f"SELECT {columns}, available_at IS NULL, available_at = {self.sql.parked} FROM {self.sql.message}"
-            f"{self.sql.use_ids} WHERE {where.sql}{self.sql.lock_row}",
+            f"{self.sql.use[Index.IDS]} WHERE {where.sql}{self.sql.lock_row}",
             where.params,
         )
 
@@ -187,11 +189,12 @@ class MessagesSQL(Subject):
         """Return the fence: these rows, running, each under the token of its holder."""
         if len(claims) == 1:
             return Statement(f"id = %s AND status = '{RUNNING}' AND claim_token = %s", tuple(claims[0]))
-        ids = self.sql.id_in([claim.id for claim in claims])
+        ids, under = self.sql.id_in([claim.id for claim in claims]), self._under_tokens(claims)
+        return Statement(f"{ids.sql}{under.sql}", (*ids.params, *under.params))
+
+    def _under_tokens(self, claims: Sequence[Claim]) -> Statement:
         token = self._token_of(claims)
-        return Statement(
-            f"{ids.sql} AND status = '{RUNNING}' AND claim_token = {token.sql}", (*ids.params, *token.params)
-        )
+        return Statement(f" AND status = '{RUNNING}' AND claim_token = {token.sql}", token.params)
 
     def read_body(self, claim: Claim) -> Statement:
         """Read the body of what this claim still holds."""
@@ -226,30 +229,30 @@ class MessagesSQL(Subject):
         """Move the rows of a fence."""
         tail = " RETURNING id" if returning else ""
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {where.sql}{tail}",
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET {change.sql} WHERE {where.sql}{tail}",
             change.params + where.params,
         )
 
     def settle(self, change: Change, claims: Sequence[Claim], *, returning: bool = False) -> Statement:
         """Move, or remove, the rows that these claims hold."""
-        fence = self.held(claims)
         if not change.removes:
-            return self.move(change, fence, returning=returning)
-        tail = " RETURNING id" if returning else ""
-        return Statement(f"DELETE FROM {self.sql.message} WHERE {fence.sql}{tail}", fence.params)
+            return self.move(change, self.held(claims), returning=returning)
+        ids = [(claim.id,) for claim in claims]
+        statement = self.sql.delete_each(self.sql.message, ("id",), ids, such=self._under_tokens(claims))
+        return Statement(f"{statement.sql} RETURNING id", statement.params) if returning else statement
 
     def lock(self, where: Statement, *, skip_locked: bool = False) -> Statement:
         """Lock the rows of a fence and return their ids, ascending."""
         lock = self.sql.skip_locked if skip_locked else self.sql.lock_row
         return Statement(
-            f"SELECT id FROM {self.sql.message}{self.sql.use_ids} WHERE {where.sql} ORDER BY id{lock}",
+            f"SELECT id FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {where.sql} ORDER BY id{lock}",
             where.params,
         )
 
     def ties(self, where: Statement) -> Statement:
         """Lock the rows of a fence that are in a lane or a flow, and read what ties them to others."""
         return Statement(
-            f"SELECT id, queue, lane, flow FROM {self.sql.message}{self.sql.use_ids} "
+            f"SELECT id, queue, lane, flow FROM {self.sql.message}{self.sql.use[Index.IDS]} "
             f"WHERE {where.sql} AND (lane IS NOT NULL OR flow IS NOT NULL) ORDER BY id{self.sql.lock_row}",
             where.params,
         )
@@ -264,18 +267,18 @@ class MessagesSQL(Subject):
         named = self.sql.id_in(ids)
         return Statement(
             f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "
-            f"FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql}",
+            f"FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {named.sql}",
             named.params,
         )
 
     def owned(self, queues: Sequence[str], worker_id: int) -> Statement:
         """Read what a worker holds: id, token, among the running rows of its queues."""
         return Statement(
-            f"SELECT id, claim_token FROM {self.sql.message}{self.sql.use_claim_index} "
-            f"WHERE queue IN ({self.sql.holes(len(queues))}) AND status = '{RUNNING}' AND worker_id = %s",
+            f"SELECT id, claim_token FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
+            f"WHERE queue IN ({holes(len(queues))}) AND status = '{RUNNING}' AND worker_id = %s",
             (*queues, worker_id),
         )
 
     def delete(self, ids: Sequence[int]) -> Statement:
         """Delete rows that the same transaction has locked and copied."""
-        return Statement(f"DELETE FROM {self.sql.message} WHERE id IN ({self.sql.holes(len(ids))})", tuple(ids))
+        return self.sql.delete_each(self.sql.message, ("id",), [(each,) for each in ids])

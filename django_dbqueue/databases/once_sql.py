@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from django_dbqueue.databases.statements import ARCHIVED_COLUMNS, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import ARCHIVED_COLUMNS, Statement, holes
 
 
 class OnceSQL(Subject):
     """Statements about tokens. A token that a transaction has taken names message 0 until ``name`` says which."""
 
     def take(self, seconds: Mapping[str, float]) -> Statement:
-        """Take tokens, given as hash and seconds, that are new or have expired; return each with its message.
+        """Take tokens, given as hash and seconds, that are new or have expired; ``returns_rows``: and return them all.
 
         It waits for whoever has taken one of them and not ended yet.
         """
         row = f"(%s, 0, {self.sql.plus(self.sql.now, '%s')})"
+        known = self.sql.or_replace_expired(self.sql.once, "hash", ("message_id", "expires_at"))
+        returning = " RETURNING hash, message_id" if self.sql.returns_rows else ""
         return Statement(
             f"INSERT INTO {self.sql.once} (hash, message_id, expires_at) VALUES {', '.join([row] * len(seconds))}"
-            f"{self.on_known}",
+            f"{known}{returning}",
             tuple(chain.from_iterable(seconds.items())),
         )
 
-    @property
-    def on_known(self) -> str:
-        """How the INSERT ends: it compares and sets what is there."""
-        is_over = f"{self.sql.once}.expires_at <= {self.sql.now}"
-        return (
-            f" ON CONFLICT (hash) DO UPDATE SET message_id = CASE WHEN {is_over} THEN 0 "
-            f"ELSE {self.sql.once}.message_id END, expires_at = CASE WHEN {is_over} THEN excluded.expires_at "
-            f"ELSE {self.sql.once}.expires_at END RETURNING hash, message_id"
+    def taken(self, hashes: Sequence[str]) -> Statement:
+        """Read what the above took, where it returns no rows."""
+        # One is read under the lock that the INSERT has, past the caller's snapshot. For a list, the servers may read a
+        # small table in full, and wait for everybody's locks; a snapshot shows what its own transaction took
+        lock = self.sql.lock_row if len(hashes) == 1 else ""
+        return Statement(
+            f"SELECT hash, message_id FROM {self.sql.once}{self.sql.use[Index.PRIMARY]} "
+            f"WHERE hash IN ({holes(len(hashes))}){lock}",
+            tuple(hashes),
         )
-
-    def taken(self, hashes: Sequence[str]) -> Statement | None:  # noqa: ARG002
-        """Read what the above returns, where an INSERT returns no rows (MySQL)."""
-        return None
 
     def name(self, messages: Mapping[str, int]) -> Statement:
         """Say of tokens which message came with each."""
-        cases = " ".join(f"WHEN %s THEN {message_id:d}" for message_id in messages.values())
-        return Statement(
-            f"UPDATE {self.sql.once} SET message_id = CASE hash {cases} END "
-            f"WHERE hash IN ({self.sql.holes(len(messages))})",
-            (*messages, *messages),
-        )
+        given = self.sql.values(("token", "message"), [*messages.items()])
+        return self.sql.update_each(self.sql.once, given, "message_id = given.message", "t.hash = given.token")
 
     def in_history(self, message_id: int) -> Statement:
         """Read how a message ended that is in the history."""
@@ -66,44 +61,4 @@ class OnceSQL(Subject):
 
     def delete(self, hashes: Sequence[str]) -> Statement:
         """Delete tokens that the same transaction has locked."""
-        return Statement(f"DELETE FROM {self.sql.once} WHERE hash IN ({self.sql.holes(len(hashes))})", tuple(hashes))
-
-
-class MySQLOnceSQL(OnceSQL):
-    """Reads what it took with a second statement."""
-
-    @property
-    def on_known(self) -> str:
-        # Assigned from left to right, so the first one compares what was there
-        is_over = f"expires_at <= {self.sql.now}"
-        return (
-            f" ON DUPLICATE KEY UPDATE message_id = IF({is_over}, 0, message_id), "
-            f"expires_at = IF({is_over}, VALUES(expires_at), expires_at)"
-        )
-
-    def taken(self, hashes: Sequence[str]) -> Statement | None:
-        # One is read under the lock that the INSERT has, past the caller's snapshot. For a list, the servers may read a
-        # small table in full, and wait for everybody's locks; a snapshot shows what its own transaction took
-        is_one = len(hashes) == 1
-        return Statement(
-            f"SELECT hash, message_id FROM {self.sql.once}{self.sql.use_primary_key} "
-            f"WHERE hash IN ({self.sql.holes(len(hashes))}){self.sql.lock_row if is_one else ''}",
-            tuple(hashes),
-        )
-
-    def name(self, messages: Mapping[str, int]) -> Statement:
-        given = self._given([*messages.items()])
-        return Statement(f"UPDATE {given.sql} SET o.message_id = given.message_id", given.params)
-
-    def delete(self, hashes: Sequence[str]) -> Statement:
-        given = self._given([(each,) for each in hashes])
-        return Statement(f"DELETE o FROM {given.sql}", given.params)
-
-    def _given(self, rows: Sequence[tuple[str] | tuple[str, int]]) -> Statement:
-        # Looked up one by one: for a list, the servers read a small table in full, and wait for everybody's locks
-        columns = "hash CHAR(64) PATH '$[0]', message_id BIGINT PATH '$[1]'"
-        return Statement(
-            f"JSON_TABLE(%s, '$[*]' COLUMNS ({columns})) AS given STRAIGHT_JOIN {self.sql.once} AS o"
-            f"{self.sql.use_primary_key} ON o.hash = CONVERT(given.hash USING ascii) COLLATE ascii_bin",
-            (json.dumps(rows),),
-        )
+        return self.sql.delete_each(self.sql.once, ("hash",), [(each,) for each in hashes])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.lanes_sql import OWN, LanesSQL
 from django_dbqueue.databases.statements import Statement
 
@@ -18,7 +19,8 @@ class OneLaneSQL(LanesSQL):
     def enter_one(self, lane: int, message_id: int) -> Statement:
         """Put a message into its line, unless it stands there already."""
         return Statement(
-            f"INSERT INTO {self.sql.line} (lane, message_id) VALUES (%s, %s){self.sql.ignore_in_line}",
+            f"INSERT INTO {self.sql.line} (lane, message_id) VALUES (%s, %s)"
+            f"{self.sql.or_nothing(self.sql.line, 'lane, message_id')}",
             (lane, message_id),
         )
 
@@ -30,7 +32,7 @@ class OneLaneSQL(LanesSQL):
         """Take a ticket under a mark in place of a message, unless somebody has it."""
         return Statement(
             f"INSERT INTO {self.sql.ticket} (lane, ticket, message_id) VALUES (%s, %s, %s)"
-            f"{self.sql.ignore_taken_ticket}",
+            f"{self.sql.or_nothing(self.sql.ticket, 'lane, ticket')}",
             (lane, ticket, mark),
         )
 
@@ -39,7 +41,7 @@ class OneLaneSQL(LanesSQL):
         return Statement(
             f"SELECT h.lane, h.ticket, h.message_id, h.first_one, m.status, m.available_at = {self.sql.parked}, {OWN} "
             f"FROM (SELECT k.lane, k.ticket, k.message_id, {self.first_of('k.lane')} AS first_one "
-            f"FROM {self.sql.ticket} AS k{self.sql.use_primary_key} WHERE k.lane = %s AND k.message_id = %s) AS h "
+            f"FROM {self.sql.ticket} AS k{self.sql.use[Index.PRIMARY]} WHERE k.lane = %s AND k.message_id = %s) AS h "
             f"LEFT JOIN {self.sql.message} AS m ON m.id = h.first_one "
             f"LEFT JOIN {self.sql.group} AS g ON g.lane = h.lane",
             (lane, held_by),
@@ -60,7 +62,7 @@ class OneLaneSQL(LanesSQL):
     def pass_one_on(self, lane: int, ticket: int, held_by: int, next_one: int) -> Statement:
         """Give a ticket to another message, if it still is whose it says."""
         return Statement(
-            f"UPDATE {self.sql.ticket}{self.sql.use_primary_key} SET message_id = %s "
+            f"UPDATE {self.sql.ticket}{self.sql.use[Index.PRIMARY]} SET message_id = %s "
             "WHERE lane = %s AND ticket = %s AND message_id = %s",
             (next_one, lane, ticket, held_by),
         )
@@ -74,8 +76,5 @@ class OneLaneSQL(LanesSQL):
         return self._delete_one(self.sql.ticket, {"lane": lane, "message_id": held_by})
 
     def _delete_one(self, table: str, named: Mapping[str, int]) -> Statement:
-        which = "" if self.sql.updates_return_rows else "t "  # MySQL and MariaDB take an index to be used only so
-        same = " AND ".join(f"t.{name} = %s" for name in named)
-        return Statement(
-            f"DELETE {which}FROM {table} AS t{self.sql.use_primary_key} WHERE {same}", tuple(named.values())
-        )
+        same = " AND ".join(f"{name} = %s" for name in named)
+        return Statement(f"{self.sql.delete_from(table)} WHERE {same}", tuple(named.values()))

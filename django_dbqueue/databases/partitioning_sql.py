@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.partitions_sql import MySQLPartitionsSQL, PostgreSQLPartitionsSQL, until
+from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Vocabulary
 
-TABLE: Final = Vocabulary.archived
+TABLE: Final = Server.archived
 NEW: Final = f"{TABLE}_new"
 """The table that is to take the place of the history, on MySQL and MariaDB."""
 OLD: Final = f"{TABLE}_old"

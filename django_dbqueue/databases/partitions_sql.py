@@ -9,8 +9,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 
 REST: Final = "rest"
 """The partition for ids that no other one has: an insert never fails for want of a partition."""

@@ -14,10 +14,10 @@ from django_dbqueue.databases.literals import SCHEMA
 from django_dbqueue.databases.messages_sql import MessagesSQL
 from django_dbqueue.databases.partitions_sql import PostgreSQLPartitionsSQL
 from django_dbqueue.databases.results_sql import ResultsSQL
+from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sessions_sql import PostgreSQLSessionsSQL
 from django_dbqueue.databases.staging_sql import PostgreSQLStagingSQL
 from django_dbqueue.databases.statements import PARKED, InOrder, Kept, Statement
-from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.statuses import RUNNING
 
 _TYPES: Final = {
@@ -32,7 +32,7 @@ _TYPES: Final = {
 """Of columns that aren't text."""
 
 
-class PostgreSQLVocabulary(Vocabulary):
+class PostgreSQL(Server):
     """PostgreSQL's terms. ``statement_timestamp()`` is stable within a statement, so an index can use it.
 
     It advances within a transaction: it is when the server received a message, which may hold several statements.
@@ -53,16 +53,16 @@ class PostgreSQLVocabulary(Vocabulary):
     def later_of(self, one: str, other: str) -> str:
         return f"GREATEST({one}::timestamptz, {other})"
 
-    def values(self, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
-        arrays = ", ".join(["%s::bigint[]"] * len(names))
+    def values(self, names: Sequence[str], rows: Sequence[Sequence[int | str]]) -> Statement:
+        arrays = ", ".join("%s::text[]" if isinstance(each, str) else "%s::bigint[]" for each in rows[0])
         columns = [f"{{{','.join(map(str, column))}}}" for column in zip(*rows, strict=True)]
         return Statement(f"unnest({arrays}) AS given ({', '.join(names)})", tuple(columns))
 
-    def id_in(self, ids: Sequence[int]) -> Statement:
+    def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         # For 200 ids: 0.1 ms of the server's time instead of 0.25, and 0.05 of psycopg's instead of 0.3
         if len(ids) < 2:
-            return super().id_in(ids)
-        return Statement("id = ANY(%s::bigint[])", (f"{{{','.join(map(str, ids))}}}",))
+            return super().id_in(ids, column)
+        return Statement(f"{column} = ANY(%s::bigint[])", (f"{{{','.join(map(str, ids))}}}",))
 
 
 class PostgreSQLMessagesSQL(MessagesSQL):
@@ -120,20 +120,20 @@ class PostgreSQLResultsSQL(ResultsSQL):
         rows = json.dumps([(message_id, *kept) for message_id, kept in results], ensure_ascii=False)
         return Statement(
             f"{self.insert_into} SELECT (said ->> 0)::bigint, said ->> 1, said ->> 2, {until}, (said ->> 4)::bigint "
-            f"FROM json_array_elements(%s::json) AS said{self.sql.ignore_kept_result}",
+            f"FROM json_array_elements(%s::json) AS said{self.sql.or_nothing(self.sql.result, 'message_id')}",
             (rows,),
         )
 
 
-class QualifiedVocabulary(PostgreSQLVocabulary):
+class QualifiedPostgreSQL(PostgreSQL):
     """The terms of routines: each table has its schema, which can't be on their path if others may create in it."""
 
-    event = f"{SCHEMA}.{PostgreSQLVocabulary.event}"
-    group = f"{SCHEMA}.{PostgreSQLVocabulary.group}"
-    line = f"{SCHEMA}.{PostgreSQLVocabulary.line}"
-    message = f"{SCHEMA}.{PostgreSQLVocabulary.message}"
-    ticket = f"{SCHEMA}.{PostgreSQLVocabulary.ticket}"
-    worker = f"{SCHEMA}.{PostgreSQLVocabulary.worker}"
+    event = f"{SCHEMA}.{PostgreSQL.event}"
+    group = f"{SCHEMA}.{PostgreSQL.group}"
+    line = f"{SCHEMA}.{PostgreSQL.line}"
+    message = f"{SCHEMA}.{PostgreSQL.message}"
+    ticket = f"{SCHEMA}.{PostgreSQL.ticket}"
+    worker = f"{SCHEMA}.{PostgreSQL.worker}"
 
 
 def _said(names: Sequence[str], name: str) -> str:
@@ -142,7 +142,7 @@ def _said(names: Sequence[str], name: str) -> str:
     return f"({text})::{_TYPES[name]}" if name in _TYPES else text
 
 
-def _dialect(sql: PostgreSQLVocabulary) -> ServerDialect:
+def _dialect(sql: PostgreSQL) -> ServerDialect:
     return ServerDialect(
         sql,
         sessions=PostgreSQLSessionsSQL,
@@ -155,5 +155,5 @@ def _dialect(sql: PostgreSQLVocabulary) -> ServerDialect:
     )
 
 
-POSTGRESQL: Final = _dialect(PostgreSQLVocabulary())
-QUALIFIED: Final = _dialect(QualifiedVocabulary())
+POSTGRESQL: Final = _dialect(PostgreSQL())
+QUALIFIED: Final = _dialect(QualifiedPostgreSQL())

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from django_dbqueue.databases.statements import Row, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Row, Statement, holes
 from django_dbqueue.statuses import NEW, STATUSES
 
 SMALL: Final = 10_000
@@ -44,10 +45,10 @@ class QueuesSQL(Subject):
 
     def unserved(self, served: Sequence[str]) -> Statement:
         """Read the names of all queues except these that have something to do."""
-        others = f"queue NOT IN ({self.sql.holes(len(served))})"
+        others = f"queue NOT IN ({holes(len(served))})"
         work = _HAS_WORK.format(
             message=self.sql.message,
-            index=self.sql.use_claim_index,
+            index=self.sql.use[Index.CLAIM],
             new=NEW,
             by_no_index=self.sql.by_no_index,
             now=self.sql.now,
@@ -86,10 +87,10 @@ class QueuesSQL(Subject):
 
     @property
     def _names(self) -> str:
-        return _NAMES.format(message=self.sql.message, index=self.sql.use_claim_index)
+        return _NAMES.format(message=self.sql.message, index=self.sql.use[Index.CLAIM])
 
     def _highest(self, of: str, below: str) -> str:
-        return _HIGHEST.format(message=self.sql.message, index=self.sql.use_claim_index, of=of, below=below)
+        return _HIGHEST.format(message=self.sql.message, index=self.sql.use[Index.CLAIM], of=of, below=below)
 
 
 class MySQLQueuesSQL(QueuesSQL):
@@ -101,7 +102,7 @@ class MySQLQueuesSQL(QueuesSQL):
     """
 
     def names(self) -> Statement:
-        return Statement(f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use_claim_index}", ())
+        return Statement(f"SELECT DISTINCT queue FROM {self.sql.message}{self.sql.use[Index.CLAIM]}", ())
 
     @property
     def _all_names(self) -> str:
@@ -109,7 +110,7 @@ class MySQLQueuesSQL(QueuesSQL):
 
     def ranges(self) -> Statement:
         return Statement(
-            f"SELECT DISTINCT queue, status, priority FROM {self.sql.message}{self.sql.use_claim_index}", ()
+            f"SELECT DISTINCT queue, status, priority FROM {self.sql.message}{self.sql.use[Index.CLAIM]}", ()
         )
 
     def plan(self, statement: Statement) -> Statement | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Statement, holes
 from django_dbqueue.statuses import NEW
 
 
@@ -21,23 +22,20 @@ class RatesSQL(Subject):
         named = self.sql.id_in(ids)
         return Statement(
             f"INSERT INTO {self.sql.group} (lane, queue, name) SELECT lane, queue, group_name "
-            f"FROM {self.sql.message} AS m{self.sql.use_ids} WHERE {named.sql}{self.sql.ignore_same_lane}",
+            f"FROM {self.sql.message} AS m{self.sql.use[Index.IDS]} WHERE {named.sql}"
+            f"{self.sql.or_nothing(self.sql.group, 'lane')}",
             named.params,
         )
 
     def step(self, paced: Sequence[tuple[int, int, int]]) -> Statement:
         """Schedule the next start of groups, given as lane, interval, and how far ahead there can be any."""
-        given = self.sql.values(("lane", "step", "ahead"), paced)
-        return Statement(
-            f"UPDATE {self.sql.group} AS g SET scheduled = {self._next_start} FROM {given.sql} "
-            "WHERE g.lane = given.lane",
-            given.params,
-        )
+        given = self.sql.values(("of_lane", "step", "ahead"), paced)
+        return self.sql.update_each(self.sql.group, given, f"scheduled = {self._next_start}", "t.lane = given.of_lane")
 
     @property
     def _next_start(self) -> str:
         # Further ahead than there are tickets: it was scheduled by a slower rate, or has been dropped
-        now, last = self.sql.clock_us, "COALESCE(g.scheduled, 0)"
+        now, last = self.sql.clock_us, "COALESCE(t.scheduled, 0)"
         return (
             f"CASE WHEN {last} > {now} + given.ahead OR {last} + given.step < {now} THEN {now} "
             f"ELSE {last} + given.step END"
@@ -46,18 +44,15 @@ class RatesSQL(Subject):
     def gate(self, lanes: Sequence[int]) -> Statement:
         """Lock the rows of groups, and read of each its lane, its own rate, its last start and the clock's time."""
         return Statement(
-            f"SELECT lane, rate, started, {self.sql.clock_us} FROM {self.sql.group}{self.sql.use_primary_key} "
-            f"WHERE lane IN ({self.sql.holes(len(lanes))}) ORDER BY lane{self.sql.lock_row}",
+            f"SELECT lane, rate, started, {self.sql.clock_us} FROM {self.sql.group}{self.sql.use[Index.PRIMARY]} "
+            f"WHERE lane IN ({holes(len(lanes))}) ORDER BY lane{self.sql.lock_row}",
             tuple(lanes),
         )
 
     def start(self, starts: Sequence[tuple[int, int]]) -> Statement:
         """Reserve starts, given as lane and moment, in rows that the same transaction has locked."""
-        given = self.sql.values(("lane", "moment"), starts)
-        return Statement(
-            f"UPDATE {self.sql.group} AS g SET started = given.moment FROM {given.sql} WHERE g.lane = given.lane",
-            given.params,
-        )
+        given = self.sql.values(("of_lane", "moment"), starts)
+        return self.sql.update_each(self.sql.group, given, "started = given.moment", "t.lane = given.of_lane")
 
     def rated(self, queue: str, limit: int) -> Statement:
         """Read lanes of a queue whose groups have rates of their own."""
@@ -68,7 +63,7 @@ class RatesSQL(Subject):
     def hurry(self, lane: int) -> Statement:
         """Make due what only the rate of its group holds back: its start asks for the rate anyway."""
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET available_at = {self.sql.now} "
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET available_at = {self.sql.now} "
             f"WHERE id IN (SELECT k.message_id FROM {self.sql.ticket} AS k WHERE k.lane = %s) AND status = '{NEW}' "
             f"AND available_at > {self.sql.now} AND due_at <= {self.sql.now}",
             (lane,),
@@ -76,28 +71,12 @@ class RatesSQL(Subject):
 
 
 class MySQLRatesSQL(RatesSQL):
-    """Joins from the values given, as for lanes."""
-
-    def start(self, starts: Sequence[tuple[int, int]]) -> Statement:
-        given = self.sql.values(("lane", "moment"), starts)
-        return Statement(
-            f"UPDATE {given.sql} STRAIGHT_JOIN {self.sql.group} AS g{self.sql.use_primary_key} "
-            "ON g.lane = given.lane SET g.started = given.moment",
-            given.params,
-        )
-
-    def step(self, paced: Sequence[tuple[int, int, int]]) -> Statement:
-        given = self.sql.values(("lane", "step", "ahead"), paced)
-        return Statement(
-            f"UPDATE {given.sql} STRAIGHT_JOIN {self.sql.group} AS g{self.sql.use_primary_key} "
-            f"ON g.lane = given.lane SET g.scheduled = {self._next_start}",
-            given.params,
-        )
+    """Joins where SQL has a subquery."""
 
     def hurry(self, lane: int) -> Statement:
         # MariaDB reads, and locks, the whole table for an UPDATE of ids that a subquery gives
         return Statement(
-            f"UPDATE {self.sql.ticket} AS k STRAIGHT_JOIN {self.sql.message} AS m{self.sql.use_ids} "
+            f"UPDATE {self.sql.ticket} AS k STRAIGHT_JOIN {self.sql.message} AS m{self.sql.use[Index.IDS]} "
             f"ON m.id = k.message_id SET m.available_at = {self.sql.now} WHERE k.lane = %s AND m.status = '{NEW}' "
             f"AND m.available_at > {self.sql.now} AND m.due_at <= {self.sql.now}",
             (lane,),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 
 BEAT: Final = "primary"
 """The name of the only row."""
@@ -18,7 +18,7 @@ class ReplicasSQL(Subject):
         """Create the row, unless it exists."""
         return Statement(
             f"INSERT INTO {self.sql.replica_beat} (name, at) VALUES ('{BEAT}', {self.sql.now})"
-            f"{self.sql.ignore_same_name}",
+            f"{self.sql.or_nothing(self.sql.replica_beat, 'name')}",
             (),
         )
 

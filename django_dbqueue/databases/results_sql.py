@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from itertools import chain
 
 from django_dbqueue.databases.events_sql import RESULT_FORGOTTEN
-from django_dbqueue.databases.statements import Kept, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Kept, Statement, holes
 
 
 class ResultsSQL(Subject):
@@ -23,7 +24,8 @@ class ResultsSQL(Subject):
         row = f"(%s, %s, %s, {self.sql.plus(self.sql.now, '%s')}, %s)"
         values = ((message_id, *kept) for message_id, kept in results)
         return Statement(
-            f"{self.insert_into} VALUES {', '.join([row] * len(results))}{self.sql.ignore_kept_result}",
+            f"{self.insert_into} VALUES {', '.join([row] * len(results))}"
+            f"{self.sql.or_nothing(self.sql.result, 'message_id')}",
             tuple(chain.from_iterable(values)),
         )
 
@@ -51,8 +53,8 @@ class ResultsSQL(Subject):
         """Read the ids and queues of these messages, of those that are still there or in the history."""
         named = self.sql.id_in(ids)
         return Statement(
-            f"SELECT id, queue FROM {self.sql.message}{self.sql.use_ids} WHERE {named.sql} UNION ALL "
-            f"SELECT message_id, queue FROM {self.sql.archived} WHERE message_id IN ({self.sql.holes(len(ids))})",
+            f"SELECT id, queue FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {named.sql} UNION ALL "
+            f"SELECT message_id, queue FROM {self.sql.archived} WHERE message_id IN ({holes(len(ids))})",
             (*named.params, *ids),
         )
 
@@ -66,4 +68,4 @@ class ResultsSQL(Subject):
 
     def delete(self, ids: Sequence[int]) -> Statement:
         """Delete results that the same transaction has locked."""
-        return Statement(f"DELETE FROM {self.sql.result} WHERE message_id IN ({self.sql.holes(len(ids))})", tuple(ids))
+        return self.sql.delete_each(self.sql.result, ("message_id",), [(each,) for each in ids])

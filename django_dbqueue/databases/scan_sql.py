@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Statement, holes
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _STANDINGS: Final = {
@@ -45,7 +46,7 @@ class ScanSQL(Subject):
 
     def one_of(self, column: str, values: Sequence[object]) -> Statement:
         """Return the condition that a column is one of the values, of which there is at least one."""
-        return Statement(f"{self.sql.columns([column])} IN ({self.sql.holes(len(values))})", tuple(values))
+        return Statement(f"{self.sql.columns([column])} IN ({holes(len(values))})", tuple(values))
 
     def missing(self, column: str) -> Statement:
         """Return the condition that a column is NULL."""
@@ -86,7 +87,7 @@ class ScanSQL(Subject):
     def count_few(self, condition: Statement, limit: int) -> Statement:
         """Count the messages that the claim index finds for a condition on its columns, up to a limit."""
         return Statement(
-            f"SELECT COUNT(*) FROM (SELECT 1 AS one FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"SELECT COUNT(*) FROM (SELECT 1 AS one FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
             f"WHERE {condition.sql} LIMIT %s) AS counted",
             (*condition.params, limit),
         )
@@ -102,7 +103,7 @@ class ScanSQL(Subject):
         few: bool = False,
     ) -> Statement:
         """Read the first rows of a span, by id; ``few`` uses the claim index, not the primary key."""
-        index = self.sql.use_claim_index if few else self.sql.use_primary_key
+        index = self.sql.use[Index.CLAIM] if few else self.sql.use[Index.PRIMARY]
         such = f" AND {condition.sql}" if condition else ""
         return Statement(
             f"SELECT {self.sql.columns(columns)} FROM {table}{index} WHERE id >= %s AND id <= %s{such} "

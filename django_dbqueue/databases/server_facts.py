@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.statements import Statement, holes
 
 MOST_SHOWN: Final = 5
 """Maximum number of rows for facts that are lists."""
@@ -14,7 +13,7 @@ MOST_SHOWN: Final = 5
 
 def mysql_variables(names: Sequence[str]) -> Statement:
     """Read the session's values; names unknown to this server are left out."""
-    return Statement(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({Vocabulary.holes(len(names))})", tuple(names))
+    return Statement(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({holes(len(names))})", tuple(names))
 
 
 def mysql_autocommit() -> Statement:
@@ -26,7 +25,7 @@ def mysql_engines(tables: Sequence[str]) -> Statement:
     """Read the storage engines of those of the tables that exist."""
     return Statement(
         "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() "
-        f"AND TABLE_TYPE = 'BASE TABLE' AND TABLE_NAME IN ({Vocabulary.holes(len(tables))})",
+        f"AND TABLE_TYPE = 'BASE TABLE' AND TABLE_NAME IN ({holes(len(tables))})",
         tuple(tables),
     )
 
@@ -36,7 +35,7 @@ def mysql_collations(tables: Sequence[str]) -> Statement:
     return Statement(
         "SELECT TABLE_NAME, COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS "
         f"WHERE TABLE_SCHEMA = DATABASE() AND CHARACTER_SET_NAME IS NOT NULL "
-        f"AND TABLE_NAME IN ({Vocabulary.holes(len(tables))}) ORDER BY TABLE_NAME, ORDINAL_POSITION",
+        f"AND TABLE_NAME IN ({holes(len(tables))}) ORDER BY TABLE_NAME, ORDINAL_POSITION",
         tuple(tables),
     )
 
@@ -45,7 +44,7 @@ def mysql_unused_indexes(tables: Sequence[str]) -> Statement:
     """Read tables and the indexes that the optimiser disregards: invisible ones (MySQL), ignored ones (MariaDB)."""
     return Statement(
         "SELECT DISTINCT TABLE_NAME, INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() "
-        f"AND TABLE_NAME IN ({Vocabulary.holes(len(tables))}) "
+        f"AND TABLE_NAME IN ({holes(len(tables))}) "
         "AND /*M!100600 IGNORED = 'YES' */ /*!80000 IS_VISIBLE = 'NO' */",
         tuple(tables),
     )
@@ -100,16 +99,14 @@ def mysql_tries(table: str, key: str, nothing: str) -> dict[str, Statement]:
 
 def postgresql_settings(names: Sequence[str]) -> Statement:
     """Read the session's values."""
-    return Statement(
-        f"SELECT name, setting FROM pg_settings WHERE name IN ({Vocabulary.holes(len(names))})", tuple(names)
-    )
+    return Statement(f"SELECT name, setting FROM pg_settings WHERE name IN ({holes(len(names))})", tuple(names))
 
 
 def postgresql_tables(tables: Sequence[str]) -> Statement:
     """Read table, persistence ('p', or 'u' for unlogged) and options of those of the tables that exist."""
     return Statement(
         "SELECT relname, relpersistence, COALESCE(array_to_string(reloptions, ' '), '') FROM pg_class "
-        f"WHERE pg_table_is_visible(oid) AND relkind IN ('r', 'p') AND relname IN ({Vocabulary.holes(len(tables))})",
+        f"WHERE pg_table_is_visible(oid) AND relkind IN ('r', 'p') AND relname IN ({holes(len(tables))})",
         tuple(tables),
     )
 
@@ -119,7 +116,7 @@ def postgresql_unused_indexes(tables: Sequence[str]) -> Statement:
     return Statement(
         "SELECT t.relname, i.relname FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid "
         "JOIN pg_class AS t ON t.oid = x.indrelid WHERE NOT (x.indisvalid AND x.indisready) "
-        f"AND pg_table_is_visible(t.oid) AND t.relname IN ({Vocabulary.holes(len(tables))})",
+        f"AND pg_table_is_visible(t.oid) AND t.relname IN ({holes(len(tables))})",
         tuple(tables),
     )
 
@@ -178,7 +175,7 @@ def postgresql_counters_denied(tables: Sequence[str]) -> Statement:
     return Statement(
         "SELECT counter.oid::regclass::text FROM pg_class AS counter JOIN pg_depend AS d ON d.objid = counter.oid "
         "AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'a' "
-        f"JOIN pg_class AS t ON t.oid = d.refobjid WHERE t.relname IN ({Vocabulary.holes(len(tables))}) "
+        f"JOIN pg_class AS t ON t.oid = d.refobjid WHERE t.relname IN ({holes(len(tables))}) "
         "AND pg_table_is_visible(t.oid) "
         # in a CASE, because the server is free to ask all of pg_class first, and fails at what is no sequence
         "AND CASE counter.relkind WHEN 'S' THEN NOT has_sequence_privilege(counter.oid, 'USAGE, UPDATE') END",

@@ -10,8 +10,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import Statement, holes
 
 MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!80022 performance_schema.processlist */"
 """MySQL's list in information_schema fails with 3854 while any session's statement has a character of four bytes."""
@@ -111,7 +111,7 @@ class MySQLSessionsSQL(SessionsSQL):
         # raises an error; it is queried in the same statement, so that no pooler can let another session answer.
         return Statement(
             f"SELECT {self.server}, id FROM {MYSQL_PROCESS_LIST} "
-            f"WHERE (id = CONNECTION_ID() OR id IN ({self.sql.holes(len(ids))})) "
+            f"WHERE (id = CONNECTION_ID() OR id IN ({holes(len(ids))})) "
             "AND EXISTS (SELECT 1 FROM information_schema.INNODB_CMP)",
             tuple(ids),
         )

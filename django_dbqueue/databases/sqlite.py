@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.enqueue_sql import EnqueueSQL
 from django_dbqueue.databases.flows_sql import FlowsSQL
-from django_dbqueue.databases.statements import CLAIM_INDEX, MESSAGE_COLUMNS, Mark, Params, Statement
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import ANY, Server
+from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Mark, Params, Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
 
-class SQLiteVocabulary(Vocabulary):
+class SQLite(Server):
     """SQLite's terms. The clock has milliseconds; the last three digits are zeros, so text compares as time."""
 
     now = f"strftime({_FORMAT}, 'now')"
-    use_claim_index = f" INDEXED BY {CLAIM_INDEX}"
-    # This leaves the rowid: https://sqlite.org/lang_indexedby.html
-    use_ids = " NOT INDEXED"
+    use: ClassVar[Mapping[Index, str]] = dict.fromkeys(Index, "") | {
+        Index.CLAIM: f" INDEXED BY {Index.CLAIM}",
+        Index.EVENT_AGE: f" INDEXED BY {Index.EVENT_AGE}",
+        Index.IDS: " NOT INDEXED",  # which leaves the rowid: https://sqlite.org/lang_indexedby.html
+    }
     # https://sqlite.org/optoverview.html#disqualifying_where_clause_terms_using_unary
     by_no_index = "+"
-    use_event_age = " INDEXED BY dbqueue_event_at"
     skip_locked = ""
     lock_row = ""
     clock_us = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
@@ -40,15 +42,33 @@ class SQLiteVocabulary(Vocabulary):
         # first bounds a range here (500 claimed rows due at the same moment: 17 times the cost)
         return f"available_at <= {self.now}", ()
 
-    def values(self, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
+    def values(self, names: Sequence[str], rows: Sequence[Sequence[int | str]]) -> Statement:
         columns = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(names))
         return Statement(f"(SELECT {columns} FROM json_each(%s)) AS given", (json.dumps([*map(list, rows)]),))
 
-    def id_in(self, ids: Sequence[int]) -> Statement:
+    def delete_each(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        rows: Sequence[Sequence[int | str]],
+        *,
+        such: Statement = ANY,
+        index: Index = Index.PRIMARY,  # noqa: ARG002
+    ) -> Statement:
+        # With statistics, it would rather read the whole table than look up a list of pairs
+        given = self.values(tuple(f"given_{each}" for each in columns), rows)
+        same = " AND ".join(f"t.{each} = given.given_{each}" for each in columns)
+        return Statement(
+            f"DELETE FROM {table} WHERE rowid IN (SELECT t.rowid FROM {given.sql} "
+            f"{self.join_each} {table} AS t ON {same}{such.sql})",
+            (*given.params, *such.params),
+        )
+
+    def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         # One statement for any number: the driver prepares, and caches, one for each number of placeholders
         if len(ids) == 1:
-            return Statement("id IN (%s)", tuple(ids))
-        return Statement("id IN (SELECT value FROM json_each(%s))", (f"[{', '.join(map(str, ids))}]",))
+            return Statement(f"{column} IN (%s)", tuple(ids))
+        return Statement(f"{column} IN (SELECT value FROM json_each(%s))", (f"[{', '.join(map(str, ids))}]",))
 
     def joined(self, *texts: str) -> str:
         return " || ".join(texts)
@@ -91,4 +111,4 @@ class SQLiteFlowsSQL(FlowsSQL):
         )
 
 
-SQLITE: Final = Dialect(SQLiteVocabulary(), enqueue=SQLiteEnqueueSQL, flows=SQLiteFlowsSQL)
+SQLITE: Final = Dialect(SQLite(), enqueue=SQLiteEnqueueSQL, flows=SQLiteFlowsSQL)

@@ -11,7 +11,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final
 
-from django_dbqueue.databases.inserts_sql import InsertsSQL, one_row
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.inserts_sql import LIVE_KEY, InsertsSQL, one_row
 from django_dbqueue.databases.statements import Copy, Row, Statement
 from django_dbqueue.statuses import NEW
 
@@ -39,6 +40,10 @@ class StagingSQL(InsertsSQL):
     stages_faster = False
     """Whether to stage rows and publish them at once takes less time than an INSERT of their values."""
 
+    @property
+    def _or_nothing(self) -> str:
+        return self.sql.or_nothing(self.sql.message, LIVE_KEY)
+
     def stage(self, job: str, run: int, attempt: int, rows: Sequence[Row], *, place: int) -> Statement | Copy:
         """Insert rows of STAGED from this place on; columns that none of them sets are left out."""
         said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
@@ -57,13 +62,13 @@ class StagingSQL(InsertsSQL):
         *said, delays, moments = zip(*rows, strict=True)
         columns: dict[str, Sequence[object]] = dict(zip(STAGED[: len(said)], said, strict=True))
         columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
-        return self.insert_values(columns, delays, moments, self.sql.keep_standing if any(columns["live"]) else "")
+        return self.insert_values(columns, delays, moments, self._or_nothing if any(columns["live"]) else "")
 
     def name_job(self, name: str, run: int, created: int) -> Statement:
         """Write the name of a job that is being published, unless it exists; waits for a concurrent writer."""
         return Statement(
             f"INSERT INTO {self.sql.published} (name, run, created, ignored, published_at) "
-            f"VALUES (%s, %s, %s, 0, {self.sql.now}){self.sql.ignore_same_name}",
+            f"VALUES (%s, %s, %s, 0, {self.sql.now}){self.sql.or_nothing(self.sql.published, 'name')}",
             (name, run, created),
         )
 
@@ -82,7 +87,8 @@ class StagingSQL(InsertsSQL):
     def count_staged(self, run: int) -> Statement:
         """Count the rows of each attempt of a run."""
         return Statement(
-            f"SELECT attempt, COUNT(*) FROM {self.sql.staged}{self.sql.use_staged_run} WHERE run = %s GROUP BY attempt",
+            f"SELECT attempt, COUNT(*) FROM {self.sql.staged}{self.sql.use[Index.PRIMARY]} "
+            "WHERE run = %s GROUP BY attempt",
             (run,),
         )
 
@@ -101,21 +107,21 @@ class StagingSQL(InsertsSQL):
             f"INSERT INTO {self.sql.message} ({self.sql.columns((*names, *times))}) "
             f"SELECT {self.sql.columns(names)}, {available}, {due}, {self.sql.now}, "
             f"CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END, '{NEW}', 0, 0 "
-            f"FROM {self.sql.staged}{self.sql.use_staged_run} "
-            f"WHERE run = %s AND attempt = %s AND place >= %s AND place < %s ORDER BY place{self.sql.keep_standing}",
+            f"FROM {self.sql.staged}{self.sql.use[Index.PRIMARY]} "
+            f"WHERE run = %s AND attempt = %s AND place >= %s AND place < %s ORDER BY place{self._or_nothing}",
             (run, attempt, places.start, places.stop),
         )
 
     def staged_queues(self, run: int) -> Statement:
         """Read the queues that a run stages for."""
         return Statement(
-            f"SELECT DISTINCT queue FROM {self.sql.staged}{self.sql.use_staged_run} WHERE run = %s", (run,)
+            f"SELECT DISTINCT queue FROM {self.sql.staged}{self.sql.use[Index.PRIMARY]} WHERE run = %s", (run,)
         )
 
     def staged_lanes(self, run: int) -> Statement:
         """Read the lanes that a run stages for, each with its queue."""
         return Statement(
-            f"SELECT DISTINCT lane, queue FROM {self.sql.staged}{self.sql.use_staged_run} "
+            f"SELECT DISTINCT lane, queue FROM {self.sql.staged}{self.sql.use[Index.PRIMARY]} "
             "WHERE run = %s AND lane IS NOT NULL",
             (run,),
         )
@@ -123,20 +129,21 @@ class StagingSQL(InsertsSQL):
     def drop_staged(self, run: int, attempt: int | None = None) -> Statement:
         """Delete what a run has staged, or one attempt of it."""
         if attempt is None:
-            return Statement(f"{self.sql.delete_staged} WHERE run = %s", (run,))
-        return Statement(f"{self.sql.delete_staged} WHERE run = %s AND attempt = %s", (run, attempt))
+            return Statement(f"{self.sql.delete_from(self.sql.staged)} WHERE run = %s", (run,))
+        return Statement(f"{self.sql.delete_from(self.sql.staged)} WHERE run = %s AND attempt = %s", (run, attempt))
 
     def drop_staged_from(self, run: int, attempt: int, place: int) -> Statement:
         """Delete what an attempt has staged from a place on."""
         return Statement(
-            f"{self.sql.delete_staged} WHERE run = %s AND attempt = %s AND place >= %s", (run, attempt, place)
+            f"{self.sql.delete_from(self.sql.staged)} WHERE run = %s AND attempt = %s AND place >= %s",
+            (run, attempt, place),
         )
 
     def next_attempt(self, run: int, attempt: int) -> Statement:
         """Find the first attempt after this one, in index order: one step of a walk over all runs."""
         behind = self.sql.behind(("run", "attempt"), (run, attempt))
         return Statement(
-            f"SELECT run, attempt FROM {self.sql.staged}{self.sql.use_staged_run} WHERE {behind.sql} "
+            f"SELECT run, attempt FROM {self.sql.staged}{self.sql.use[Index.PRIMARY]} WHERE {behind.sql} "
             "ORDER BY run, attempt LIMIT 1",
             behind.params,
         )
@@ -144,8 +151,8 @@ class StagingSQL(InsertsSQL):
     def is_forsaken(self, run: int, attempt: int, seconds: float) -> Statement:
         """Read whether an attempt's newest row was staged ``seconds`` ago or earlier."""
         return Statement(
-            f"SELECT staged_at <= {self.sql.plus(self.sql.now, '%s')} FROM {self.sql.staged}{self.sql.use_staged_run} "
-            "WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",
+            f"SELECT staged_at <= {self.sql.plus(self.sql.now, '%s')} FROM {self.sql.staged}"
+            f"{self.sql.use[Index.PRIMARY]} WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",
             (-seconds, run, attempt),
         )
 

@@ -87,11 +87,9 @@ ARCHIVED_COLUMNS: Final = (
 """Columns that a message and its history have in common; the history adds message_id, outcome, archived_at."""
 
 SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
-CLAIM_INDEX: Final = "dbqueue_claim"
 SPENT_BEFORE: Final = (
     "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
 )
-LIVE_KEY: Final = "dbqueue_live_key"
 PARKED: Final = "9999-12-31 00:00:00.000000"
 """When a message is due that waits for something else than time; a day before its end, so that any zone can show it."""
 DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
@@ -121,7 +119,7 @@ class Copy(NamedTuple):
 
 
 class InOrder(Statement):
-    """The first rows of a range in index order, an order to which ``Vocabulary.keep_order`` holds the server."""
+    """The first rows of a range in index order, an order to which ``Server.keep_order`` holds the server."""
 
 
 class Claim(NamedTuple):
@@ -198,3 +196,8 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
+
+
+def holes(count: int) -> str:
+    """Return that many placeholders."""
+    return ", ".join(["%s"] * count)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from django_dbqueue.databases.statements import InOrder, Params, Row, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import InOrder, Params, Row, Statement, holes
 from django_dbqueue.statuses import DONE
 
 MUTEX: Final = "statistics"
@@ -60,7 +61,7 @@ class StatisticsSQL(Subject):
 
     def add_hours(self, rows: Sequence[Row]) -> Statement:
         """Insert roll-ups, rows of STATISTIC_COLUMNS."""
-        row = f"({self.sql.holes(len(STATISTIC_COLUMNS))}, {self.sql.now})"
+        row = f"({holes(len(STATISTIC_COLUMNS))}, {self.sql.now})"
         return Statement(
             f"INSERT INTO {self.sql.statistic} ({self.sql.columns(STATISTIC_COLUMNS)}, computed_at) "
             f"VALUES {', '.join([row] * len(rows))}",
@@ -82,7 +83,7 @@ class StatisticsSQL(Subject):
 
         It is one statement, hence one snapshot: a minute is in one of the two tables.
         """
-        columns, which = self.sql.columns(TOTAL_COLUMNS), f"queue IN ({self.sql.holes(len(queues))})"
+        columns, which = self.sql.columns(TOTAL_COLUMNS), f"queue IN ({holes(len(queues))})"
         begun = self.sql.plus("settled_to", "-60")  # of a minute that is being settled, the fresh count is still shown
         return Statement(
             f"SELECT {columns} FROM {self.sql.total} WHERE {which} UNION ALL "
@@ -96,7 +97,7 @@ class StatisticsSQL(Subject):
     def first_ends(self, ranges: Sequence[tuple[str, int]], since: object) -> Statement:
         """Read when the first message of each range (queue, priority) was done, from a moment on: place, moment."""
         each = (
-            f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
             f"WHERE queue = %s AND status = '{DONE}' AND priority = %s AND available_at >= %s "
             "ORDER BY available_at LIMIT 1) AS found"
         )
@@ -124,7 +125,7 @@ class StatisticsSQL(Subject):
         within, params = self._within("available_at", stretch)
         return InOrder(
             f"SELECT available_at, id, due_at, claimed_at, read_count, error IS NULL "
-            f"FROM {self.sql.message}{self.sql.use_claim_index} WHERE queue = %s AND status = '{DONE}' "
+            f"FROM {self.sql.message}{self.sql.use[Index.CLAIM]} WHERE queue = %s AND status = '{DONE}' "
             f"AND priority = %s AND {within} ORDER BY available_at, id LIMIT %s",
             (queue, priority, *params, limit),
         )
@@ -150,14 +151,14 @@ class StatisticsSQL(Subject):
     def dues(self, ids: Sequence[int]) -> Statement:
         """Read when messages were due: id, due_at."""
         return Statement(
-            f"SELECT id, due_at FROM {self.sql.message}{self.sql.use_ids} WHERE id IN ({self.sql.holes(len(ids))})",
+            f"SELECT id, due_at FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE id IN ({holes(len(ids))})",
             tuple(ids),
         )
 
     def archived_dues(self, ids: Sequence[int]) -> Statement:
         """Read the same of messages in the history."""
         return Statement(
-            f"SELECT message_id, due_at FROM {self.sql.archived} WHERE message_id IN ({self.sql.holes(len(ids))})",
+            f"SELECT message_id, due_at FROM {self.sql.archived} WHERE message_id IN ({holes(len(ids))})",
             tuple(ids),
         )
 

@@ -6,13 +6,13 @@ whoever has lost the claim remembers nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.messages_sql import MessagesSQL
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Change, Claim, Params, Statement
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import DONE, NEW
 
 STEP: Final = "step"
@@ -67,7 +67,7 @@ class StepsSQL(Subject):
         return Statement(
             f"INSERT INTO {self.sql.step} (message_id, name, kind, body, content_type, until, token, read_count, at) "
             f"SELECT id, %s, %s, %s, %s, {until}, claim_token, read_count, {self.sql.now} "
-            f"FROM {self.sql.message}{self.sql.use_ids} WHERE {held.sql}{self.sql.lock_row}",
+            f"FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {held.sql}{self.sql.lock_row}",
             (step.name, step.kind, step.body, step.content_type, *seconds, *held.params),
         )
 
@@ -110,7 +110,7 @@ class StepsSQL(Subject):
         """
         until, parked = f"(SELECT until FROM {self.sql.step} WHERE message_id = %s AND name = %s)", self.sql.parked
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} "
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} "
             f"SET available_at = CASE WHEN available_at = {parked} THEN {parked} ELSE COALESCE({until}, {parked}) END, "
             f"due_at = COALESCE({until}, due_at) "
             f"WHERE id = %s AND status = '{NEW}' AND claim_token = %s AND available_at > {self.sql.now}",
@@ -133,10 +133,11 @@ class StepsSQL(Subject):
 
     def forget(self, ids: Sequence[int]) -> tuple[Statement, Statement]:
         """Delete the steps of these messages, and what they wait for."""
-        return self._forget(self.sql.step, "", ids), self._forget(self.sql.waiter, "dbqueue_waiter_message", ids)
-
-    def _forget(self, table: str, index: str, ids: Sequence[int]) -> Statement:  # noqa: ARG002
-        return Statement(f"DELETE FROM {table} WHERE message_id IN ({self.sql.holes(len(ids))})", tuple(ids))
+        named = [(each,) for each in ids]
+        return (
+            self.sql.delete_each(self.sql.step, ("message_id",), named),
+            self.sql.delete_each(self.sql.waiter, ("message_id",), named, index=Index.WAITER_MESSAGE),
+        )
 
     def forget_one(self, message_id: int, name: str) -> Statement:
         """Delete a step, so that it runs again."""
@@ -153,15 +154,4 @@ class StepsSQL(Subject):
             f"LEFT JOIN {self.sql.message} AS m ON m.id = s.message_id "
             "WHERE s.message_id > %s ORDER BY s.message_id LIMIT %s",
             (message_id, limit),
-        )
-
-
-class MySQLStepsSQL(StepsSQL):
-    """Deletes by a join: a DELETE by ids would read a small table in full, and wait for everybody's locks."""
-
-    def _forget(self, table: str, index: str, ids: Sequence[int]) -> Statement:
-        return Statement(
-            "DELETE s FROM JSON_TABLE(%s, '$[*]' COLUMNS (named_id BIGINT PATH '$')) AS named "
-            f"STRAIGHT_JOIN {table} AS s FORCE INDEX ({index or 'PRIMARY'}) ON s.message_id = named.named_id",
-            (json.dumps(list(ids)),),
         )

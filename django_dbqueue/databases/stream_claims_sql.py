@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
 from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
-from django_dbqueue.databases.vocabulary import Subject
 
 
 class StreamClaimsSQL(Subject):

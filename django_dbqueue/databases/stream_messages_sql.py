@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from django_dbqueue.databases.statements import SAID_LEASE, Change, InOrder, Mark, Statement
-from django_dbqueue.databases.vocabulary import Subject
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.statements import SAID_LEASE, Change, InOrder, Mark, Statement, holes
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 _DELIVERABLE = f"(status = '{RUNNING}' OR (status = '{DONE}' AND error IS NULL))"
@@ -32,7 +33,7 @@ class StreamMessagesSQL(Subject):
         if until is not None:
             behind, params = f"{behind} AND available_at <= %s", (*params, until)
         return InOrder(
-            f"SELECT id, available_at, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use_claim_index} "
+            f"SELECT id, available_at, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use[Index.CLAIM]} "
             f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND {behind} "
             f"ORDER BY available_at, id LIMIT %s{self.sql.skip_locked}",
             (queue, priority, *params, limit),
@@ -59,7 +60,7 @@ class StreamMessagesSQL(Subject):
 
     def named(self, ids: Sequence[int]) -> Among:
         """Return these ids."""
-        return Among(f"id IN ({self.sql.holes(len(ids))})", tuple(ids))
+        return Among(f"id IN ({holes(len(ids))})", tuple(ids))
 
     @staticmethod
     def behind(among: Among, message: int) -> Among:
@@ -70,7 +71,7 @@ class StreamMessagesSQL(Subject):
         """Move rows that wait, and that the same transaction has locked."""
         fence = self.waiting(among)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {fence.sql}",
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET {change.sql} WHERE {fence.sql}",
             change.params + fence.params,
         )
 
@@ -78,7 +79,7 @@ class StreamMessagesSQL(Subject):
         """Move what a claim still holds of these rows."""
         fence = self.held_in_claim(among, token)
         return Statement(
-            f"UPDATE {self.sql.message}{self.sql.use_ids} SET {change.sql} WHERE {fence.sql}",
+            f"UPDATE {self.sql.message}{self.sql.use[Index.IDS]} SET {change.sql} WHERE {fence.sql}",
             change.params + fence.params,
         )
 
@@ -93,7 +94,7 @@ class StreamMessagesSQL(Subject):
     def parked(self, among: Among, token: int) -> Statement:
         """Read and lock what a claim still holds of these rows: id, reads, reads allowed, lane."""
         return Statement(
-            f"SELECT id, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use_ids} "
+            f"SELECT id, read_count, max_reads, lane FROM {self.sql.message}{self.sql.use[Index.IDS]} "
             f"WHERE {among.sql} AND status = '{RUNNING}' AND claim_token = %s ORDER BY id{self.sql.lock_row}",
             (*among.params, token),
         )
@@ -101,7 +102,7 @@ class StreamMessagesSQL(Subject):
     def delivered(self, columns: str, among: Among, token: int) -> Statement:
         """Read what a claim holds of these rows, or has acked of them, in id order."""
         return Statement(
-            f"SELECT {columns} FROM {self.sql.message}{self.sql.use_ids} WHERE {among.sql} "
+            f"SELECT {columns} FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {among.sql} "
             f"AND claim_token = %s AND {_DELIVERABLE} ORDER BY id",
             (*among.params, token),
         )
@@ -109,7 +110,7 @@ class StreamMessagesSQL(Subject):
     def count_delivered(self, among: Among, token: int) -> Statement:
         """Count what ``delivered`` reads."""
         return Statement(
-            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use_ids} WHERE {among.sql} AND claim_token = %s "
+            f"SELECT COUNT(*) FROM {self.sql.message}{self.sql.use[Index.IDS]} WHERE {among.sql} AND claim_token = %s "
             f"AND {_DELIVERABLE}",
             (*among.params, token),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 
 NAME: Final = "dbqueue"
 """The key under which an offset in Spark's progress events says which row it is for."""
@@ -21,7 +21,8 @@ class StreamProgressSQL(Subject):
         """Create the row of a stream, or of a reader of the history, unless it exists."""
         return Statement(
             f"INSERT INTO {self.sql.stream_progress} (name, query_id, messages, rate, backlog, backlog_capped, "
-            f"failures, progressed_at) VALUES (%s, '', 0, 0, 0, 0, 0, {self.sql.now}){self.sql.ignore_same_name}",
+            f"failures, progressed_at) VALUES (%s, '', 0, 0, 0, 0, 0, {self.sql.now})"
+            f"{self.sql.or_nothing(self.sql.stream_progress, 'name')}",
             (name,),
         )
 

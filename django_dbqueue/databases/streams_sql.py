@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 
 OPEN: Final = "open"
 """A claim whose batch is not yet known to be committed."""
@@ -31,7 +31,8 @@ class StreamsSQL(Subject):
         """Create a stream's row, unless it exists."""
         return Statement(
             f"INSERT INTO {self.sql.stream} (name, queue, on_expired, lease_seconds, runner, last_number, begun_at, "
-            f"beat_at) VALUES (%s, %s, %s, %s, '', 0, {self.sql.now}, {self.sql.now}){self.sql.ignore_same_name}",
+            f"beat_at) VALUES (%s, %s, %s, %s, '', 0, {self.sql.now}, {self.sql.now})"
+            f"{self.sql.or_nothing(self.sql.stream, 'name')}",
             (name, queue, on_expired, lease),
         )
 

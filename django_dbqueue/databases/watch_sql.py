@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 from django_dbqueue.statuses import RUNNING
 
 
@@ -17,15 +18,16 @@ class WatchSQL(Subject):
         return Statement(
             f"SELECT queue, COUNT(*), SUM(CASE WHEN created_at >= {self.sql.plus(self.sql.now, '%s')} "
             "THEN 1 ELSE 0 END), MIN(created_at) FROM (SELECT queue, created_at "
-            f"FROM {self.sql.message}{self.sql.use_ids} ORDER BY id DESC LIMIT %s) AS counted GROUP BY queue",
+            f"FROM {self.sql.message}{self.sql.use[Index.IDS]} ORDER BY id DESC LIMIT %s) AS counted GROUP BY queue",
             (-seconds, limit),
         )
 
     def in_hands(self, ranges: Sequence[tuple[str, int]], limit: int) -> Statement:
         """Read what workers hold in these ranges (queue, priority), ``limit`` rows each: worker, id, queue, since."""
         each = (
-            f"SELECT * FROM (SELECT worker_id, id, queue, claimed_at FROM {self.sql.message}{self.sql.use_claim_index} "
-            f"WHERE queue = %s AND status = '{RUNNING}' AND priority = %s ORDER BY available_at, id LIMIT %s) AS few"
+            f"SELECT * FROM (SELECT worker_id, id, queue, claimed_at FROM {self.sql.message}"
+            f"{self.sql.use[Index.CLAIM]} WHERE queue = %s AND status = '{RUNNING}' AND priority = %s "
+            "ORDER BY available_at, id LIMIT %s) AS few"
         )
         return Statement(
             " UNION ALL ".join([each] * len(ranges)),

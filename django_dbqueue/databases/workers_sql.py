@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Subject
 
 
 class WorkersSQL(Subject):

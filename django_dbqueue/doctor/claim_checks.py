@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server_facts import postgresql_size
-from django_dbqueue.databases.statements import CLAIM_INDEX
 from django_dbqueue.doctor.check import POSTGRESQL, TO_WORK, examines
 from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
@@ -74,7 +74,7 @@ def _claim(patient: Patient, of: Range) -> Statement:
 
 
 def _is_good(plan: QueryPlan) -> bool:
-    return CLAIM_INDEX in plan.indexes and set(plan.indexes) <= {CLAIM_INDEX, PRIMARY} and not plan.sorts
+    return Index.CLAIM in plan.indexes and set(plan.indexes) <= {Index.CLAIM, PRIMARY} and not plan.sorts
 
 
 def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
@@ -87,7 +87,7 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
                 "each priority of a queue).",
                 len(plans),
             )
-            % {"index": CLAIM_INDEX, "count": len(plans)}
+            % {"index": Index.CLAIM, "count": len(plans)}
         )
     (queue, priority), plan = next(iter(ill.items()))
     if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.dialect.sql.message))[0][0]) < SMALL:
@@ -104,7 +104,7 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
             "asked": len(plans),
             "queue": queue,
             "priority": priority,
-            "index": CLAIM_INDEX,
+            "index": Index.CLAIM,
             "read": ", ".join(sorted(set(plan.indexes))) or _("an unknown path"),
             "sorts": _(", and sorts") if plan.sorts else "",
         },

@@ -11,14 +11,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.server_facts import explained
-from django_dbqueue.databases.statements import LIVE_KEY
-from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.sessions.django_session import session_of
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"
-_PRIMARY_NAMES: Final = ("PRIMARY", f"{Vocabulary.message}_pkey")
+_PRIMARY_NAMES: Final = ("PRIMARY", f"{Tables.message}_pkey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _on_mysql(rows: list[dict[str, Json]]) -> QueryPlan:
         # type "index" reads the index from end to end, as "ALL" does the table
         NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
         for row in rows
-        if row["table"] in {Vocabulary.message, "m"}
+        if row["table"] in {Tables.message, "m", "t"}
     ]
     sorts = any("filesort" in (row["extra"] or "") or "temporary" in (row["extra"] or "") for row in rows)
     return QueryPlan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
@@ -64,7 +64,7 @@ def _on_postgresql(rows: list[dict[str, Json]]) -> QueryPlan:
         node
         for node in nodes
         if node["Node Type"] == "Bitmap Index Scan"
-        or (node.get("Relation Name") == Vocabulary.message and node["Node Type"] not in by_none)
+        or (node.get("Relation Name") == Tables.message and node["Node Type"] not in by_none)
     ]
     return QueryPlan(
         tuple(_index(node.get("Index Name")) for node in found),
@@ -83,7 +83,7 @@ def walk(node: dict[str, Json]) -> Iterator[dict[str, Json]]:
 
 def _on_sqlite(rows: list[dict[str, Json]]) -> QueryPlan:
     lines = [row["detail"] for row in rows]
-    found = [line for line in lines if line.startswith((f"SEARCH {Vocabulary.message}", f"SCAN {Vocabulary.message}"))]
+    found = [line for line in lines if line.startswith((f"SEARCH {Tables.message}", f"SCAN {Tables.message}"))]
     found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]
     return QueryPlan(
         tuple(_sqlite_index(line) for line in found),
@@ -99,7 +99,8 @@ def _sqlite_index(line: str) -> str:
     if "INTEGER PRIMARY KEY" in line:
         return PRIMARY
     name = line.partition("INDEX ")[2].split(" ")[0]
-    return LIVE_KEY if name.startswith("sqlite_autoindex") else name  # a unique constraint's index has no other name
+    # A unique constraint's index has no other name
+    return Index.LIVE_KEY if name.startswith("sqlite_autoindex") else name
 
 
 def _index(name: str | None) -> str:

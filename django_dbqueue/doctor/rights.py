@@ -10,16 +10,16 @@ from django.db import Error, models
 from django.utils.translation import gettext as _
 
 from django_dbqueue.databases import Statement
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.server_facts import mysql_tries, postgresql_counters_denied, postgresql_rights_denied
-from django_dbqueue.databases.vocabulary import Vocabulary
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, examines
 from django_dbqueue.doctor.examined_database import Patient, is_denied
 from django_dbqueue.doctor.finding import Finding, fine, problem
 
 VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
-READ: Final = (Vocabulary.batch, Vocabulary.reader)
+READ: Final = (Tables.batch, Tables.reader)
 """Tables that workers only read: before they purge."""
-OF_SPARK: Final = (Vocabulary.published, Vocabulary.replica_beat, Vocabulary.staged, Vocabulary.stream_progress)
+OF_SPARK: Final = (Tables.published, Tables.replica_beat, Tables.staged, Tables.stream_progress)
 """Tables that only Spark reads and writes."""
 
 Lacks = Mapping[str, Iterable[str]]

@@ -107,7 +107,7 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
     if any(item.lane is not None for item in items):
         lane_moves.refuse_without_commit(session)
     has_keys = any(item.key is not None for item in items)
-    if session.dialect.sql.ignore_duplicate:
+    if session.dialect.sql.returns_rows:
         rows = session.fetch(insert_of(session, items, returning="id", ignore=has_keys, parked=parked, flow=flow))
         if len(rows) < len(items):
             raise DuplicateKey(items[0].queue, _first_taken(session, items), in_flow=True)

@@ -125,7 +125,7 @@ def first_statement(
 
 
 def _takes_at_once(dialect: Dialect) -> bool:
-    return dialect.sql.updates_return_rows and bool(dialect.sql.session_id)
+    return dialect.sql.returns_rows and bool(dialect.sql.session_id)
 
 
 def _take_and_return(

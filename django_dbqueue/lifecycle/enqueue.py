@@ -110,7 +110,7 @@ def _insert(session: DjangoSession, item: Sealed) -> int | None:
     """Insert, wake workers, and return the id; None if a live message has the key."""
     dialect = session.dialect
     row, at = row_of(item), None if item.at is None else due_moment(session, item)
-    if dialect.sql.ignore_duplicate:
+    if dialect.sql.returns_rows:
         notify = item.lane is None and dialect.sql.notifies and notifies(session)
         returning = dialect.enqueue.returning_id(notify=notify)
         rows = session.fetch(

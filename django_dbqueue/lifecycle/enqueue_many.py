@@ -185,7 +185,7 @@ def _overwrite_standing(model: MessageType, session: DjangoSession, item: Sealed
 def _insert_rows(session: DjangoSession, items: list[Sealed], ids: Ids) -> list[Sealed]:
     """Insert with one statement; return the items that were not inserted because their key was taken meanwhile."""
     dialect = session.dialect
-    if not dialect.sql.ignore_duplicate:
+    if not dialect.sql.returns_rows:
         return [] if _is_inserted(lambda: _insert_range(session, items, ids)) else items
     keyed = [item for item in items if item.key_hash is not None]
     has_tokens = any(item.once is not None for item in items)
@@ -204,7 +204,7 @@ def _insert_into_lanes(session: DjangoSession, items: list[Sealed], ids: Ids) ->
     """Do the same for messages of groups, and put what was inserted into its lines."""
     dialect, queue = session.dialect, items[0].queue
     lane_moves.refuse_without_commit(session)
-    if not dialect.sql.ignore_duplicate:
+    if not dialect.sql.returns_rows:
         return [] if _is_inserted(lambda: _enter_range(session, items, ids)) else items
     rows = session.fetch(insert_of(session, items, returning="key_hash, lane, id", ignore=True))
     ids.update(_ids(items, [(key_hash, number) for key_hash, _, number in rows]))

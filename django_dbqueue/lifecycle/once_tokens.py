@@ -31,12 +31,11 @@ def take(session: DjangoSession, tokens: Iterable[Once]) -> dict[str, int]:
     for token in tokens:
         seconds.setdefault(token.hash, token.seconds)
     once, ordered = session.dialect.once, dict(sorted(seconds.items()))
-    told = once.taken([*ordered])
-    if told is None:
+    if session.dialect.sql.returns_rows:
         rows = session.fetch(once.take(ordered))
     else:
         session.run(once.take(ordered))
-        rows = session.fetch(told)
+        rows = session.fetch(once.taken([*ordered]))
     messages: dict[str, int] = dict(rows)
     return {token: message for token in ordered if (message := messages.get(token, UNSEEN)) != 0}
 

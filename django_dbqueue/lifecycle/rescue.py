@@ -12,7 +12,7 @@ from functools import partial
 from django.db import DatabaseError
 
 from django_dbqueue import signals
-from django_dbqueue.databases.statements import Row, Statement
+from django_dbqueue.databases.statements import Row, Statement, holes
 from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -67,7 +67,7 @@ def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: 
             change = blamed(session, dialect.messages.rescue(LEASE_OVER), [queue])
 
             def rescue_these(ids: list[int]) -> None:
-                where = Statement(f"id IN ({dialect.sql.holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
+                where = Statement(f"id IN ({holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
                 move(session, change, where)
 
             def left(message_id: int, error: DatabaseError) -> None:

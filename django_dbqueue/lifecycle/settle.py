@@ -226,7 +226,7 @@ def _settle_layer(
 ) -> set[Claim]:
     if len(claims) == 1 and then is None:
         return set(claims) if session.outermost(lambda: moves.settle(session, change, claims, ties)) else set()
-    move = _move_and_tell if session.dialect.sql.updates_return_rows else _move_counted
+    move = _move_and_tell if session.dialect.sql.returns_rows else _move_counted
     moved = session.outermost(lambda: move(session, change, claims, ties, then))
     return {claim for claim in claims if claim.id in moved}
 

@@ -19,7 +19,7 @@ from django_dbqueue import conf
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.moments import as_text
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statements import Row, holes
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.operations.change_queue import change_queue
 from django_dbqueue.operations.conflicts import is_taken
@@ -212,9 +212,7 @@ def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason
         nonlocal moved
         named = tuple(some)
         with session.transaction():
-            count = move(
-                session, change, Statement(f"id IN ({dialect.sql.holes(len(named))}) AND {verb.fence(dialect)}", named)
-            )
+            count = move(session, change, Statement(f"id IN ({holes(len(named))}) AND {verb.fence(dialect)}", named))
         moved += count
 
     apart(ids, move_them, _left_alone)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from django_dbqueue.databases.statements import Statement
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.own_tables import Tables
+from django_dbqueue.databases.statements import Statement, holes
 from django_dbqueue.routines.rendering import MARK, VIEW, Routine
 
 
@@ -19,7 +19,7 @@ def standing_on_mysql(names: Sequence[str]) -> Statement:
         "SELECT ROUTINE_TYPE, ROUTINE_NAME, ROUTINE_NAME, ROUTINE_COMMENT, DEFINER, "
         "DEFINER = CONVERT(CURRENT_USER() USING utf8mb4) COLLATE utf8mb4_bin FROM information_schema.ROUTINES "
         "WHERE ROUTINE_SCHEMA = DATABASE() "
-        f"AND (ROUTINE_NAME IN ({Vocabulary.holes(len(names))}) OR ROUTINE_COMMENT LIKE %s) "
+        f"AND (ROUTINE_NAME IN ({holes(len(names))}) OR ROUTINE_COMMENT LIKE %s) "
         "UNION ALL SELECT CASE t.TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, t.TABLE_NAME, t.TABLE_NAME, "
         "COALESCE(REGEXP_SUBSTR(v.VIEW_DEFINITION, %s), ''), COALESCE(v.DEFINER, ''), 1 "
         "FROM information_schema.TABLES AS t "
@@ -41,13 +41,13 @@ def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
         "concat(p.pronamespace::regnamespace, '.', quote_ident(p.proname), '(', oidvectortypes(p.proargtypes), ')'), "
         f"COALESCE(obj_description(p.oid, 'pg_proc'), ''), p.proowner::regrole, {trusted} p.proowner) "
         "FROM pg_proc AS p WHERE p.pronamespace = %s::regnamespace "
-        f"AND (p.proname IN ({Vocabulary.holes(len(names))}) OR obj_description(p.oid, 'pg_proc') LIKE %s) "
+        f"AND (p.proname IN ({holes(len(names))}) OR obj_description(p.oid, 'pg_proc') LIKE %s) "
         "UNION ALL SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.relname, "
         "concat(c.relnamespace::regnamespace, '.', quote_ident(c.relname)), "
         f"COALESCE(obj_description(c.oid, 'pg_class'), ''), c.relowner::regrole, {trusted} c.relowner) "
         "FROM pg_class AS c "
         "WHERE c.relnamespace = %s::regnamespace AND c.relname = %s",
-        (Vocabulary.message, schema, schema, *names, f"{MARK} %", Vocabulary.message, schema, schema, VIEW),
+        (Tables.message, schema, schema, *names, f"{MARK} %", Tables.message, schema, schema, VIEW),
     )
 
 
@@ -56,7 +56,7 @@ def schema_of_table() -> Statement:
     return Statement(
         "SELECT COALESCE((SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = to_regclass(%s)), "
         "to_regnamespace(quote_ident(current_schema()))::oid)::regnamespace::text",
-        (Vocabulary.message,),
+        (Tables.message,),
     )
 
 
@@ -70,7 +70,7 @@ def unsafe_on_postgresql() -> Statement:
         "SELECT p.oid::regprocedure::text FROM pg_proc AS p WHERE p.prosecdef AND p.pronamespace = "
         "(SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = to_regclass(%s)) "
         "AND obj_description(p.oid, 'pg_proc') LIKE %s AND NOT %s = ANY(COALESCE(p.proconfig, '{}')) ORDER BY 1",
-        (Vocabulary.message, f"{MARK} %", f"search_path={SAFE_PATH}"),
+        (Tables.message, f"{MARK} %", f"search_path={SAFE_PATH}"),
     )
 
 

@@ -16,7 +16,7 @@ _TELL_LANE: Final = "lane = NULLIF(LAST_INSERT_ID(COALESCE(lane, 0)), 0)"
 
 def telling_lane(dialect: Dialect, change: Change) -> Change:
     """Return a move after which the routine knows the lane of what was moved, where UPDATE returns no rows."""
-    return change if dialect.sql.updates_return_rows else change._replace(sql=f"{change.sql}, {_TELL_LANE}")
+    return change if dialect.sql.returns_rows else change._replace(sql=f"{change.sql}, {_TELL_LANE}")
 
 
 def lanes(dialect: Dialect, row: Mapping[str, object]) -> dict[str, Statement]:
@@ -24,7 +24,7 @@ def lanes(dialect: Dialect, row: Mapping[str, object]) -> dict[str, Statement]:
     lane, ticket, message_id = raw("_lane"), raw("_ticket"), raw("_id")
     held_by, first = raw("_held_by"), raw("_first")
     in_lane = {**row, "lane": lane, "group_name": raw("_group_name")}
-    returning = "id" if dialect.sql.updates_return_rows else ""
+    returning = "id" if dialect.sql.returns_rows else ""
     one = OneLaneSQL(dialect.sql)
     return {
         "insert_in_lane": dialect.enqueue.insert(in_lane, 0.0, None, returning=returning),

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.events_sql import COLUMNS
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.literals import SCHEMA, literal, raw
-from django_dbqueue.databases.statements import Change, Claim, Statement
+from django_dbqueue.databases.statements import Change, Claim, Statement, holes
 from django_dbqueue.routines.routine_lanes import lanes, telling_lane
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -49,7 +50,7 @@ class Words:
 
 def moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
     """Return the statement for each placeholder that stands for one."""
-    claiming = _claiming_at_once if dialect.sql.updates_return_rows else _claiming_one_by_one
+    claiming = _claiming_at_once if dialect.sql.returns_rows else _claiming_one_by_one
     return _settling(dialect, words) | claiming(dialect, words) | lanes(dialect, _row(words))
 
 
@@ -63,9 +64,7 @@ def _settling(dialect: Dialect, words: Words) -> dict[str, Statement]:
     return {
         "next_priority_waiting": dialect.claims.next_priority(queue, NEW, priority),
         "next_priority_running": dialect.claims.next_priority(queue, RUNNING, priority),
-        "insert": dialect.enqueue.insert(
-            _row(words), 0.0, None, returning="id" if dialect.sql.updates_return_rows else ""
-        ),
+        "insert": dialect.enqueue.insert(_row(words), 0.0, None, returning="id" if dialect.sql.returns_rows else ""),
         "delete": dialect.messages.move(ack, by_id),
         "remove": _remove(dialect, words, held, "_id"),
         "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
@@ -91,10 +90,10 @@ def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Stat
     If it is in a lane it makes way first (``dbqueue_lane_moved``).
     """
     differ = [queue for queue in words.removes if queue is not None]
-    default, others = words.removes[None], f"queue IN ({dialect.sql.holes(len(differ))})"
+    default, others = words.removes[None], f"queue IN ({holes(len(differ))})"
     theirs = (f"NOT {others}" if default else others) if differ else str(default).upper()
     theirs += " AND lane IS NULL"
-    if dialect.sql.updates_return_rows:
+    if dialect.sql.returns_rows:
         return Statement(f"DELETE FROM {dialect.sql.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
     return Statement(
         f"{dialect.messages.delete([0]).sql} WHERE {where.sql} AND {theirs}",
@@ -198,7 +197,7 @@ def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
 def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
     """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND reports that it isn't."""
     return Statement(
-        f"SELECT {what} FROM {dialect.sql.message}{dialect.sql.use_ids} WHERE id = _id AND {state}{lock}", ()
+        f"SELECT {what} FROM {dialect.sql.message}{dialect.sql.use[Index.IDS]} WHERE id = _id AND {state}{lock}", ()
     )
 
 

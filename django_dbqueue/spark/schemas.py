@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.source_options import Options
 
@@ -98,7 +98,7 @@ _OPTIONAL: Final = frozenset(
 
 MESSAGES: Final = Source(
     name="messages",
-    table=Vocabulary.message,
+    table=Tables.message,
     columns={
         "id": _LONG,
         "queue": _TEXT,
@@ -118,7 +118,7 @@ MESSAGES: Final = Source(
 )
 HISTORY: Final = Source(
     name="history",
-    table=Vocabulary.archived,
+    table=Tables.archived,
     columns={
         "id": _LONG,
         "message_id": _LONG,

@@ -98,7 +98,9 @@ def _suspend(steps: Steps, change: Change, new: Remembered | None, event: str | 
         if not moves.settle(session, change, [claim], ties_of([steps.message])):
             raise steps.lost("suspend")
         if event is not None:
-            session.run(session.dialect.event_values.wait(hash_of_event(event), claim))
+            values, name_hash = session.dialect.event_values, hash_of_event(event)
+            session.run(values.wait_no_more(claim.id, name_hash))  # which it did under an earlier claim, if it did
+            session.run(values.wait(name_hash, claim))
 
 
 def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:

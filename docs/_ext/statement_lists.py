@@ -16,10 +16,10 @@ from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import POSTGRESQL
+from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.statements import Change, Claim, Event, Kept, Statement
 from django_dbqueue.databases.steps_sql import STEP, Remembered
-from django_dbqueue.databases.vocabulary import Subject
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "MySQL and MariaDB": MYSQL,

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.admin.bounded_lists import LIST_CAP
 from django_dbqueue.admin.state_words import STATES
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.models import Message
 from tests.admin.conftest import url
 from tests.plans import crowd
@@ -30,7 +30,7 @@ STATEMENTS = 40
 """Of a page beside a thousand queues; one that asks each of them takes a thousand."""
 FINDING = ("WITH RECURSIVE names", "SELECT DISTINCT queue", "EXPLAIN")
 """How queues are found: by a skip over the index, which plans call a scan (tests/plans/test_skipping.py)."""
-OF_MESSAGES = re.compile(rf"{Vocabulary.message}\b")
+OF_MESSAGES = re.compile(rf"{Tables.message}\b")
 """What isn't: an empty table, which an optimiser scans as soon as it knows."""
 
 pytestmark = pytest.mark.django_db

@@ -9,11 +9,11 @@ import pytest
 from django.apps import apps
 
 from django_dbqueue.checks.table_names import check_table_names
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.own_tables import Tables
 
 
 def test_each_table_that_the_statements_name_is_one_of_a_model() -> None:
-    names = {value for value in vars(Vocabulary).values() if str(value).startswith("django_dbqueue_")}
+    names = {value for value in vars(Tables).values() if str(value).startswith("django_dbqueue_")}
     assert names <= {model._meta.db_table for model in apps.get_app_config("django_dbqueue").get_models()}
     assert check_table_names() == []
 

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import modify_settings, override_settings
 
-from django_dbqueue.databases.statements import CLAIM_INDEX
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.doctor import claim_checks, clocks, worker_checks
 from django_dbqueue.doctor.check import Check
 from django_dbqueue.doctor.checklist import CHECKS
@@ -159,7 +159,7 @@ def test_a_migration_that_is_not_applied_is_a_problem_and_the_tables_are_left_al
 
 @pytest.fixture
 def without_claim_index(transactional_db: None) -> Iterator[None]:
-    [index] = [index for index in Message._meta.indexes if index.name == CLAIM_INDEX]
+    [index] = [index for index in Message._meta.indexes if index.name == Index.CLAIM]
     with connection.schema_editor() as editor:
         editor.remove_index(Message, index)
     yield
@@ -171,8 +171,8 @@ def without_claim_index(transactional_db: None) -> Iterator[None]:
 def test_a_claim_whose_index_is_gone_is_a_problem(without_claim_index: None) -> None:
     found = examined()
     assert "indexes" in wrong(found)
-    assert f"lacks the index {CLAIM_INDEX} on (queue, status, priority, available_at, id)" in found["indexes"][0].found
-    assert f"CREATE INDEX {CLAIM_INDEX} ON django_dbqueue_message (queue," in found["indexes"][0].do
+    assert f"lacks the index {Index.CLAIM} on (queue, status, priority, available_at, id)" in found["indexes"][0].found
+    assert f"CREATE INDEX {Index.CLAIM} ON django_dbqueue_message (queue," in found["indexes"][0].do
     if settings.TEST_DATABASE == "postgres":  # which plans without it, and reads a small table whole
         assert levels(found, "claim-plan") == ["ok"]
         assert "The table is small" in found["claim-plan"][0].found
@@ -181,7 +181,7 @@ def test_a_claim_whose_index_is_gone_is_a_problem(without_claim_index: None) -> 
         assert "does not use the index dbqueue_claim: it reads by no index" in found["claim-plan"][0].found
     else:
         assert "The claim can't run" in found["claim-plan"][0].found
-        assert CLAIM_INDEX in found["claim-plan"][0].found
+        assert Index.CLAIM in found["claim-plan"][0].found
     assert levels(found, "claim-plan") == ["problem"]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from django_dbqueue.databases.statements import CLAIM_INDEX, LIVE_KEY
-from django_dbqueue.databases.vocabulary import Vocabulary
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, QueryPlan, plan_of, walk
 from django_dbqueue.sessions.django_session import session_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django_dbqueue.databases import Statement
 
 __all__ = ["CLAIM", "LIVE_KEY", "NO_INDEX", "PRIMARY", "QueryPlan", "cost_of", "plan_of"]
-CLAIM = CLAIM_INDEX
+CLAIM, LIVE_KEY = Index.CLAIM, Index.LIVE_KEY
 
 
 def cost_of(connection: BaseDatabaseWrapper, statement: Statement, *, everywhere: bool = False) -> int:
@@ -54,7 +54,7 @@ def _insert_again(connection: BaseDatabaseWrapper, count: int) -> None:
     """
     with connection.cursor() as cursor:
         cursor.executemany(
-            f"INSERT INTO {Vocabulary.message} (queue, status, priority, available_at, body) "
+            f"INSERT INTO {Tables.message} (queue, status, priority, available_at, body) "
             "VALUES (%s, 'n', 0, UTC_TIMESTAMP(6), '1')",
             [("deleted",)] * count,
         )
@@ -74,7 +74,7 @@ def _pages(connection: BaseDatabaseWrapper, statement: Statement, *, everywhere:
         node
         for node in walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"])
         if node["Node Type"] != "ModifyTable"
-        and (node.get("Relation Name") == Vocabulary.message or (everywhere and "Relation Name" in node))
+        and (node.get("Relation Name") == Tables.message or (everywhere and "Relation Name" in node))
     ]
     return sum(
         node["Shared Hit Blocks"] + node["Shared Read Blocks"] + node.get("Rows Removed by Filter", 0) for node in scans

@@ -160,7 +160,7 @@ BY_ID: dict[str, Build] = {
         d.messages.ack(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
     "ack, and say which": lambda d, t: d.messages.settle(
-        d.messages.ack(), t.running[:LIMIT], returning=d.sql.updates_return_rows
+        d.messages.ack(), t.running[:LIMIT], returning=d.sql.returns_rows
     ),
     "lock what is held": lambda d, t: d.messages.lock(d.messages.held(t.running[:LIMIT])),
     "lock what is held and free": lambda d, t: d.messages.lock(d.messages.held(t.running[:LIMIT]), skip_locked=True),
@@ -197,7 +197,7 @@ BY_ID: dict[str, Build] = {
         d.messages.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
     "ack that removes, and say which": lambda d, t: d.messages.settle(
-        d.messages.remove(), t.running[:LIMIT], returning=d.sql.updates_return_rows
+        d.messages.remove(), t.running[:LIMIT], returning=d.sql.returns_rows
     ),
     "states": lambda d, t: d.messages.states(t.ids),
     "ties of what is held": lambda d, t: d.messages.ties(d.messages.held(t.running[:LIMIT])),

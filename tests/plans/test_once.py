@@ -58,14 +58,13 @@ def hashes(
 
 def statements(hashes: list[str]) -> dict[str, Statement]:
     once = dialect_of(connection).once
-    wanted = {
+    return {
         "take tokens": once.take(dict.fromkeys(hashes, 60.0)),
         "read whose they are": once.taken(hashes),
         "name their messages": once.name({token: number for number, token in enumerate(hashes)}),
         "those that have expired": once.expired(10),
         "forget some": once.delete(hashes),
     }
-    return {what: statement for what, statement in wanted.items() if statement is not None}
 
 
 @pytest.mark.parametrize("what", list(statements(["a"])))

@@ -95,7 +95,7 @@ def no_table_is_read_whole(statement: Statement) -> None:
     elif connection.vendor == "sqlite":
         assert "SCAN" not in plan.text.replace("SCAN json_each", ""), plan.text
     else:
-        whole = [line for line in plan.text.splitlines() if "'type': 'ALL'" in line and "'table': 'named'" not in line]
+        whole = [line for line in plan.text.splitlines() if "'type': 'ALL'" in line and "'table': 'given'" not in line]
         assert not whole, plan.text
 
 

@@ -1,12 +1,15 @@
-"""The terms in which servers differ, and the fragments that all statements are built from."""
+"""What servers differ in: words, and fragments that statements are built from."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import ClassVar, Final
 
-from django_dbqueue.databases.statements import PARKED, Mark, Params, Statement
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.own_tables import Tables
+from django_dbqueue.databases.statements import PARKED, Mark, Params, Statement, holes
 
 
 @cache
@@ -14,40 +17,12 @@ def _listed(names: tuple[str, ...], quote: str, prefix: str) -> str:
     return ", ".join(f"{prefix}{quote}{name}{quote}" for name in names)
 
 
-class Vocabulary(ABC):
-    """The terms in which servers differ, and the fragments that all statements are built from."""
+ANY: Final = Statement("", ())
+"""What all rows are."""
 
-    archived = "django_dbqueue_archivedmessage"
-    batch = "django_dbqueue_exportbatch"
-    edge = "django_dbqueue_edge"
-    event = "django_dbqueue_messageevent"
-    event_value = "django_dbqueue_eventvalue"
-    failure = "django_dbqueue_failure"
-    flow = "django_dbqueue_flow"
-    flow_part = "django_dbqueue_flowpart"
-    group = "django_dbqueue_group"
-    line = "django_dbqueue_line"
-    message = "django_dbqueue_message"
-    minute = "django_dbqueue_queueminute"
-    mutex = "django_dbqueue_mutex"
-    once = "django_dbqueue_once"
-    progress = "django_dbqueue_statisticprogress"
-    published = "django_dbqueue_publishedjob"
-    queue = "django_dbqueue_queue"
-    reader = "django_dbqueue_historyreader"
-    replica_beat = "django_dbqueue_replicabeat"
-    result = "django_dbqueue_result"
-    schedule = "django_dbqueue_schedule"
-    staged = "django_dbqueue_stagedmessage"
-    statistic = "django_dbqueue_queuestatistic"
-    step = "django_dbqueue_step"
-    stream = "django_dbqueue_stream"
-    stream_claim = "django_dbqueue_streamclaim"
-    stream_progress = "django_dbqueue_streamprogress"
-    ticket = "django_dbqueue_ticket"
-    total = "django_dbqueue_queuetotal"
-    waiter = "django_dbqueue_waiter"
-    worker = "django_dbqueue_worker"
+
+class Server(Tables, ABC):
+    """The words in which servers differ, and the fragments that all statements are built from."""
 
     quote = '"'
     now = ""
@@ -55,22 +30,8 @@ class Vocabulary(ABC):
     """SQL for the moment at which a message is due that waits for something other than time."""
     session_id = ""
     """SQL for the id of the database session, or '' where the caller passes a number."""
-    use_claim_index = ""
-    use_primary_key = ""
-    """Keeps rows named by id from being found by a scan, which would wait for everybody's locks."""
-    use_ids = ""
-    """The same for messages; SQLite, with statistics, would read all that are parked for some of them."""
-    use_live_key = ""
-    """The same for rows named by key."""
-    use_event_failure = ""
-    """Keeps the server from finding a group's events (below: a message's) by a scan, or by MySQL's anti-join."""
-    use_event_message = ""
-    use_event_age = ""
-    use_hour_index = ""
-    use_staged_run = ""
-    """Keeps a run's rows from being found by a scan of all runs."""
-    delete_staged = "DELETE FROM django_dbqueue_stagedmessage"
-    """The same for a DELETE."""
+    use: ClassVar[Mapping[Index, str]] = dict.fromkeys(Index, "")
+    """What follows a table's name so that the server uses this index, where it must be told."""
     by_no_index = ""
     """Placed before a column: it is compared, but not looked up in an index."""
     order_of_dead = "available_at, id"
@@ -85,21 +46,8 @@ class Vocabulary(ABC):
     lock_row = " FOR UPDATE"
     rows_of_an_insert = 500
     """At most, in one statement."""
-    updates_return_rows = True
-    """Whether UPDATE … RETURNING exists, so that one statement claims or settles and reports which rows."""
-    ignore_duplicate = " ON CONFLICT (key_hash, live) DO NOTHING"
-    """Ends an INSERT so that a taken key writes nothing; '' if the error is caught instead."""
-    ignore_same_lane = " ON CONFLICT (lane) DO NOTHING"
-    """The same for the row of a group."""
-    keep_standing = " ON CONFLICT (key_hash, live) DO NOTHING"
-    """The same without any error, row by row: a row whose key is taken is left out, and not counted."""
-    ignore_same_name = " ON CONFLICT (name) DO NOTHING"
-    """The same for a mutex."""
-    ignore_in_line = " ON CONFLICT (lane, message_id) DO NOTHING"
-    """The same for a message that stands in its line already; below, for a ticket that somebody has."""
-    ignore_taken_ticket = " ON CONFLICT (lane, ticket) DO NOTHING"
-    ignore_kept_result = " ON CONFLICT (message_id) DO NOTHING"
-    """The same for a result that a commit wrote whose reply was lost; its ack, which comes first, moves no row then."""
+    returns_rows = True
+    """Whether a statement that changes rows, or inserts those whose keys are free, can return them."""
     returns_kept_failure = False
     """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
@@ -148,26 +96,59 @@ class Vocabulary(ABC):
         return f"OCTET_LENGTH({text})"
 
     @abstractmethod
-    def values(self, names: Sequence[str], rows: Sequence[Sequence[int]]) -> Statement:
-        """Return SQL for a table of whole numbers called ``given``, in this order, as one parameter per statement."""
+    def values(self, names: Sequence[str], rows: Sequence[Sequence[int | str]]) -> Statement:
+        """Return SQL for a table called ``given`` of whole numbers and of hashes, in this order; its columns' names."""
 
-    def on_same(self, key: str) -> str:
-        """Return the end of an INSERT that changes the row that has this key already; what it sets follows."""
-        return f" ON CONFLICT ({key}) DO UPDATE SET"
+    def or_nothing(self, table: str, key: str) -> str:  # noqa: ARG002
+        """Return the end of an INSERT that writes no row where another one has the same ``key`` (columns) already."""
+        return f" ON CONFLICT ({key}) DO NOTHING"
 
-    def replace_expired(self, table: str, key: str, columns: Sequence[str]) -> str:
+    def or_replace_expired(self, table: str, key: str, columns: Sequence[str]) -> str:
         """Return the end of an INSERT that replaces the row of the same key once its ``expires_at`` has passed."""
-        news = ", ".join(f"{name} = excluded.{name}" for name in columns)
-        return f"{self.on_same(key)} {news} WHERE {table}.expires_at <= {self.now}"
+        is_over = f"{table}.expires_at <= {self.now}"
+        news = (f"{each} = CASE WHEN {is_over} THEN excluded.{each} ELSE {table}.{each} END" for each in columns)
+        return f" ON CONFLICT ({key}) DO UPDATE SET {', '.join(news)}"
 
-    @staticmethod
-    def holes(count: int) -> str:
-        """Return that many placeholders."""
-        return ", ".join(["%s"] * count)
+    def update_each(
+        self,
+        table: str,
+        given: Statement,
+        sets: str,
+        where: str,
+        index: Index = Index.PRIMARY,  # noqa: ARG002
+    ) -> Statement:
+        """Change a row ``t`` for each row of ``given`` (``values``), whose columns are named as no column of the table.
 
-    def id_in(self, ids: Sequence[int]) -> Statement:
+        ``where`` says which row it is, by the first columns of the index.
+        """
+        return Statement(f"UPDATE {table} AS t SET {sets} FROM {given.sql} WHERE {where}", given.params)
+
+    def delete_from(self, table: str, index: Index = Index.PRIMARY) -> str:  # noqa: ARG002
+        """Return the beginning of a DELETE of the rows in one range of an index."""
+        return f"DELETE FROM {table}"
+
+    def delete_each(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        rows: Sequence[Sequence[int | str]],
+        *,
+        such: Statement = ANY,
+        index: Index = Index.PRIMARY,  # noqa: ARG002
+    ) -> Statement:
+        """Delete the rows ``t`` that have these values in the first columns of an index, and are such.
+
+        It looks them up one by one: whatever reads more would wait for everybody's locks.
+        """
+        given = self.values(tuple(f"given_{each}" for each in columns), rows)
+        same = " AND ".join(f"t.{each} = given.given_{each}" for each in columns)
+        return Statement(
+            f"DELETE FROM {table} AS t USING {given.sql} WHERE {same}{such.sql}", (*given.params, *such.params)
+        )
+
+    def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         """Return the condition that a row has one of these ids."""
-        return Statement(f"id IN ({self.holes(len(ids))})", tuple(ids))
+        return Statement(f"{column} IN ({holes(len(ids))})", tuple(ids))
 
     def due_from_now(self, delay: float, at: object) -> tuple[str, Params]:
         """Return SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
@@ -195,5 +176,5 @@ class Subject:
 
     __slots__ = ("sql",)
 
-    def __init__(self, sql: Vocabulary) -> None:
+    def __init__(self, sql: Server) -> None:
         self.sql = sql
