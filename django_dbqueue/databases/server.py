@@ -140,11 +140,19 @@ class Server(Tables, ABC):
 
         It looks them up one by one: whatever reads more would wait for everybody's locks.
         """
+        if len(columns) == 1:  # for a join with few values, PostgreSQL may read a whole table
+            named = self._one_of(columns[0], [value for [value] in rows])
+            return Statement(f"DELETE FROM {table} WHERE {named.sql}{such.sql}", (*named.params, *such.params))
         given = self.values(tuple(f"given_{each}" for each in columns), rows)
         same = " AND ".join(f"t.{each} = given.given_{each}" for each in columns)
         return Statement(
             f"DELETE FROM {table} AS t USING {given.sql} WHERE {same}{such.sql}", (*given.params, *such.params)
         )
+
+    def _one_of(self, column: str, values: Sequence[int | str]) -> Statement:
+        if isinstance(values[0], str):
+            return Statement(f"{column} IN ({holes(len(values))})", tuple(values))
+        return self.id_in([int(each) for each in values], column)
 
     def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         """Return the condition that a row has one of these ids."""
