@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 ASKING = {"db", "transactional_db", "database"}
 """Fixtures of those that ask a database."""
-KNOWING = {"connection", "connections", "dialect_of", "settings"}
+KNOWING = {"connection", "connections", "server_of", "settings"}
 """Names in a module that has a database at hand, or asks which one it is."""
 
 

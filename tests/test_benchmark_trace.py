@@ -55,7 +55,7 @@ def test_the_steps_of_a_verb_name_file_and_function() -> None:
     steps = [tuple(line.split()) for line in trace("claim").stdout.splitlines()[1:]]
     assert steps[0] == ("models/message_verbs.py", "Verbs.claim")
     assert ("lifecycle/claimer.py", "Claimer._take") in steps
-    assert ("databases/claims_sql.py", "ClaimsSQL.take") in steps
+    assert ("claims/claims_sql.py", "take") in steps
 
 
 def test_an_unknown_verb_is_refused_with_those_that_are_known() -> None:

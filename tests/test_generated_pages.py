@@ -10,8 +10,8 @@ import pytest
 from sphinx.errors import ExtensionError
 
 from django_dbqueue import conf
-from django_dbqueue.databases.claims_sql import ClaimsSQL
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.claims import claims_sql
+from django_dbqueue.databases.statement import Statement
 from django_dbqueue.management.commands.run_queue_worker import Command
 
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ def test_a_statement_without_a_docstring_ends_the_build(
     extension: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists = extension("statement_lists")
-    assert "### claims.claim" in lists.statements_of()
+    assert "### claims_sql.claim" in lists.statements_of()
 
-    def odd(self: ClaimsSQL) -> Statement:
+    def odd() -> Statement:
         return Statement("SELECT 1", ())
 
-    monkeypatch.setattr(ClaimsSQL, "odd", odd, raising=False)
-    with pytest.raises(extension("generated").NotDescribed, match=r"ClaimsSQL\.odd has no docstring"):
+    odd.__module__ = claims_sql.__name__
+    monkeypatch.setattr(claims_sql, "odd", odd, raising=False)
+    with pytest.raises(extension("generated").NotDescribed, match=r"claims_sql\.odd has no docstring"):
         lists.statements_of()
 
 

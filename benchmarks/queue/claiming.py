@@ -13,7 +13,7 @@ from django.db import connections, transaction
 from benchmarks.queue.bench import QUEUE
 from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, standing
 from benchmarks.race import Contest, Contestant, Target
-from django_dbqueue.databases.statements import MAX_IDS
+from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.rescue import BATCH, rescue
 from django_dbqueue.lifecycle.settle import ack_claims

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from django.db import connections
 
 from benchmarks.queue.bench import QUEUE
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from tests.plans.crowd import gather_statistics, insert_messages
 
@@ -95,16 +95,16 @@ def _database(alias: str) -> Iterator[str]:
 
 def _insert(alias: str, rows: Rows) -> None:
     into = connections[alias]
-    dialect = dialect_of(into)
+    server = server_of(into)
     number = f"CAST(n %% {rows.queues} AS CHAR(9))" if rows.queues else ""
     insert_messages(
         into,
         rows.count,
-        dialect.sql.joined("'queue-'", number) if rows.queues else f"'{QUEUE}'",
+        server.joined("'queue-'", number) if rows.queues else f"'{QUEUE}'",
         rows.status,
         rows.priority,
         rows.seconds,
-        finished=dialect.sql.now if rows.status == DONE else "NULL",
-        claim=f"n + 1, NULL, {dialect.sql.now}" if rows.status == RUNNING else "NULL, NULL, NULL",
-        available=dialect.sql.parked if rows.parked else None,
+        finished=server.now if rows.status == DONE else "NULL",
+        claim=f"n + 1, NULL, {server.now}" if rows.status == RUNNING else "NULL, NULL, NULL",
+        available=server.parked if rows.parked else None,
     )

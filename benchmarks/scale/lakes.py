@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.scale.filling import BEGIN, STEP
-from django_dbqueue.databases.history_sql import PURGED
+from django_dbqueue.history.history_sql import PURGED
 from django_dbqueue.models import ExportBatch, HistoryReader
 from tests.spark.made_lakes import MadeLake
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.state_words import stage_of
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.models import Message
 from django_dbqueue.operations import operator_moves

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.lifeline import Shown, label_of
-from django_dbqueue.databases.events_sql import ATTEMPTS
 from django_dbqueue.models import MessageEvent
+from django_dbqueue.statements.events_sql import ATTEMPTS
 
 MOST: Final = 10
 """Attempts that are shown: the latest."""

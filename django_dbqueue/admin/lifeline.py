@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_dbqueue.admin import display
-from django_dbqueue.databases import events_sql as kinds
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent
 from django_dbqueue.redaction import stored_texts
+from django_dbqueue.statements import events_sql as kinds
 from django_dbqueue.statuses import DONE, RUNNING
 
 EVENTS: Final = 200

@@ -17,15 +17,15 @@ from django.utils.translation import gettext_lazy
 from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.databases.history_sql import DROPPED, PLANNED, PURGED, REWRITE, VERIFIED
-from django_dbqueue.databases.stream_progress_sql import READER, STREAM
-from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.history.history_sql import DROPPED, PLANNED, PURGED, REWRITE, VERIFIED
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim, StreamProgress
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.stream import UNFINISHED
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.streams.ownership import is_running
+from django_dbqueue.streams.stream_progress_sql import READER, STREAM
 
 CLAIM_STATES: Final = {
     OPEN: ("running", "▶", gettext_lazy("open")),

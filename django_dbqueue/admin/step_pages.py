@@ -19,8 +19,8 @@ from django.utils.translation import pgettext
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.lifeline import LifeStep
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.databases.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.models import Message, Step
+from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.statuses import DONE
 from django_dbqueue.typed_values import MAX_ID
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models import QuerySet, Value
 from django.db.models.functions import StrIndex
 
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
 from django_dbqueue.models import Message
 from django_dbqueue.tasks.task_headers import TASK, task_named
 

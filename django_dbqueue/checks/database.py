@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
 from django_dbqueue.checks.settings_checks import queue_alias, unknown_alias
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.exceptions import UnsupportedDatabase
 
 _BY_VENDOR: Final[dict[str, Callable[[BaseDatabaseWrapper], list[checks.CheckMessage]]]] = {
@@ -40,7 +40,7 @@ def check_connection(connection: BaseDatabaseWrapper) -> list[checks.CheckMessag
     """Check the server at the other end of a connection."""
     alias = connection.alias
     try:
-        dialect_of(connection)
+        server_of(connection)
     except UnsupportedDatabase as error:
         return [checks.Error(f"The queue can't use the database {alias!r}.", hint=str(error), id="dbqueue.E011")]
     try:

@@ -12,7 +12,7 @@ from django_dbqueue.checks.answers import answers, check_isolation
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.server_facts import postgresql_creators, postgresql_settings
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.routines import installer_sql
 
 SETTINGS: Final = (

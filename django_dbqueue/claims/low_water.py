@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from django_dbqueue.databases.statements import Mark
+from django_dbqueue.databases.statement import Mark
 
 RESCAN_SECONDS = 1.0
 RESCAN_SHARE = 20

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from django_dbqueue.databases.dialect import Dialect, ServerDialect
 from django_dbqueue.databases.mysql import MYSQL
+from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.postgresql import POSTGRESQL
+from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
-from django_dbqueue.databases.statements import Change, Claim, Event, InOrder, Statement
+from django_dbqueue.databases.statement import Change, Claim, Event, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-__all__ = ["Change", "Claim", "Dialect", "Event", "InOrder", "ServerDialect", "Statement", "dialect_of"]
+__all__ = ["Change", "Claim", "Event", "InOrder", "NetworkServer", "Server", "Statement", "server_of"]
 
-_DIALECTS: Final[dict[str, Dialect]] = {"mysql": MYSQL, "postgresql": POSTGRESQL, "sqlite": SQLITE}
+SERVERS: Final[dict[str, Server]] = {"mysql": MYSQL, "postgresql": POSTGRESQL, "sqlite": SQLITE}
 
 
 class HasVendor(Protocol):
@@ -23,10 +24,10 @@ class HasVendor(Protocol):
     def vendor(self) -> str: ...
 
 
-def dialect_of(connection: HasVendor) -> Dialect:
-    """Return the dialect of a connection that names its ``vendor``, as Django's do."""
+def server_of(connection: HasVendor) -> Server:
+    """Return the server of a connection that names its ``vendor``, as Django's do."""
     try:
-        return _DIALECTS[connection.vendor]
+        return SERVERS[connection.vendor]
     except KeyError:
         raise UnsupportedDatabase(
             f"django_dbqueue runs on MySQL, MariaDB, PostgreSQL and SQLite, not on {connection.vendor!r}: "

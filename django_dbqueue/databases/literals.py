@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statement import Statement
 
 COMMENT: Final = "{comment}"
 """The placeholder that is filled last: it holds the digest of the rest."""

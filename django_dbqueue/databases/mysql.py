@@ -6,20 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from django_dbqueue.databases.dialect import ServerDialect
 from django_dbqueue.databases.indexes import Index
-from django_dbqueue.databases.lanes_sql import MySQLLanesSQL
+from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.partitions_sql import MySQLPartitionsSQL
-from django_dbqueue.databases.queues_sql import MySQLQueuesSQL
-from django_dbqueue.databases.rates_sql import MySQLRatesSQL
-from django_dbqueue.databases.results_sql import ResultsSQL
-from django_dbqueue.databases.server import ANY, Server
+from django_dbqueue.databases.server import ANY
 from django_dbqueue.databases.sessions_sql import MySQLSessionsSQL
-from django_dbqueue.databases.statements import Kept, Mark, Params, Statement
+from django_dbqueue.databases.statement import Mark, Params, Statement
 
 
-class MySQL(Server):
+class MySQL(NetworkServer):
     """The terms of both servers; neither needs distinguishing."""
+
+    sessions_class = MySQLSessionsSQL
+    partitions_class = MySQLPartitionsSQL
 
     quote = "`"
     now = "UTC_TIMESTAMP(6)"
@@ -37,6 +36,7 @@ class MySQL(Server):
     returns_kept_failure = True
     keep_failure = " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"
     padded_text = True
+    skips_for_distinct = True
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"
@@ -117,29 +117,4 @@ class MySQL(Server):
         return Statement(f"(({first} = %s AND {second} > %s) OR {first} > %s)", (*place, place[0]))
 
 
-class MySQLResultsSQL(ResultsSQL):
-    """Leaves the driver one parameter for each result: escaping one is a call of Python's, and costs 1 µs."""
-
-    def insert(self, results: Sequence[tuple[int, Kept]]) -> Statement:
-        until = {
-            seconds: self.sql.plus(self.sql.now, repr(seconds)) for seconds in {kept.seconds for _, kept in results}
-        }
-        rows = [
-            f"({message_id:d}, %s, '{kept.content_type}', {until[kept.seconds]}, {kept.flow or 'NULL'})"
-            for message_id, kept in results
-        ]
-        return Statement(
-            f"{self.insert_into} VALUES {', '.join(rows)}{self.sql.or_nothing(self.sql.result, 'message_id')}",
-            tuple([kept.body for _, kept in results]),
-        )
-
-
-MYSQL: Final = ServerDialect(
-    MySQL(),
-    sessions=MySQLSessionsSQL,
-    partitions=MySQLPartitionsSQL,
-    lanes=MySQLLanesSQL,
-    rates=MySQLRatesSQL,
-    queues=MySQLQueuesSQL,
-    results=MySQLResultsSQL,
-)
+MYSQL: Final = MySQL()

@@ -7,7 +7,7 @@ from typing import Final
 
 from django_dbqueue.databases.partitions_sql import MySQLPartitionsSQL, PostgreSQLPartitionsSQL, until
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statement import Statement
 
 TABLE: Final = Server.archived
 NEW: Final = f"{TABLE}_new"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from django_dbqueue.databases.server import Subject
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statement import Statement
 
 REST: Final = "rest"
 """The partition for ids that no other one has: an insert never fails for want of a partition."""

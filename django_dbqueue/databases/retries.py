@@ -18,14 +18,25 @@ class StartAgain(Exception):
     """Another transaction changed what ours had read before ours wrote it: start ours again."""
 
 
-def again(work: Callable[[], Result], passing: Callable[[Exception], bool], *, within: float = SECONDS) -> Result:
-    """Run ``work``, up to eight times, with jitter, while its errors are transient; start no try after ``within``."""
-    began = time.monotonic()
-    for attempt in range(ATTEMPTS):
+def again(
+    work: Callable[[], Result],
+    passing: Callable[[Exception], bool],
+    *,
+    within: float = SECONDS,
+    tried: int = 0,
+    began: float | None = None,
+) -> Result:
+    """Run ``work``, up to eight times, with jitter, while its errors are transient; start no try after ``within``.
+
+    ``tried``: so many times it was run already, since ``began``.
+    """
+    began = time.monotonic() if began is None else began
+    for attempt in range(tried, ATTEMPTS):
+        if attempt:
+            time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2 ** (attempt - 1))
         try:
             return work()
         except Exception as error:
             if attempt == ATTEMPTS - 1 or not passing(error) or time.monotonic() - began >= within:
                 raise
-        time.sleep(random.uniform(0.2, 1.0) * 0.01 * 2**attempt)
     raise AssertionError("unreachable")  # pragma: no cover

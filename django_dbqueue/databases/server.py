@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.own_tables import Tables
-from django_dbqueue.databases.statements import PARKED, Mark, Params, Statement, holes
+from django_dbqueue.databases.statement import PARKED, Mark, Params, Statement, holes
 
 
 @cache
@@ -32,8 +32,6 @@ class Server(Tables, ABC):
     """SQL for the id of the database session, or '' where the caller passes a number."""
     use: ClassVar[Mapping[Index, str]] = dict.fromkeys(Index, "")
     """What follows a table's name so that the server uses this index, where it must be told."""
-    by_no_index = ""
-    """Placed before a column: it is compared, but not looked up in an index."""
     order_of_dead = "available_at, id"
     """The claim index's order where ``available_at`` is NULL, in the form the planner recognises."""
     order_of_few = "id"
@@ -51,6 +49,14 @@ class Server(Tables, ABC):
     returns_kept_failure = False
     """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
+    rows_from_json = False
+    """Whether many rows are inserted from one parameter: psycopg's cost is that of their number."""
+    joins_lists = False
+    """Whether a list of keys, or of ranges of ids, is looked up by a join from its values; else by IN and OR."""
+    skips_for_distinct = False
+    """Whether DISTINCT over the first columns of an index skips; else a recursion reads one entry for each answer."""
+    copies = False
+    """Whether COPY brings rows in and out."""
     notifies = False
     padded_text = False
     """Whether 'a' and 'a ' count as equal, even in exact collations."""
@@ -157,14 +163,6 @@ class Server(Tables, ABC):
     def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         """Return the condition that a row has one of these ids."""
         return Statement(f"{column} IN ({holes(len(ids))})", tuple(ids))
-
-    def due_from_now(self, delay: float, at: object) -> tuple[str, Params]:
-        """Return SQL for when a message is due: never in the past, since the claim's low-water mark relies on it."""
-        if at is not None:
-            return self.later_of("%s", self.now), (at,)
-        if delay:
-            return self.plus(self.now, "%s"), (delay,)
-        return self.now, ()
 
     def joined(self, *texts: str) -> str:
         """Return SQL for the concatenation of texts."""

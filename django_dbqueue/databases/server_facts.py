@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from django_dbqueue.databases.statements import Statement, holes
+from django_dbqueue.databases.statement import Statement, holes
 
 MOST_SHOWN: Final = 5
 """Maximum number of rows for facts that are lists."""

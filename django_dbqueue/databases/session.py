@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from django_dbqueue.databases.dialect import Dialect
-from django_dbqueue.databases.statements import Row, Statement
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import Row, Statement
 
 Result = TypeVar("Result")
 
@@ -16,7 +16,7 @@ class Session(Protocol):
     """A database session in autocommit, whose transactions are READ COMMITTED."""
 
     @property
-    def dialect(self) -> Dialect: ...
+    def server(self) -> Server: ...
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""

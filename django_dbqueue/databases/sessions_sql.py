@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from django_dbqueue.databases.server import Subject
-from django_dbqueue.databases.statements import Statement, holes
+from django_dbqueue.databases.statement import Statement, holes
 
 MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!80022 performance_schema.processlist */"
 """MySQL's list in information_schema fails with 3854 while any session's statement has a character of four bytes."""

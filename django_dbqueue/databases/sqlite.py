@@ -6,12 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from django_dbqueue.databases.dialect import Dialect
-from django_dbqueue.databases.enqueue_sql import EnqueueSQL
-from django_dbqueue.databases.flows_sql import FlowsSQL
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import ANY, Server
-from django_dbqueue.databases.statements import MESSAGE_COLUMNS, Mark, Params, Statement
+from django_dbqueue.databases.statement import Mark, Params, Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
@@ -25,13 +22,12 @@ class SQLite(Server):
         Index.EVENT_AGE: f" INDEXED BY {Index.EVENT_AGE}",
         Index.IDS: " NOT INDEXED",  # which leaves the rowid: https://sqlite.org/lang_indexedby.html
     }
-    # https://sqlite.org/optoverview.html#disqualifying_where_clause_terms_using_unary
-    by_no_index = "+"
     skip_locked = ""
     lock_row = ""
     clock_us = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
     join_each = "CROSS JOIN"
     rows_of_an_insert = 60
+    joins_lists = True
 
     def plus(self, moment: str, seconds: str) -> str:
         moment = "'now'" if moment == self.now else moment
@@ -83,32 +79,4 @@ class SQLite(Server):
         return f"MAX({one}, {other})"
 
 
-class SQLiteEnqueueSQL(EnqueueSQL):
-    """Looks keys up one by one."""
-
-    def live_by_hash(self, hashes: Sequence[str]) -> Statement:
-        # After ANALYZE, an IN list reads the whole table if its keys repeat (or are NULL); key by key it doesn't. The
-        # CROSS JOIN keeps the keys in the outer loop; a constraint's index has no name to force it by.
-        return Statement(
-            f"WITH wanted (key_hash) AS (VALUES {', '.join(['(%s)'] * len(hashes))}) "
-            f"SELECT {self.sql.columns(MESSAGE_COLUMNS, 'm.')} FROM wanted CROSS JOIN {self.sql.message} AS m "
-            "WHERE m.key_hash = wanted.key_hash AND m.live = 1",
-            tuple(hashes),
-        )
-
-
-class SQLiteFlowsSQL(FlowsSQL):
-    """Several ranges of ids one after the other: for ORs of them it reads the whole table."""
-
-    def _members(self, flow: int, ranges: Sequence[tuple[int, int]]) -> Statement:
-        if len(ranges) == 1:
-            return super()._members(flow, ranges)
-        given = self.sql.values(("low", "high"), ranges)
-        return Statement(
-            f"FROM {given.sql} {self.sql.join_each} {self.sql.message} AS m "
-            "WHERE m.id BETWEEN given.low AND given.high AND m.flow = %s",
-            (*given.params, flow),
-        )
-
-
-SQLITE: Final = Dialect(SQLite(), enqueue=SQLiteEnqueueSQL, flows=SQLiteFlowsSQL)
+SQLITE: Final = SQLite()

@@ -11,8 +11,9 @@ from django_dbqueue.databases.partitioning_sql import TABLE
 from django_dbqueue.doctor.check import SERVERS, examines
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
-from django_dbqueue.history import partitions
+from django_dbqueue.history import history_sql, partitions
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.statements import scan_sql
 from django_dbqueue.states.counts import grouped
 
 LARGE: Final = 10_000_000
@@ -35,9 +36,9 @@ def archive(patient: Patient) -> Iterable[Finding]:
 
 
 def _one_table(session: DjangoSession, order: str) -> Finding:
-    [(first, last)] = session.fetch(session.dialect.scan.ends(session.dialect.sql.archived))
+    [(first, last)] = session.fetch(scan_sql.ends(session.server.archived))
     span = 0 if first is None else int(last) - int(first) + 1
-    is_purged = session.fetch(session.dialect.history.purged_to())[0][0] is not None
+    is_purged = session.fetch(history_sql.purged_to(session.server))[0][0] is not None
     if span < LARGE or not is_purged:
         return fine(_("The history is one table of at most %s rows.") % grouped(span))
     return warning(

@@ -19,6 +19,7 @@ from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
 from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use
 from django_dbqueue.statuses import NEW
 
@@ -60,7 +61,7 @@ def _ranges(patient: Patient) -> Iterator[Range]:
     for queue in queues_in_use(session_of(patient.alias)):
         below = HIGHEST
         for _each in range(PER_QUEUE):
-            rows = session_of(patient.alias).fetch(patient.dialect.claims.next_priority(queue, NEW, below))
+            rows = session_of(patient.alias).fetch(skip_scans_sql.next_priority(patient.server, queue, NEW, below))
             if not rows:
                 break
             below = int(rows[0][0])
@@ -70,7 +71,7 @@ def _ranges(patient: Patient) -> Iterator[Range]:
 def _claim(patient: Patient, of: Range) -> Statement:
     queue, priority = of
     terms = Terms(token=1, worker_id=None, lease=60.0, max_reads=1)
-    return first_statement(patient.dialect, queue, priority, AT_ONCE, None, terms)
+    return first_statement(patient.server, queue, priority, AT_ONCE, None, terms)
 
 
 def _is_good(plan: QueryPlan) -> bool:
@@ -90,7 +91,7 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
             % {"index": Index.CLAIM, "count": len(plans)}
         )
     (queue, priority), plan = next(iter(ill.items()))
-    if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.dialect.sql.message))[0][0]) < SMALL:
+    if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.server.message))[0][0]) < SMALL:
         return fine(
             _("The table is small, so the server may just as well read all of it. Check again when it has grown.")
         )

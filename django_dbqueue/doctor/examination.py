@@ -14,7 +14,7 @@ from django_dbqueue import conf
 from django_dbqueue.checks import check_project
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.consumers import registry
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.doctor import schedule_checks
 from django_dbqueue.doctor.check import Check, judged
 from django_dbqueue.doctor.checklist import CHECKS
@@ -129,7 +129,7 @@ def _connection(said: str | None) -> Iterable[Finding]:
     alias = said or _home()
     try:
         connection = connections[alias]
-        dialect_of(connection)
+        server_of(connection)
         connection.ensure_connection()
         version = ".".join(map(str, connection.get_database_version()))
     except ConnectionDoesNotExist:

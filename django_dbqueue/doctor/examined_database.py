@@ -15,7 +15,7 @@ from django_dbqueue import conf
 from django_dbqueue.checks import mysql_checks, postgresql_checks
 from django_dbqueue.checks.answers import answers
 from django_dbqueue.consumers import registry
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases import Server, Statement
 from django_dbqueue.databases.server_facts import (
     mysql_account,
     mysql_variables,
@@ -25,7 +25,7 @@ from django_dbqueue.databases.server_facts import (
     waits_as_before,
     waits_briefly,
 )
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.sessions.django_session import session_of
 
@@ -86,9 +86,9 @@ class Patient:
         return str(self.connection.vendor)
 
     @property
-    def dialect(self) -> Dialect:
+    def server(self) -> Server:
         """The builder of the queue's statements."""
-        return session_of(self.alias).dialect
+        return session_of(self.alias).server
 
     @property
     def options(self) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import conf, models
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
 from django_dbqueue.envelope import QUEUE_NAME
+from django_dbqueue.lanes import groups_sql, lanes_sql
 from django_dbqueue.lanes.walk import next_lanes
 from django_dbqueue.models import Group, Message, Ticket
 from django_dbqueue.models.fields import clock
@@ -55,7 +56,7 @@ def groups(patient: Patient) -> Iterable[Finding]:
 def _left_behind(patient: Patient) -> Iterator[Finding]:
     """Look twice: between the commit that frees a place and the kick that follows it, one is free for a moment."""
     session = session_of(patient.alias)
-    lanes = next_lanes(session, patient.dialect.sql.line, after=-1, limit=EXAMINED)
+    lanes = next_lanes(session, patient.server.line, after=-1, limit=EXAMINED)
     seen = set(_with_free_ticket(patient, lanes))
     behind = sorted(seen & set(_with_free_ticket(patient, [each.lane for each in seen]))) if seen else []
     if behind:
@@ -80,7 +81,7 @@ def _with_free_ticket(patient: Patient, lanes: Iterable[int]) -> Iterator[Waiter
     """Yield the first of each line, if it was sent some time ago and its group has a place for it."""
     late = clock(patient.alias) - LATE
     for some in chunks(lanes, STEP):
-        firsts = {lane: line for lane, line, _ticket in patient.ask(patient.dialect.groups.firsts(some)) if line}
+        firsts = {lane: line for lane, line, _ticket in patient.ask(groups_sql.firsts(patient.server, some)) if line}
         rows: Any = Message.objects.using(patient.alias).filter(pk__in=firsts.values(), created_at__lte=late)
         waiters = [
             Waiter(lane, pk, queue, name)
@@ -127,10 +128,14 @@ def _lost(patient: Patient) -> Iterator[Finding]:
 
 def _with_a_place(patient: Patient, some: list[Message]) -> set[int]:
     """Return those of groups that stand in their line, or have a ticket."""
-    places, groups = [(each.lane, each.pk) for each in some if each.lane is not None], patient.dialect.groups
+    places = [(each.lane, each.pk) for each in some if each.lane is not None]
     if not places:
         return set()
-    return {pk for _lane, pk in patient.ask(groups.in_line(places)) + patient.ask(groups.with_ticket(places))}
+    return {
+        pk
+        for _lane, pk in patient.ask(groups_sql.in_line(patient.server, places))
+        + patient.ask(groups_sql.with_ticket(patient.server, places))
+    }
 
 
 def _waiting_for_others(patient: Patient, some: list[Message]) -> set[int]:
@@ -154,7 +159,7 @@ def _kept_by_ended(patient: Patient) -> Iterator[Finding]:
     ended: list[int] = []
     after, looked = (-1, 0), 0
     while looked < EXAMINED:
-        rows = patient.ask(patient.dialect.lanes.tickets_behind(*after, STEP))
+        rows = patient.ask(lanes_sql.tickets_behind(patient.server, *after, STEP))
         ended += [
             message_id
             for _lane, _ticket, message_id, queue, how in rows
@@ -179,7 +184,7 @@ def _gone(patient: Patient) -> Iterator[Finding]:
     gone: list[int] = []
     after, looked = (-1, 0), 0
     while looked < EXAMINED:
-        rows = patient.ask(patient.dialect.groups.gone_from_line(after, STEP))
+        rows = patient.ask(groups_sql.gone_from_line(patient.server, after, STEP))
         gone += [message_id for _lane, message_id, _queue, is_gone in rows if is_gone]
         looked += len(rows)
         if len(rows) < STEP:

@@ -9,6 +9,7 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 
 from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
+from django_dbqueue.claims import claims_sql
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SERVERS, SQLITE, TO_WORK, examines, judged
 from django_dbqueue.doctor.examined_database import NOBODYS, Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem
@@ -122,7 +123,7 @@ def skip_locked(patient: Patient) -> Iterable[Finding]:
     if patient.vendor == MYSQL and (found := list(mysql_checks.check_skip_locked(patient.connection))):
         yield from judged(found, otherwise="")
         return
-    patient.ask(patient.dialect.claims.due(("id",), NOBODYS, NEW, 0, 1))
+    patient.ask(claims_sql.due(patient.server, ("id",), NOBODYS, NEW, 0, 1))
     yield fine(_("The server supports SELECT … FOR UPDATE SKIP LOCKED, and ran one on the message table."))
 
 

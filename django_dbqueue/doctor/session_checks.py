@@ -11,7 +11,7 @@ from django_dbqueue import conf
 from django_dbqueue.checks import mysql_checks, sqlite_checks
 from django_dbqueue.checks.answers import check_isolation
 from django_dbqueue.checks.postgresql_checks import isolation_of
-from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases import NetworkServer
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SERVERS, SQLITE, examines, judged
 from django_dbqueue.doctor.examined_database import Patient, leases
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
@@ -206,10 +206,10 @@ def no_sight(patient: Patient) -> Iterable[Finding]:  # noqa: ARG001
 @examines("sight", on=SERVERS, needs_tables=True)
 def sight(patient: Patient) -> Iterator[Finding]:
     """Check whether a guardian on this connection could tell the dead from the living."""
-    dialect = _of_server(patient)
+    server = _of_server(patient)
     hidden, unjudged = (
-        blind_to_sessions(session_of(patient.alias), dialect),
-        blind_to_workers(session_of(patient.alias), dialect),
+        blind_to_sessions(session_of(patient.alias), server),
+        blind_to_workers(session_of(patient.alias), server),
     )
     for spot in hidden:
         yield _hidden(spot, patient, conf.get("SESSION_LOCKS"))
@@ -219,9 +219,9 @@ def sight(patient: Patient) -> Iterator[Finding]:
         yield fine(_("Whether a worker is alive can be seen from here."))
 
 
-def _of_server(patient: Patient) -> ServerDialect:
-    assert isinstance(patient.dialect, ServerDialect)  # this check runs on SERVERS
-    return patient.dialect
+def _of_server(patient: Patient) -> NetworkServer:
+    assert isinstance(patient.server, NetworkServer)  # this check runs on SERVERS
+    return patient.server
 
 
 def _hidden(spot: str, patient: Patient, locks: object) -> Finding:

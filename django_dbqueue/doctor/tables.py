@@ -17,7 +17,7 @@ from django_dbqueue.databases.server_facts import (
     postgresql_tables,
     postgresql_unused_indexes,
 )
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, examines, judged
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning

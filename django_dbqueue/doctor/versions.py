@@ -19,7 +19,7 @@ from django_dbqueue.databases.server_facts import (
     postgresql_prepared_transactions,
     postgresql_sees_sessions,
 )
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
 from django_dbqueue.doctor.examined_database import Patient, is_unshowable
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
@@ -55,7 +55,7 @@ def history(patient: Patient) -> Iterable[Finding]:
 @examines("history", on=POSTGRESQL, needs_tables=True)
 def dead_rows(patient: Patient) -> Iterable[Finding]:
     """Check how many dead rows of the messages await the vacuum."""
-    [(dead, live)] = patient.ask(postgresql_dead_rows(patient.dialect.sql.message)) or [(0, 0)]
+    [(dead, live)] = patient.ask(postgresql_dead_rows(patient.server.message)) or [(0, 0)]
     few = dead < DEAD_SHARE * (dead + live)
     yield _much(
         0 if few else int(dead),

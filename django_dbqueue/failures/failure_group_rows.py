@@ -13,8 +13,9 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import MAX_IDS, chunks
+from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.failures import failures_sql
 from django_dbqueue.failures.fingerprint import Kind, kind_of
 
 AT_ONCE: Final = 500
@@ -59,13 +60,13 @@ def _ids_in(session: Session, queue: str, kinds: dict[str, Kind]) -> dict[str, i
 
 
 def _find(session: Session, queue: str, fingerprints: Sequence[str]) -> dict[str, int]:
-    rows = session.fetch(session.dialect.failures.find(queue, fingerprints))
+    rows = session.fetch(failures_sql.find(session.server, queue, fingerprints))
     return {str(fingerprint): int(number) for fingerprint, number in rows}
 
 
 def _make(session: Session, queue: str, kind: Kind) -> int:
     """Create the group and return its id; if another transaction was faster, that of its row."""
-    statement = session.dialect.failures.create(queue, kind.fingerprint, kind.exception, kind.place)
+    statement = failures_sql.create(session.server, queue, kind.fingerprint, kind.exception, kind.place)
     for _ in range(TRIES):
         if (number := session.insert_or_keep(statement)) is not None:
             return number
@@ -83,8 +84,8 @@ def forget_failures(session: Session, *, age: float, after: int = 0) -> int:
     Return the id to continue after, or 0 when all were checked. A failure that coincides with the deletion of its group
     belongs to none; the next one creates the group again.
     """
-    dialect = session.dialect
-    rows = session.fetch(dialect.failures.forgotten(after, age, AT_ONCE))
+    server = session.server
+    rows = session.fetch(failures_sql.forgotten(server, after, age, AT_ONCE))
     ids = [row[0] for row in rows if row[1]]
     if ids:
         session.outermost(partial(_forget, session, ids))
@@ -93,4 +94,4 @@ def forget_failures(session: Session, *, age: float, after: int = 0) -> int:
 
 def _forget(session: Session, ids: Sequence[int]) -> None:
     with session.transaction():
-        session.run(session.dialect.failures.delete(ids))
+        session.run(failures_sql.delete(session.server, ids))

@@ -19,9 +19,9 @@ from hashlib import sha256
 from itertools import chain, takewhile
 from typing import Final
 
-from django_dbqueue.databases.events_sql import REJECT
 from django_dbqueue.failures.error_texts import CUT, MAX_ERROR_BYTES, error_text
 from django_dbqueue.redaction.masking import UNTOLD, outline
+from django_dbqueue.statements.events_sql import REJECT
 
 MAX_EXCEPTION: Final = 200
 MAX_PLACE: Final = 300

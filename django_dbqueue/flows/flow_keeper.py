@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from django_dbqueue.databases.flows_sql import WHEN_DONE
+from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.flows.flow_rows import ranges_of
-from django_dbqueue.lifecycle import flow_moves
+from django_dbqueue.lifecycle import flow_moves, flows_sql
+from django_dbqueue.lifecycle.flows_sql import WHEN_DONE
 from django_dbqueue.sessions.django_session import DjangoSession
 
 STEP: Final = 500
@@ -38,7 +39,7 @@ class FlowKeeper:
 
     def forget(self, *, age: float) -> None:
         """Delete some of the flows that were sent ``age`` seconds ago, and none of whose messages is left."""
-        rows = self.session.fetch(self.session.dialect.flows.old(self._old, age, OLD))
+        rows = self.session.fetch(flow_parts_sql.old(self.session.server, self._old, age, OLD))
         for (flow,) in rows:
             if not self._is_left(flow):
                 self.session.outermost(partial(self._forget, flow))
@@ -46,16 +47,16 @@ class FlowKeeper:
 
     def _is_left(self, flow: int) -> bool:
         _, chunks = ranges_of(self.session, flow)
-        return any(self.session.fetch(self.session.dialect.flows.any_of(flow, ranges)) for ranges in chunks)
+        return any(self.session.fetch(flow_parts_sql.any_of(self.session.server, flow, ranges)) for ranges in chunks)
 
     def _forget(self, flow: int) -> None:
         with self.session.transaction():
-            for statement in self.session.dialect.flows.forget(flow):
+            for statement in flow_parts_sql.forget(self.session.server, flow):
                 self.session.run(statement)
 
     def _look_at_edges(self) -> bool:
         for _ in range(AT_ONCE // STEP):
-            rows = self.session.fetch(self.session.dialect.flows.edges_behind(*self._edge, STEP))
+            rows = self.session.fetch(flows_sql.edges_behind(self.session.server, *self._edge, STEP))
             done = sorted({row[0] for row in rows if row[3] == "done"})
             dead = sorted({row[0] for row in rows if row[3] == "dead" and row[2] != WHEN_DONE})
             if done or dead:
@@ -72,7 +73,7 @@ class FlowKeeper:
 
     def _look_at_gates(self) -> bool:
         for _ in range(AT_ONCE // STEP):
-            rows = self.session.fetch(self.session.dialect.flows.gates_behind(self._gate, STEP))
+            rows = self.session.fetch(flows_sql.gates_behind(self.session.server, self._gate, STEP))
             flow_moves.look(self.session, [row[0] for row in rows])
             self._gate = rows[-1][0] if len(rows) == STEP else 0
             if not self._gate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.flows.flow_rows import is_unfinished, ranges_of, total_of
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -90,7 +91,7 @@ def estimate_of(session: DjangoSession, flow: int) -> Estimate:
 def _stages(session: DjangoSession, flow: int, chunks: Iterable[list[tuple[int, int]]]) -> tuple[Stage, ...]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for ranges in chunks:
-        for queue, state, messages, first in session.fetch(session.dialect.flows.standing(flow, ranges)):
+        for queue, state, messages, first in session.fetch(flow_parts_sql.standing(session.server, flow, ranges)):
             before, lowest = found.get((queue, state), (0, first))
             found[queue, state] = (before + messages, min(lowest, first))
     return tuple(Stage(*names, *numbers) for names, numbers in sorted(found.items()))

@@ -8,16 +8,18 @@ from typing import Final, NamedTuple
 
 from django.db import IntegrityError
 
-from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_DONE, WHEN_FINISHED
-from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS, Claim, Place, Row, Statement, chunks
+from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, Claim, Place, Row, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import DuplicateKey, InvalidFlow, LeaseLost
+from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.lanes import lane_moves
-from django_dbqueue.lifecycle import moves
+from django_dbqueue.lifecycle import flows_sql, moves, results_sql
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.enqueue_many import insert_of, sealed_for
+from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_DONE, WHEN_FINISHED
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_duplicate
+from django_dbqueue.statements import changes_sql, enqueue_sql, fences_sql
 
 WHENS: Final = (WHEN_DONE, WHEN_DEAD, WHEN_FINISHED)
 MOST_EDGES: Final = 100_000
@@ -65,7 +67,7 @@ def put(
     """
     written: list[tuple[int, int, int]] = []
     sealed = _checked(sealed_for(items, check_queue(queue)))
-    for chunk in in_inserts(sealed, rows=session.dialect.sql.rows_of_an_insert):
+    for chunk in in_inserts(sealed, rows=session.server.rows_of_an_insert):
         for same in ([each for each in chunk if each.lane is None], [each for each in chunk if each.lane is not None]):
             if not same:
                 continue
@@ -74,7 +76,7 @@ def put(
             if not parked and same[0].lane is not None:
                 _enter(session, flow, (first, last), queue)
     for first, last, messages in _joined(written, most=MOST_OF_A_PART):
-        session.run(session.dialect.flows.add_part(flow, first, last, messages, parent))
+        session.run(flows_sql.add_part(session.server, flow, first, last, messages, parent))
     count = sum(messages for *_, messages in written)
     if not parked:
         notify(session, queue, count)
@@ -107,7 +109,7 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
     if any(item.lane is not None for item in items):
         lane_moves.refuse_without_commit(session)
     has_keys = any(item.key is not None for item in items)
-    if session.dialect.sql.returns_rows:
+    if session.server.returns_rows:
         rows = session.fetch(insert_of(session, items, returning="id", ignore=has_keys, parked=parked, flow=flow))
         if len(rows) < len(items):
             raise DuplicateKey(items[0].queue, _first_taken(session, items), in_flow=True)
@@ -119,7 +121,7 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
         if not is_duplicate(error):
             raise
         raise DuplicateKey(items[0].queue, _first_taken(session, items), in_flow=True) from error
-    [(step,)] = session.fetch(session.dialect.enqueue.id_step())
+    [(step,)] = session.fetch(enqueue_sql.id_step())
     return first, first + (len(items) - 1) * step
 
 
@@ -127,7 +129,7 @@ def _first_taken(session: DjangoSession, items: list[Sealed]) -> str | None:
     """Return the first key that a live message has, or that occurs twice."""
     hashes = [item.key_hash for item in items if item.key_hash is not None]
     where = MESSAGE_COLUMNS.index("key_hash")
-    known = {row[where] for row in session.fetch(session.dialect.enqueue.live_by_hash(hashes))}
+    known = {row[where] for row in session.fetch(enqueue_sql.live_by_hash(session.server, hashes))}
     return next((item.key for item in items if item.key_hash in known), None)
 
 
@@ -143,11 +145,11 @@ def connect(session: DjangoSession, later: Part, earlier: Iterable[Part], *, whe
     InvalidFlow if some of these are not there: a savepoint of theirs was rolled back. On SQLite the messages that were
     written now may have their ids.
     """
-    flows, earlier, edges = session.dialect.flows, list(earlier), 0
+    earlier, edges = list(earlier), 0
     for ids in later.ranges:
-        session.run(flows.add_gates(later.flow, *ids, when))
+        session.run(flows_sql.add_gates(session.server, later.flow, *ids, when))
         for others in {pair: None for part in earlier for pair in part.ranges}:
-            edges += session.run(flows.add_edges(later.flow, ids, others, when))
+            edges += session.run(flows_sql.add_edges(session.server, later.flow, ids, others, when))
     is_itself = any(
         first <= ids[1] and ids[0] <= last for ids in later.ranges for p in earlier for first, last in p.ranges
     )
@@ -192,17 +194,16 @@ def spawn(session: DjangoSession, claim: Claim, flow: int, items: Iterable[objec
 
     The message's row is locked, so it can't end before its children are there.
     """
-    messages, flows = session.dialect.messages, session.dialect.flows
     items = list(items)  # a deadlock runs it again, and an iterator can't be read twice
 
     def work() -> Part:
         with session.transaction():
-            if not session.fetch(messages.lock(messages.held([claim]))):
+            if not session.fetch(fences_sql.lock(session.server, fences_sql.held(session.server, [claim]))):
                 raise LeaseLost(claim.id, "spawn")
             children = put(session, flow, items, queue=queue, parent=claim.id)
             edges = 0
             for ids in children.ranges:
-                edges += session.run(flows.add_children(claim.id, flow, *ids))
+                edges += session.run(flows_sql.add_children(session.server, claim.id, flow, *ids))
                 if edges > MOST_EDGES:
                     raise InvalidFlow(
                         f"message {claim.id} can't spawn {children.messages:,} children: each that waits for it would "
@@ -216,13 +217,13 @@ def spawn(session: DjangoSession, claim: Claim, flow: int, items: Iterable[objec
 
 def results_of(session: DjangoSession, flow: int, ranges: Iterable[tuple[int, int]]) -> list[Row]:
     """Read what the messages of a flow in these ranges, and their children, have returned: id, body, content type."""
-    of_children = session.fetch(session.dialect.flows.parts_of_children(flow))
+    of_children = session.fetch(flow_parts_sql.parts_of_children(session.server, flow))
     known, new = dict[tuple[int, int], None](), list(ranges)
     while new:
         known |= dict.fromkeys(new)
         children = [(first, last) for parent, first, last in of_children if _is_in(parent, new)]
         new = [pair for pair in children if pair not in known]
-    rows = {row for pair in known for row in session.fetch(session.dialect.results.of_flow(flow, *pair))}
+    rows = {row for pair in known for row in session.fetch(results_sql.of_flow(session.server, flow, *pair))}
     return sorted(rows)
 
 
@@ -232,7 +233,7 @@ def _is_in(number: int, ranges: Iterable[tuple[int, int]]) -> bool:
 
 def total_of(session: DjangoSession, flow: int) -> int:
     """Return how many messages were put into a flow."""
-    [(total,)] = session.fetch(session.dialect.flows.total(flow))
+    [(total,)] = session.fetch(flow_parts_sql.total(session.server, flow))
     return int(total or 0)
 
 
@@ -242,7 +243,9 @@ def ranges_of(session: DjangoSession, flow: int, *, most: int | None = None) -> 
     ``most``: stop before there are more messages than that, but not before the first part.
     """
     counted, ranges = 0, list[tuple[int, int]]()
-    for first, last, messages in session.fetch(session.dialect.flows.parts(flow, MOST_PARTS if most is None else most)):
+    for first, last, messages in session.fetch(
+        flow_parts_sql.parts(session.server, flow, MOST_PARTS if most is None else most)
+    ):
         if most is not None and counted and counted + messages > most:
             break
         counted += messages
@@ -258,9 +261,8 @@ def cancel(session: DjangoSession, flow: int, *, reason: str, actor: str | None)
 
     Those that wait go first, the last before those that it waits for: else the end of the others would let them run.
     """
-    flows = session.dialect.flows
     dropped = 0
-    for some_of in (flows.last_parked, flows.unfinished):
+    for some_of in (flow_parts_sql.last_parked, flow_parts_sql.unfinished):
         while some := _first_found(session, flow, some_of):
             dropped += session.outermost(partial(_drop, session, some, reason, actor))
     return dropped
@@ -268,17 +270,17 @@ def cancel(session: DjangoSession, flow: int, *, reason: str, actor: str | None)
 
 def is_unfinished(session: DjangoSession, flow: int) -> bool:
     """Return whether a message of a flow is not done."""
-    return bool(_first_found(session, flow, session.dialect.flows.unfinished))
+    return bool(_first_found(session, flow, flow_parts_sql.unfinished))
 
 
 def _first_found(session: DjangoSession, flow: int, some_of: Callable[..., Statement]) -> list[int]:
     for ranges in reversed(ranges_of(session, flow)[1]):
-        if rows := session.fetch(some_of(flow, ranges, min(AT_ONCE, MAX_IDS))):
+        if rows := session.fetch(some_of(session.server, flow, ranges, min(AT_ONCE, MAX_IDS))):
             return sorted(row[0] for row in rows)
     return []
 
 
 def _drop(session: DjangoSession, ids: list[int], reason: str, actor: str | None) -> int:
     said = f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}"
-    change = session.dialect.messages.drop(said, actor=actor)
-    return moves.move(session, change, session.dialect.flows.not_done(ids))
+    change = changes_sql.drop(session.server, said, actor=actor)
+    return moves.move(session, change, flow_parts_sql.not_done(session.server, ids))

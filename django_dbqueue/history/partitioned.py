@@ -19,7 +19,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 
 def refuse_sqlite(session: DjangoSession) -> None:
     """Raise UnsupportedDatabase where tables have no partitions."""
-    if not partitions.has_partitions(session.dialect):
+    if not partitions.has_partitions(session.server):
         raise UnsupportedDatabase(
             _(
                 "SQLite has no partitions: what was exported is deleted from the history in chunks. Partitions need "
@@ -64,7 +64,7 @@ def _require(is_alone: object) -> None:
 
 def keep(session: DjangoSession) -> None:
     """Do what a worker does for the partitions, each minute: drop, add, and settle what a killed command has left."""
-    if not partitions.has_partitions(session.dialect):
+    if not partitions.has_partitions(session.server):
         return
     there = partitions.standing(session)
     if there:

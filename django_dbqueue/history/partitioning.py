@@ -18,6 +18,7 @@ from django_dbqueue.databases.partitioning_sql import any_row
 from django_dbqueue.exceptions import PartitioningRefused
 from django_dbqueue.history import partitions
 from django_dbqueue.history.partitions import Partition
+from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.lifecycle.archive import MUTEX
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -102,9 +103,9 @@ def patiently(work: Callable[[], Result], *, tries: int = TRIES) -> Result:
 def archivers_held(session: DjangoSession) -> Iterator[None]:
     """Keep archivers waiting, in a session of its own: DDL would commit a transaction of this one."""
     # The first archiver makes it; what isn't there, nobody can hold
-    session.outermost(partial(session.run, session.dialect.archive.create_mutex(MUTEX)))
+    session.outermost(partial(session.run, archive_sql.create_mutex(session.server, MUTEX)))
     other = session.connection.copy()
-    held = session.dialect.archive.lock_mutex(MUTEX, wait=True)
+    held = archive_sql.lock_mutex(session.server, MUTEX, wait=True)
     try:
         with other.cursor() as cursor:
             cursor.execute("BEGIN")

@@ -18,8 +18,9 @@ from django.utils.translation import gettext as _
 from django_dbqueue.databases import partitioning_sql as sql
 from django_dbqueue.databases.partitioning_sql import NEW, OLD, TABLE
 from django_dbqueue.databases.partitions_sql import until
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statement import Statement
 from django_dbqueue.exceptions import PartitioningRefused
+from django_dbqueue.history import history_sql
 from django_dbqueue.history.partitioning import TRIES, archivers_held, has_rows, needs_copy, patiently
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -126,4 +127,4 @@ class MySQLPartitioner:
         return int(self.session.fetch(sql.highest_id(table))[0][0] or 0)
 
     def _purged_to(self) -> int:
-        return int(self.session.fetch(self.session.dialect.history.purged_to())[0][0] or 0)
+        return int(self.session.fetch(history_sql.purged_to(self.session.server))[0][0] or 0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django_dbqueue.databases import partitioning_sql as sql
 from django_dbqueue.databases.partitioning_sql import TABLE, first_table
 from django_dbqueue.databases.partitions_sql import PostgreSQLPartitionsSQL, until
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statement import Statement
 from django_dbqueue.history.partitioning import TRIES, needs_copy, patiently
 from django_dbqueue.history.partitions import Partition, alone, has_partitions
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -87,10 +87,10 @@ class PostgreSQLPartitioner:
 
     @property
     def _partitions(self) -> PostgreSQLPartitionsSQL:
-        dialect = self.session.dialect
-        assert has_partitions(dialect)
-        assert isinstance(dialect.partitions, PostgreSQLPartitionsSQL)
-        return dialect.partitions
+        server = self.session.server
+        assert has_partitions(server)
+        assert isinstance(server.partitions, PostgreSQLPartitionsSQL)
+        return server.partitions
 
     def _counter(self) -> tuple[str, int, bool]:
         """Return the sequence of the ids, the id that comes next, and whether the table has it as an identity."""

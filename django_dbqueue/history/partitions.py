@@ -1,7 +1,7 @@
 """The partitions of the history: which ones stand, which may go, and which have to be made.
 
 A partition is a range of ids, and ids grow with time. It is dropped as a whole once all of its ids were purged
-(``HistorySQL.purged_to``): what is purged is recorded first, so that nobody begins to read there, and a drop that was
+(``history_sql.purged_to``): what is purged is recorded first, so that nobody begins to read there, and a drop that was
 prevented is made up for later. A drop waits for the table no longer than a second, and so does everybody behind it.
 """
 
@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
-from django_dbqueue.databases.dialect import Dialect, ServerDialect
+from django_dbqueue.databases import NetworkServer, Server
 from django_dbqueue.databases.partitions_sql import REST, MySQLPartitionsSQL, PostgreSQLPartitionsSQL
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.transient_errors import MYSQL_PASSING, SQLSTATE_PASSING, sqlstate_of
+from django_dbqueue.history import history_sql
+from django_dbqueue.statements import scan_sql
 
 AHEAD: Final = 2
 """Empty partitions that stand behind the one that is being filled."""
@@ -55,17 +57,17 @@ class Upkeep:
         return bool(self.drops or self.uppers)
 
 
-def has_partitions(dialect: Dialect) -> TypeGuard[ServerDialect]:
+def has_partitions(server: Server) -> TypeGuard[NetworkServer]:
     """Return whether this kind of database has partitions at all: SQLite doesn't."""
-    return isinstance(dialect, ServerDialect)
+    return isinstance(server, NetworkServer)
 
 
 def standing(session: Session) -> list[Partition] | None:
     """Return the partitions in order; [] if the history is one table, or somebody else's; None if it isn't there."""
-    dialect = session.dialect
-    if not has_partitions(dialect):
+    server = session.server
+    if not has_partitions(server):
         return []
-    rows = session.fetch(dialect.partitions.standing())
+    rows = session.fetch(server.partitions.standing())
     if not rows:
         return None
     if not str(rows[-1][0]).endswith(REST):
@@ -77,16 +79,16 @@ def standing(session: Session) -> list[Partition] | None:
 
 def upkeep(session: Session, partitions: Sequence[Partition], *, most: int | None) -> Upkeep:
     """Return what is to be done now; a rest with more than ``most`` rows is left as it is."""
-    dialect = session.dialect
-    assert has_partitions(dialect)
-    [(_, newest)] = session.fetch(dialect.scan.ends(dialect.sql.archived))
-    [(purged,)] = session.fetch(dialect.history.purged_to())
+    server = session.server
+    assert has_partitions(server)
+    [(_, newest)] = session.fetch(scan_sql.ends(server.archived))
+    [(purged,)] = session.fetch(history_sql.purged_to(server))
     newest, purged = int(newest or 0), int(purged or 0)
     drops = tuple(each.name for each in partitions if each.is_purged(purged, newest))
     lower, every = end_and_width(partitions)
     is_occupied = newest >= lower
     if is_occupied and most is not None:
-        [(rows,)] = session.fetch(dialect.partitions.count_from(lower, most + 1))
+        [(rows,)] = session.fetch(server.partitions.count_from(lower, most + 1))
         if rows > most:
             return Upkeep(drops, lower, (), is_occupied)
     return Upkeep(drops, lower, bounds_ahead(lower, every, max(newest, purged)), is_occupied)
@@ -131,13 +133,13 @@ def change(session: Session, *, most: int | None) -> Upkeep:
 
 
 def _do(session: Session, wanted: Upkeep) -> Upkeep:
-    dialect = session.dialect
-    assert has_partitions(dialect)
+    server = session.server
+    assert has_partitions(server)
     if wanted.uppers:
-        for statement in dialect.partitions.add(wanted.lower, wanted.uppers, is_occupied=wanted.is_occupied):
+        for statement in server.partitions.add(wanted.lower, wanted.uppers, is_occupied=wanted.is_occupied):
             session.run(statement)
     if wanted.drops:
-        session.run(dialect.partitions.drop(wanted.drops))
+        session.run(server.partitions.drop(wanted.drops))
     return wanted
 
 
@@ -147,9 +149,9 @@ def alone(session: Session) -> Iterator[bool]:
 
     On PostgreSQL it is one transaction, in which nobody else uses the table.
     """
-    dialect = session.dialect
-    assert has_partitions(dialect)
-    sql = dialect.partitions
+    server = session.server
+    assert has_partitions(server)
+    sql = server.partitions
     if isinstance(sql, PostgreSQLPartitionsSQL):
         with session.transaction():
             session.run(sql.patience())

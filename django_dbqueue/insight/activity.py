@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
+from django_dbqueue.insight import watch_sql
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
@@ -60,7 +61,7 @@ class Busy:
 def incoming(session: DjangoSession) -> Incoming:
     """Return how many messages arrived within the last minute; what was archived since is missing."""
     connection = session.connection
-    rows = session.fetch(session.dialect.watch.newest(MINUTE, NEWEST))
+    rows = session.fetch(watch_sql.newest(session.server, MINUTE, NEWEST))
     looked = sum(int(count) for _queue, count, _fresh, _first in rows)
     fresh = {str(queue): int(count) for queue, _all, count, _first in rows}
     if looked < NEWEST or sum(fresh.values()) < looked:
@@ -81,7 +82,7 @@ def busy_workers(session: DjangoSession) -> list[Busy]:
     held: list[tuple[int, Held]] = []
     for some in chunks(ranges, _RANGES):
         for worker, message_id, queue, since in session.fetch(
-            session.dialect.watch.in_hands(some, HELD // len(ranges))
+            watch_sql.in_hands(session.server, some, HELD // len(ranges))
         ):
             claimed = to_utc(since, connection)
             if worker in found and claimed is not None:

@@ -7,8 +7,9 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_DONE
 from django_dbqueue.insight.answer import Why
+from django_dbqueue.lifecycle import flows_sql
+from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_DONE
 from django_dbqueue.models.message import Message
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped
@@ -24,9 +25,9 @@ def why_it_is_after(message: Message) -> Why | None:
     if message.flow is None:
         return None
     session = session_of(message._state.db or "")
-    if not session.fetch(session.dialect.flows.has_gate(message.pk)):
+    if not session.fetch(flows_sql.has_gate(session.server, message.pk)):
         return None
-    before = session.fetch(session.dialect.flows.ahead_of(message.pk, AHEAD + 1))
+    before = session.fetch(flows_sql.ahead_of(session.server, message.pk, AHEAD + 1))
     if not before:
         return Why(
             "after_nobody", _("It waits for others of its flow, and all of them have ended."), verbs=("reject", "drop"),
@@ -57,7 +58,7 @@ def holds_its_flow(message: Message) -> tuple[str, ...]:
     if message.flow is None:
         return ()
     session = session_of(message._state.db or "")
-    needs = session.fetch(session.dialect.flows.needs_of_waiters_for([message.pk]))
+    needs = session.fetch(flows_sql.needs_of_waiters_for(session.server, [message.pk]))
     waiting = sorted(row[0] for row in needs if row[1] == WHEN_DONE)
     if not waiting:
         return ()

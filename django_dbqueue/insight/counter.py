@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from django_dbqueue.databases.statements import chunks
-from django_dbqueue.databases.statistics_sql import MUTEX
+from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import totals
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell, EndedReader, TooMany
+from django_dbqueue.insight.statistics_sql import MUTEX
+from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -91,13 +92,13 @@ class Counter:
 
     def _step(self, reader: EndedReader) -> bool:
         """Take one step; return False if nothing is due, or another counter is active."""
-        dialect = self._session.dialect
+        server = self._session.server
         with self._session.transaction():
-            if self._session.fetch(dialect.archive.lock_mutex(MUTEX, wait=False)):
+            if self._session.fetch(archive_sql.lock_mutex(server, MUTEX, wait=False)):
                 return self._step_alone(reader)
-            if self._session.fetch(dialect.archive.find_mutex(MUTEX)):
+            if self._session.fetch(archive_sql.find_mutex(server, MUTEX)):
                 return False
-        self._session.run(dialect.archive.create_mutex(MUTEX))
+        self._session.run(archive_sql.create_mutex(server, MUTEX))
         return True
 
     def _step_alone(self, reader: EndedReader) -> bool:

@@ -16,13 +16,14 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.databases.moments import to_column
-from django_dbqueue.databases.statements import MAX_IDS, Row, chunks
-from django_dbqueue.databases.statistics_sql import Stretch
+from django_dbqueue.databases.statement import MAX_IDS, Row, chunks
+from django_dbqueue.insight import statistics_sql
 from django_dbqueue.insight.histogram import Histogram
+from django_dbqueue.insight.statistics_sql import Stretch
 from django_dbqueue.models.fields import to_utc
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.ranges_in_use import ranges_in_use
 from django_dbqueue.statuses import DONE
 
@@ -73,14 +74,15 @@ class EndedReader:
     def __init__(self, session: DjangoSession) -> None:
         self._session = session
         self._connection = session.connection
-        self._dialect = session.dialect
+        self._server = session.server
         self._ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == DONE]
 
     def first(self, since: datetime) -> datetime | None:
         """Return the first moment from this one on at which something ended, or may have; None if nothing did."""
         moments = [moment for _range, moment in self._first_ends(since)]
-        for statement in (self._dialect.statistics.first_archived_end, self._dialect.statistics.first_event):
-            moments += [self._utc(moment) for (moment,) in self._session.fetch(statement(self._column(since)))]
+        for statement in (statistics_sql.first_archived_end, statistics_sql.first_event):
+            rows = self._session.fetch(statement(self._server, self._column(since)))
+            moments += [self._utc(moment) for (moment,) in rows]
         return min(moments, default=None)
 
     def cells(
@@ -93,25 +95,25 @@ class EndedReader:
         for (queue, priority), first in self._first_ends(since):
             if first >= until:
                 continue
-            build = partial(self._dialect.statistics.done_within, queue, priority)
+            build = partial(statistics_sql.done_within, self._server, queue, priority)
             for ended, message_id, due, claimed, reads, acked in rows.of(build):
                 seen.add(message_id)
                 self._cell(cells, queue, ended)._count(ended, due, claimed, reads, acked=bool(acked))
         for ended, _row, due, claimed, reads, outcome, queue, message_id in rows.of(
-            self._dialect.statistics.archived_within
+            partial(statistics_sql.archived_within, self._server)
         ):
             if message_id not in seen and outcome != "dead":
                 self._cell(cells, queue, ended)._count(ended, due, claimed, reads, acked=outcome == "done")
-        deaths = [row for row in rows.of(self._dialect.statistics.events_within) if row[2] in DEADLY]
+        deaths = [row for row in rows.of(partial(statistics_sql.events_within, self._server)) if row[2] in DEADLY]
         self._count_deaths(cells, deaths)
         return cells, rows.read
 
     def _count_deaths(self, cells: dict[tuple[str, datetime], Cell], deaths: Sequence[Row]) -> None:
         dues: dict[int, object] = {}
         for some in chunks({row[4] for row in deaths}, MAX_IDS):
-            dues.update(self._session.fetch(self._dialect.statistics.dues(some)))
+            dues.update(self._session.fetch(statistics_sql.dues(self._server, some)))
             if gone := [message_id for message_id in some if message_id not in dues]:
-                dues.update(self._session.fetch(self._dialect.statistics.archived_dues(gone)))
+                dues.update(self._session.fetch(statistics_sql.archived_dues(self._server, gone)))
         for died, _row, _kind, queue, message_id, reads, claimed in deaths:
             cell = self._cell(cells, queue, died)
             cell.dead += 1
@@ -119,7 +121,9 @@ class EndedReader:
 
     def _first_ends(self, since: datetime) -> Iterator[tuple[tuple[str, int], datetime]]:
         for some in chunks(self._ranges, _RANGES):
-            for place, moment in self._session.fetch(self._dialect.statistics.first_ends(some, self._column(since))):
+            for place, moment in self._session.fetch(
+                statistics_sql.first_ends(self._server, some, self._column(since))
+            ):
                 yield some[place], self._utc(moment)
 
     def _cell(self, cells: dict[tuple[str, datetime], Cell], queue: str, moment: datetime) -> Cell:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
+from django_dbqueue.failures import failures_sql
 from django_dbqueue.models import MessageEvent
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
@@ -63,25 +64,25 @@ def newest_first(session: DjangoSession, queue: str | None, limit: int) -> list[
 
     Groups whose events have all been deleted are left out too.
     """
-    dialect = session.dialect
-    last: dict[int, int | None] = dict(session.fetch(dialect.failures.by_last_event(queue, limit)))
+    server = session.server
+    last: dict[int, int | None] = dict(session.fetch(failures_sql.by_last_event(server, queue, limit)))
     if queue is None:
-        last |= dict(session.fetch(dialect.failures.of_newest_events(LATELY)))
+        last |= dict(session.fetch(failures_sql.of_newest_events(server, LATELY)))
     seen = {number: event for number, event in last.items() if event is not None}
     return sorted(seen, key=lambda number: (seen[number], number), reverse=True)[:limit]
 
 
 def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, Group]:
     """Summarise these groups; those without an event are left out."""
-    dialect = session.dialect
+    server = session.server
     events: dict[int, list[int]] = {}
     for some in chunks(ids, AT_ONCE):
-        for number, event in session.fetch(dialect.failures.newest_of(some, CAP + 1)):
+        for number, event in session.fetch(failures_sql.newest_of(server, some, CAP + 1)):
             events.setdefault(number, []).append(event)
     counted = {number: sorted(found, reverse=True)[:CAP] for number, found in events.items()}
     dead: dict[int, int] = {}
     for some in chunks([event for found in counted.values() for event in found], STEP):
-        dead |= dict(session.fetch(dialect.failures.dead_of_events(some)))
+        dead |= dict(session.fetch(failures_sql.dead_of_events(server, some)))
     named = {number: _named(found, dead) for number, found in counted.items()}
     wanted = {event for number, found in counted.items() for event in (found[0], found[-1], *named[number])}
     rows: dict[int, tuple[int, datetime]] = {}
@@ -100,12 +101,12 @@ def dead_messages(session: DjangoSession, failure: int, limit: int) -> tuple[lis
 
     Only the newest ``LOOKED_THROUGH`` events are searched; also return whether there are older ones.
     """
-    dialect, found, before = session.dialect, list[int](), 2**63 - 1
+    server, found, before = session.server, list[int](), 2**63 - 1
     for _page in range(LOOKED_THROUGH // STEP):
-        events = [row[0] for row in session.fetch(dialect.failures.newest_events_of(failure, before, STEP))]
+        events = [row[0] for row in session.fetch(failures_sql.newest_events_of(server, failure, before, STEP))]
         if not events:
             return found, False
-        dead: dict[int, int] = dict(session.fetch(dialect.failures.dead_of_events(events)))
+        dead: dict[int, int] = dict(session.fetch(failures_sql.dead_of_events(server, events)))
         found += [dead[event] for event in events if event in dead]
         if len(found) >= limit:
             return found[:limit], False

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from django_dbqueue.databases import Dialect
-from django_dbqueue.databases.depths_sql import Place
-from django_dbqueue.databases.listing_sql import LATEST
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
+from django_dbqueue.insight import listing_sql
+from django_dbqueue.insight.listing_sql import LATEST
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states import depths_sql
 from django_dbqueue.states.depths import AT_ONCE, ROWS_AT_ONCE, STATES
+from django_dbqueue.states.depths_sql import Place
 from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import Range
 from django_dbqueue.statuses import RUNNING
@@ -49,7 +50,7 @@ def ids_of_keys(session: DjangoSession, hashes: Sequence[str], *, limit: int) ->
 def _ids_by_key(session: DjangoSession, hashes: Sequence[str], limit: int) -> dict[str, list[int]]:
     ids: dict[str, set[int]] = {}
     for some in chunks(hashes, max(1, min(_KEYS_AT_ONCE, ROWS_AT_ONCE // limit))):
-        for number, message_id in session.fetch(_dialect(session).listing.latest_of_keys(some, limit)):
+        for number, message_id in session.fetch(listing_sql.latest_of_keys(session.server, some, limit)):
             ids.setdefault(some[number], set()).add(int(message_id))
     return {each: sorted(found, reverse=True)[:limit] for each, found in ids.items()}
 
@@ -58,13 +59,13 @@ def latest_hours(session: DjangoSession, *, limit: int) -> list[tuple[Any, str, 
     """Return hour (as the cursor returns it), queue and id of up to ``limit`` roll-ups, the latest first."""
     return [
         (hour, str(queue), int(row))
-        for hour, queue, row in session.fetch(_dialect(session).listing.latest_hours(limit))
+        for hour, queue, row in session.fetch(listing_sql.latest_hours(session.server, limit))
     ]
 
 
 def _ids_of(session: DjangoSession, places: list[Place], limit: int, overdue: list[int]) -> list[int]:
     rows: list[list[tuple[object, int]]] = [[] for _ in places]
-    for number, moment, message_id in session.fetch(_dialect(session).listing.first_ids(places, limit, overdue)):
+    for number, moment, message_id in session.fetch(listing_sql.first_ids(session.server, places, limit, overdue)):
         rows[number].append((moment, int(message_id)))
     ids: list[int] = []
     for place, listed in zip(places, rows, strict=True):
@@ -74,16 +75,12 @@ def _ids_of(session: DjangoSession, places: list[Place], limit: int, overdue: li
     return ids
 
 
-def _dialect(session: DjangoSession) -> Dialect:
-    return session.dialect
-
-
 def _filled(session: DjangoSession, places: list[Place], *, most: int, overdue: list[int]) -> Iterator[list[Place]]:
     """Split the places into what one statement may read; if there are many, only those that have messages."""
     if len(places) <= most or overdue:
         yield from chunks(places, most)
         return
-    dialect = _dialect(session)
+    server = session.server
     for some in chunks(places, AT_ONCE):
-        [counts] = session.fetch(dialect.depths.counts(some, 1))
+        [counts] = session.fetch(depths_sql.counts(server, some, 1))
         yield from chunks((place for place, count in zip(some, counts, strict=True) if count), most)

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import Row, chunks
+from django_dbqueue.databases.statement import Row, chunks
 from django_dbqueue.envelope import LANES, WHOLE_QUEUE, check_group, check_queue, first_lane, lane_of
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.first_ids import first_ids
+from django_dbqueue.lanes import groups_sql
 from django_dbqueue.lanes.walk import LAST, next_lanes
 from django_dbqueue.models.group import Group, Line, Ticket
 from django_dbqueue.models.message import Message
@@ -83,7 +84,7 @@ def find_groups(session: DjangoSession, *, queue: str | None = None, limit: int)
         found[row.lane] = Found(0, row.paused_at or _EVER, row.lane, row.queue, row.name)
     for each in _held(session, queue, limit):
         found.setdefault(each.lane, each)
-    tables = (session.dialect.sql.line, session.dialect.sql.ticket)
+    tables = (session.server.line, session.server.ticket)
     walked = [next_lanes(session, table, after=first - 1, until=last, limit=limit + 1) for table in tables]
     for each in _named(session, {lane for lanes in walked for lane in lanes}):
         found.setdefault(each.lane, each)
@@ -175,7 +176,7 @@ def _held(session: DjangoSession, queue: str | None, limit: int) -> Iterator[Fou
             for pk, when, lane, name, group in dead.values_list("id", "finished_at", "lane", "queue", "group_name")
         }
         places = [(each.lane, pk) for pk, each in groups.items()]
-        for _lane, pk in session.fetch(session.dialect.groups.with_ticket(places)) if places else []:
+        for _lane, pk in session.fetch(groups_sql.with_ticket(session.server, places)) if places else []:
             yield groups[pk]
 
 
@@ -196,14 +197,14 @@ def _named(session: DjangoSession, lanes: Collection[int]) -> Iterator[Found]:
 
 def _firsts(session: DjangoSession, lanes: Iterable[int]) -> Iterator[Row]:
     for some in chunks(lanes, STEP):
-        yield from session.fetch(session.dialect.groups.firsts(some))
+        yield from session.fetch(groups_sql.firsts(session.server, some))
 
 
 def _sizes(
     session: DjangoSession, lanes: Iterable[int], limit: int
 ) -> Iterator[tuple[int, tuple[int, int, int | None]]]:
     for some in chunks(lanes, max(1, min(50, ROWS_AT_ONCE // (_READS * limit)))):
-        [row] = session.fetch(session.dialect.groups.sizes(some, limit))
+        [row] = session.fetch(groups_sql.sizes(session.server, some, limit))
         for place, lane in enumerate(some):
             waiting, out, dead = row[3 * place : 3 * place + 3]
             yield lane, (int(waiting), int(out), dead)

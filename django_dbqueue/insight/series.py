@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db.models import Sum
 
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.ended import Cell

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases.steps_sql import SLEEP, WAIT
 from django_dbqueue.insight.answer import Why
 from django_dbqueue.models.emitted_event import Waiter
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.step import Step
+from django_dbqueue.statements.steps_sql import SLEEP, WAIT
 from django_dbqueue.steps.emitting import hash_of_event
 
 

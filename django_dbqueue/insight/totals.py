@@ -11,7 +11,8 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
+from django_dbqueue.insight import statistics_sql
 from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.ended import Cell
 from django_dbqueue.insight.histogram import Histogram
@@ -49,7 +50,7 @@ def totals(session: DjangoSession, queues: Collection[str]) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
     for some in chunks(queues, _TOGETHER):
         for queue, messages, failures, retries, dead, wait, run in session.fetch(
-            session.dialect.statistics.totals(some)
+            statistics_sql.totals(session.server, some)
         ):
             found = Cell(messages, failures, retries, dead, Histogram.of_text(wait), Histogram.of_text(run))
             cells.setdefault(str(queue), Cell()).merge(found)

@@ -12,6 +12,7 @@ from django_dbqueue import conf
 from django_dbqueue.insight.answer import Why
 from django_dbqueue.insight.groups import holders
 from django_dbqueue.insight.suspended import suspension_of
+from django_dbqueue.lanes import groups_sql
 from django_dbqueue.models.group import Group
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import StreamClaim
@@ -67,7 +68,7 @@ def holds_its_group(message: Message) -> tuple[str, ...]:
     if message.lane is None or conf.queue_options(message.queue).on_dead != conf.HOLD:
         return ()
     session = session_of(using)
-    if not session.fetch(session.dialect.groups.with_ticket([(message.lane, message.pk)])):
+    if not session.fetch(groups_sql.with_ticket(session.server, [(message.lane, message.pk)])):
         return ()
     text = _("It holds its group %(group)s, which goes on when it is requeued, dropped or purged.")
     return (text % {"group": message.group_name},)
@@ -83,7 +84,7 @@ def stands_in_line(message: Message) -> bool:
     if message.lane is None:
         return False
     session = session_of(message._state.db or "")
-    return not session.fetch(session.dialect.groups.with_ticket([(message.lane, message.pk)]))
+    return not session.fetch(groups_sql.with_ticket(session.server, [(message.lane, message.pk)]))
 
 
 def _behind(first: Message, now: datetime, *, is_suspended: bool) -> str:
@@ -123,7 +124,7 @@ def _idle(message: Message, before: tuple[str, ...]) -> Why:
 
 def _before(message: Message, using: str) -> tuple[str, ...]:
     session = session_of(using)
-    [(count,)] = session.fetch(session.dialect.groups.ahead(message.lane or 0, message.pk, AHEAD + 1))
+    [(count,)] = session.fetch(groups_sql.ahead(session.server, message.lane or 0, message.pk, AHEAD + 1))
     if not count:
         return (_("It is the next one of its group."),)
     text = ngettext(

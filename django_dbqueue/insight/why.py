@@ -14,7 +14,6 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.insight.after import holds_its_flow, why_it_is_after
 from django_dbqueue.insight.answer import Why as Why
 from django_dbqueue.insight.suspended import suspension_of
@@ -26,6 +25,7 @@ from django_dbqueue.models.message import Message
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.stream import StreamClaim
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.spans import span

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import new_token
+from django_dbqueue.databases.statement import new_token
+from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf, hand_over
 
 AT_ONCE: Final = 200
@@ -45,7 +46,7 @@ def _free_tickets(session: Session, lanes: Collection[int], width_of: WidthOf) -
     """Return the lowest free ticket of each lane where somebody waits, as lane and number."""
     out: dict[int, set[int]] = {}
     width: dict[int, int] = {}
-    for lane, first, ticket, own_width, is_paused in session.fetch(session.dialect.lanes.standing([*lanes])):
+    for lane, first, ticket, own_width, is_paused in session.fetch(lanes_sql.standing(session.server, [*lanes])):
         if first is None or is_paused:
             continue
         width[lane] = width_of(lane) if own_width is None else own_width
@@ -63,6 +64,6 @@ def _take_and_give(
     mark = -new_token()
     tickets = list(free)
     with session.transaction():
-        session.run(session.dialect.lanes.draw(tickets, mark))
+        session.run(lanes_sql.draw(session.server, tickets, mark))
         unused = hand_over(session, [(lane, mark) for lane, _ in tickets], width_of, interval_of)
     return {lane for lane, _ in tickets} - unused

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import Place, Row
-from django_dbqueue.lanes import lane_moves
+from django_dbqueue.databases.statement import Place, Row
+from django_dbqueue.lanes import lane_moves, lanes_sql
 from django_dbqueue.lanes.lanes_in_use import lanes_in_use
 from django_dbqueue.lanes.tickets import followers_of, stand_in_line
 from django_dbqueue.lanes.walk import LAST
@@ -51,7 +51,7 @@ class LaneKeeper:
 
     def _free_tickets(self) -> bool:
         for _ in range(AT_ONCE // STEP):
-            rows = self.session.fetch(self.session.dialect.lanes.tickets_behind(*self._ticket, STEP))
+            rows = self.session.fetch(lanes_sql.tickets_behind(self.session.server, *self._ticket, STEP))
             if ended := [Place(row[0], row[2], row[3] or "") for row in rows if _is_over(row[3], row[4])]:
                 self.session.outermost(partial(self._leave, ended))
             self._ticket = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-1, 0)
@@ -62,7 +62,7 @@ class LaneKeeper:
     def _look_at_followers(self) -> bool:
         """Take those out of the followers who don't run any more: somebody has moved their rows by hand."""
         for _ in range(AT_ONCE // STEP):
-            rows = self.session.fetch(self.session.dialect.lanes.followers_behind(*self._follower, STEP))
+            rows = self.session.fetch(lanes_sql.followers_behind(self.session.server, *self._follower, STEP))
             if moved := [row for row in rows if row[2] != "run"]:
                 self.session.outermost(partial(self._stop_following, moved))
             self._follower = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-LAST - 1, 0)
@@ -72,7 +72,9 @@ class LaneKeeper:
 
     def _stop_following(self, moved: list[Row]) -> None:
         with self.session.transaction():
-            self.session.run(self.session.dialect.lanes.leave([(line, message_id) for line, message_id, _ in moved]))
+            self.session.run(
+                lanes_sql.leave(self.session.server, [(line, message_id) for line, message_id, _ in moved])
+            )
             if new := [(followers_of(line), message_id) for line, message_id, standing in moved if standing == "new"]:
                 stand_in_line(self.session, new)
 

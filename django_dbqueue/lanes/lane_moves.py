@@ -11,20 +11,21 @@ from django.db import DatabaseError, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import Change
-from django_dbqueue.databases.statements import Place, Statement
+from django_dbqueue.databases.statement import Place, Statement
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.lanes import tickets
+from django_dbqueue.lanes import groups_sql, lanes_sql, rates_sql, tickets
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.statements import enqueue_sql, fences_sql
 
 logger = logging.getLogger("django_dbqueue")
 
 
 def places_of(session: DjangoSession, where: Statement) -> list[Place]:
     """Lock the rows of a fence that are in a lane, and return their places."""
-    return [Place(*row) for row in session.fetch(session.dialect.lanes.places(where))]
+    return [Place(*row) for row in session.fetch(lanes_sql.places(session.server, where))]
 
 
 def moved(session: DjangoSession, change: Change, places: Sequence[Place]) -> None:
@@ -33,7 +34,7 @@ def moved(session: DjangoSession, change: Change, places: Sequence[Place]) -> No
         return
     ended, dead = list(places), [*places] if change.in_lane == "dies" else []
     if change.in_lane == "returns":
-        died = places_of(session, session.dialect.messages.dead_of([place.id for place in places]))
+        died = places_of(session, fences_sql.dead_of(session.server, [place.id for place in places]))
         dead = ended = died
         if living := [place for place in places if place not in died]:
             back_in_lane(session, living)
@@ -69,11 +70,11 @@ def _keep_places(session: DjangoSession, dead: Sequence[Place]) -> None:
     if not _may_follow(dead):
         return
     pairs = [(place.lane, place.id) for place in dead]
-    followed = session.run(session.dialect.lanes.leave([(tickets.followers_of(lane), one) for lane, one in pairs]))
+    followed = session.run(lanes_sql.leave(session.server, [(tickets.followers_of(lane), one) for lane, one in pairs]))
     if followed:
-        has_ticket = {row[2] for row in session.fetch(session.dialect.lanes.heads(pairs))}
+        has_ticket = {row[2] for row in session.fetch(lanes_sql.heads(session.server, pairs))}
         if waiting := [pair for pair in pairs if pair[1] not in has_ticket]:
-            session.run(session.dialect.lanes.enter(waiting))
+            session.run(lanes_sql.enter(session.server, waiting))
 
 
 def _may_follow(places: Iterable[Place]) -> bool:
@@ -83,18 +84,21 @@ def _may_follow(places: Iterable[Place]) -> bool:
 
 def enter(session: DjangoSession, waiting: Sequence[Place]) -> None:
     """Put parked messages into their lines, in the transaction that wrote them."""
-    session.run(session.dialect.lanes.enter([(place.lane, place.id) for place in waiting]))
+    session.run(lanes_sql.enter(session.server, [(place.lane, place.id) for place in waiting]))
     kick_after_commit(session, _of(waiting))
 
 
 def let_in(session: DjangoSession, place: Place) -> None:
     """Give a message that was claimed out of its turn a ticket: the lowest free one, even above the lane's width."""
-    lanes = session.dialect.lanes
-    session.run(lanes.leave([(place.lane, place.id)]))
-    if session.fetch(session.dialect.groups.with_ticket([(place.lane, place.id)])):
+    session.run(lanes_sql.leave(session.server, [(place.lane, place.id)]))
+    if session.fetch(groups_sql.with_ticket(session.server, [(place.lane, place.id)])):
         return
-    out = {row[2] for row in session.fetch(lanes.standing([place.lane]))}
-    session.run(lanes.draw([(place.lane, next(number for number in count() if number not in out))], place.id))
+    out = {row[2] for row in session.fetch(lanes_sql.standing(session.server, [place.lane]))}
+    session.run(
+        lanes_sql.draw(
+            session.server, [(place.lane, next(number for number in count() if number not in out))], place.id
+        )
+    )
 
 
 def overwritten(session: DjangoSession, message_id: int, queue: str, *, old: int | None, new: int | None) -> None:
@@ -111,23 +115,34 @@ def change(session: DjangoSession, message_id: int, *, old: Place | None, new: P
     if old is not None:
         leave(session, [old])
     if new is not None:
-        session.run(session.dialect.lanes.park([message_id]))
+        session.run(lanes_sql.park(session.server, [message_id]))
         enter(session, [new])
 
 
 def park_what_is_ready(session: DjangoSession, lane: int) -> None:
     """Let messages of a lane that have a ticket, but don't run, wait in the line again: its group was paused."""
-    dialect = session.dialect
+    server = session.server
 
     def park() -> None:
         with session.transaction():
-            ids = [row[0] for row in session.fetch(dialect.lanes.ready_in(lane))]
-            if ids:
-                session.run(dialect.lanes.park(ids))
-                session.run(dialect.lanes.enter([(lane, number) for number in ids]))
-                session.run(dialect.lanes.free([(lane, number) for number in ids]))
+            ticketed = [row[0] for row in session.fetch(lanes_sql.ticketed(server, lane))]
+            if ticketed and (ids := [row[0] for row in session.fetch(lanes_sql.ready(server, ticketed))]):
+                session.run(lanes_sql.park(server, ids))
+                session.run(lanes_sql.enter(server, [(lane, number) for number in ids]))
+                session.run(lanes_sql.free(server, [(lane, number) for number in ids]))
 
     session.outermost(park)
+
+
+def hurry(session: DjangoSession, lane: int) -> None:
+    """Make due what only the rate of a group held back: it was changed."""
+
+    def work() -> None:
+        ticketed = [row[0] for row in session.fetch(lanes_sql.ticketed(session.server, lane))]
+        if ticketed:
+            session.run(rates_sql.hurry(session.server, ticketed))
+
+    session.outermost(work)
 
 
 class Kick:
@@ -169,8 +184,8 @@ def kick_after_commit(session: DjangoSession, lanes: Mapping[int, str]) -> None:
 def kick_now(session: DjangoSession, lanes: Mapping[int, str]) -> None:
     """Let the first of each line run while its lane has a free ticket, and wake workers for it."""
     for queue in {lanes[lane] for lane in kick(session, lanes, _width_of(lanes), interval_of=_interval_of(lanes))}:
-        if session.dialect.sql.notifies and conf.get("NOTIFY"):
-            session.fetch(session.dialect.enqueue.notify(queue))
+        if session.server.notifies and conf.get("NOTIFY"):
+            session.fetch(enqueue_sql.notify(queue))
 
 
 def refuse_without_commit(session: DjangoSession) -> None:

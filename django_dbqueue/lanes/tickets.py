@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import Place
-from django_dbqueue.lanes import rates
+from django_dbqueue.databases.statement import Place
+from django_dbqueue.lanes import lanes_sql, rates, rates_sql
 from django_dbqueue.statuses import NEW, RUNNING
 
 WidthOf = Callable[[int], int]
@@ -92,9 +92,9 @@ def leave(
     if may_follow:
         standing = [*standing, *((followers_of(lane), message_id) for lane, message_id in pairs)]
     if standing:
-        session.run(session.dialect.lanes.leave(standing))
+        session.run(lanes_sql.leave(session.server, standing))
     if not hands_over:
-        session.run(session.dialect.lanes.free(pairs))
+        session.run(lanes_sql.free(session.server, pairs))
         return {lane for lane, _ in pairs}
     return hand_over(session, pairs, width_of, interval_of)
 
@@ -109,7 +109,7 @@ def hand_over(
     """
     freed: set[int] = set()
     while held:
-        heads = [Head(*row) for row in session.fetch(session.dialect.lanes.heads(held))]
+        heads = [Head(*row) for row in session.fetch(lanes_sql.heads(session.server, held))]
         if stale := [head for head in heads if head.is_stale]:
             _leave_stale(session, stale)
             continue
@@ -125,7 +125,7 @@ def _hand_over_one_each(
     going = [head for head in heads if _goes_on(head, width_of)]
     freed = [head for head in heads if head not in going]
     if freed:
-        session.run(session.dialect.lanes.free([(head.lane, head.held_by) for head in freed]))
+        session.run(lanes_sql.free(session.server, [(head.lane, head.held_by) for head in freed]))
     if going:
         paced = _paced(going, width_of, interval_of)
         if paced:
@@ -160,17 +160,17 @@ def _paced(heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | N
 
 
 def _schedule(session: Session, paced: Sequence[Pace]) -> None:
-    rows = session.dialect.rates
     if new := [pace.message_id for pace in paced if pace.head.row is None]:
-        session.run(rows.make_groups(new))
-    session.run(rows.step([(pace.head.lane, pace.interval, pace.ahead) for pace in paced]))
+        session.run(rates_sql.make_groups(session.server, new))
+    session.run(rates_sql.step(session.server, [(pace.head.lane, pace.interval, pace.ahead) for pace in paced]))
 
 
 def _leave_stale(session: Session, heads: Sequence[Head]) -> None:
     """Take out of their lines who doesn't stand there; what was made new by hand under its worker waits again."""
-    lanes = session.dialect.lanes
     gone = {(head.line, head.first, head.follower is not None and head.status == NEW) for head in heads}
-    session.run(lanes.leave([(line, message_id) for line, message_id, _ in gone if message_id is not None]))
+    session.run(
+        lanes_sql.leave(session.server, [(line, message_id) for line, message_id, _ in gone if message_id is not None])
+    )
     back = [(followers_of(line), message_id) for line, message_id, waits in gone if waits and message_id is not None]
     if back:
         stand_in_line(session, back)
@@ -178,9 +178,8 @@ def _leave_stale(session: Session, heads: Sequence[Head]) -> None:
 
 def stand_in_line(session: Session, waiting: Sequence[tuple[int, int]]) -> None:
     """Let messages that are new, given as lane and id, wait in their lines again."""
-    lanes = session.dialect.lanes
-    session.run(lanes.park([message_id for _, message_id in waiting]))
-    session.run(lanes.enter(waiting))
+    session.run(lanes_sql.park(session.server, [message_id for _, message_id in waiting]))
+    session.run(lanes_sql.enter(session.server, waiting))
 
 
 def _goes_on(head: Head, width_of: WidthOf) -> bool:
@@ -190,16 +189,15 @@ def _goes_on(head: Head, width_of: WidthOf) -> bool:
 
 def _let_run(session: Session, heads: Sequence[Head], paced: Collection[int]) -> None:
     """Messages first, then their places, then the tickets: in the order in which a drop locks them."""
-    lanes = session.dialect.lanes
     parked = [head.first for head in heads if head.first is not None and head.status == NEW and head.is_parked]
     places = [(head.line, head.first) for head in heads if head.first is not None]
     tickets = [(*head[:3], head.first) for head in heads if head.first is not None]
     free = [message_id for message_id in parked if message_id not in paced]
     if (
-        (free and session.run(lanes.let_run(free)) != len(free))
-        or (paced and session.run(lanes.let_run(list(paced), paced=True)) != len(paced))
-        or session.run(lanes.leave(places)) != len(places)
-        or session.run(lanes.pass_on(tickets)) != len(tickets)
+        (free and session.run(lanes_sql.let_run(session.server, free)) != len(free))
+        or (paced and session.run(lanes_sql.let_run(session.server, list(paced), paced=True)) != len(paced))
+        or session.run(lanes_sql.leave(session.server, places)) != len(places)
+        or session.run(lanes_sql.pass_on(session.server, tickets)) != len(tickets)
     ):
         raise StartAgain
 
@@ -211,15 +209,14 @@ def come_back(session: Session, places: Sequence[Place], *, may_follow: bool) ->
     that was sent earlier waits: two that a worker held come back in whatever order. ``may_follow``: a worker may have
     taken some along.
     """
-    lanes = session.dialect.lanes
     pairs = sorted((place.lane, place.id) for place in places)
-    heads = {row[2]: Head(*row) for row in session.fetch(lanes.heads(pairs))}
+    heads = {row[2]: Head(*row) for row in session.fetch(lanes_sql.heads(session.server, pairs))}
     resigned = [(head.lane, head.held_by) for head in heads.values() if head.is_paused or _is_behind(head)]
     if resigned:
-        session.run(lanes.free(resigned))
+        session.run(lanes_sql.free(session.server, resigned))
     waiting = [pair for pair in pairs if pair[1] not in heads] + resigned
     if waiting and may_follow:
-        session.run(lanes.leave([(followers_of(lane), message_id) for lane, message_id in waiting]))
+        session.run(lanes_sql.leave(session.server, [(followers_of(lane), message_id) for lane, message_id in waiting]))
     if waiting:
         stand_in_line(session, waiting)
     return {lane for lane, _ in waiting}

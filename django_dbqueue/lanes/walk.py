@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from django_dbqueue.databases.session import Session
+from django_dbqueue.lanes import lanes_sql
 
 LAST: Final = 2**63 - 1
 """The highest number of a lane."""
@@ -15,7 +16,7 @@ def next_lanes(session: Session, table: str, *, after: int, until: int = LAST, l
     lanes: list[int] = []
     while len(lanes) < limit:
         wanted = limit - len(lanes)
-        rows = session.fetch(session.dialect.lanes.next_lanes(table, lanes[-1] if lanes else after, until, wanted))
+        rows = session.fetch(lanes_sql.next_lanes(session.server, table, lanes[-1] if lanes else after, until, wanted))
         if not rows:
             break
         lanes += [row[0] for row in rows]

@@ -16,14 +16,15 @@ from typing import NamedTuple
 
 from django.db import DatabaseError
 
-from django_dbqueue.databases.archive_sql import Behind
 from django_dbqueue.databases.moments import as_text
-from django_dbqueue.databases.statements import MAX_IDS, Row, Statement, chunks
-from django_dbqueue.lifecycle import moves
+from django_dbqueue.databases.statement import MAX_IDS, Row, Statement, chunks
+from django_dbqueue.lifecycle import archive_sql, moves
+from django_dbqueue.lifecycle.archive_sql import Behind
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
+from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW
 
@@ -81,20 +82,22 @@ class DoneWalk:
         It stops after the last one, soon after ``looks`` rows were met, after ``limit`` rows were moved, or when
         another archiver is active and ``wait`` is false.
         """
-        statements, place = self.session.dialect.archive, self._place
+        place = self._place
         moved = looked = 0
         for priority in priorities_in_use(self.session, self.queue, DONE):
             if place is not None and priority > place[0]:
                 continue
             behind = place[1] if place is not None and priority == place[0] else None
-            if not self.session.fetch(statements.finished(self.queue, priority, age, 1, behind=behind, lock=False)):
+            if not self.session.fetch(
+                archive_sql.finished(self.session.server, self.queue, priority, age, 1, behind=behind, lock=False)
+            ):
                 continue  # the usual case, and no other archiver was kept waiting
             while True:
                 self._place = (priority, behind) if behind is not None or self._place is not None else None
                 wanted = BATCH if limit is None else min(BATCH, limit - moved)
                 if not wanted or (looks is not None and looked >= looks):
                     return moved
-                done = statements.finished(self.queue, priority, age, wanted, behind=behind)
+                done = archive_sql.finished(self.session.server, self.queue, priority, age, wanted, behind=behind)
                 batch = _move(self._left, done, wait=wait, may_be_dead=False)
                 if batch is None:
                     return moved
@@ -109,21 +112,21 @@ class DoneWalk:
 
 def count_old(session: DjangoSession, queue: str, state: str, *, age: float) -> Iterator[int]:
     """Count the done (or dead) rows of a queue that ended ``age`` seconds ago or earlier, in batches."""
-    dialect = session.dialect
+    server = session.server
     if state == "done":
         for priority in priorities_in_use(session, queue, DONE):
-            yield int(session.fetch(dialect.archive.count_finished(queue, priority, age))[0][0])
+            yield int(session.fetch(archive_sql.count_finished(server, queue, priority, age))[0][0])
         return
     for priority in priorities_in_use(session, queue, NEW):
         after = 0
-        while rows := session.fetch(dialect.archive.dead_behind(queue, priority, after, age, BATCH)):
+        while rows := session.fetch(archive_sql.dead_behind(server, queue, priority, after, age, BATCH)):
             yield sum(bool(row[1]) for row in rows)
             after = rows[-1][0]
 
 
 def purge(session: DjangoSession, ids: Iterable[int]) -> int:
     """Move those of the rows that are done or dead; return how many."""
-    left, finished = LeftBehind(session), session.dialect.archive.lock_finished
+    left, finished = LeftBehind(session), partial(archive_sql.lock_finished, session.server)
     batches = (_move(left, finished(chunk), wait=True) for chunk in chunks(ids, MAX_IDS))
     return sum(batch.moved for batch in batches if batch is not None)
 
@@ -151,7 +154,7 @@ class DeadWalk:
         It stops after the last dead row, soon after ``looks`` rows were checked, after ``limit`` rows were moved, or
         when another archiver is active and ``wait`` is false.
         """
-        dialect = self.session.dialect
+        server = self.session.server
         looked = moved = 0
         place = self._place
         for priority in priorities_in_use(self.session, self.queue, NEW):
@@ -163,9 +166,9 @@ class DeadWalk:
                     self._place = (priority, after)
                     return moved
                 left = None if limit is None else limit - moved
-                rows = self.session.fetch(dialect.archive.dead_behind(self.queue, priority, after, age, BATCH))
+                rows = self.session.fetch(archive_sql.dead_behind(server, self.queue, priority, after, age, BATCH))
                 old = [row[0] for row in rows if row[1]][:left]
-                batch = _move(self._left, dialect.archive.lock_dead(old, age), wait=wait) if old else _NOTHING
+                batch = _move(self._left, archive_sql.lock_dead(server, old, age), wait=wait) if old else _NOTHING
                 if batch is None:
                     self._place = (priority, after)
                     return moved
@@ -185,7 +188,7 @@ def _move(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool = 
     doesn't let go stays, and the others of the batch leave without it.
     """
     session = left.session
-    dialect = session.dialect
+    server = session.server
     while True:
         try:
             batch = session.outermost(partial(_move_alone, left, find, wait=wait, may_be_dead=may_be_dead))
@@ -193,9 +196,9 @@ def _move(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool = 
             return _move_apart(left, refused)
         if batch is not None:
             return batch
-        if not wait and session.fetch(dialect.archive.find_mutex(MUTEX)):
+        if not wait and session.fetch(archive_sql.find_mutex(server, MUTEX)):
             return None
-        session.outermost(partial(session.run, dialect.archive.create_mutex(MUTEX)))
+        session.outermost(partial(session.run, archive_sql.create_mutex(server, MUTEX)))
 
 
 def _move_apart(left: LeftBehind, refused: _Refused) -> _Batch:
@@ -205,7 +208,7 @@ def _move_apart(left: LeftBehind, refused: _Refused) -> _Batch:
         return refused.batch
     half, moved = len(refused.ids) // 2, 0
     for part in (refused.ids[:half], refused.ids[half:]):
-        batch = _move(left, left.session.dialect.archive.lock_finished(part), wait=True)
+        batch = _move(left, archive_sql.lock_finished(left.session.server, part), wait=True)
         moved += 0 if batch is None else batch.moved
     return refused.batch._replace(moved=moved)
 
@@ -215,7 +218,7 @@ def _move_alone(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: b
     session, ids, batch = left.session, list[int](), _NOTHING
     try:
         with session.transaction():
-            if not session.fetch(session.dialect.archive.lock_mutex(MUTEX, wait=wait)):
+            if not session.fetch(archive_sql.lock_mutex(session.server, MUTEX, wait=wait)):
                 return None
             rows = session.fetch(find)
             batch = _Batch(0, len(rows), rows[-1] if rows else None)
@@ -230,10 +233,10 @@ def _move_alone(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: b
 
 def _move_these(session: DjangoSession, ids: list[int], *, may_be_dead: bool) -> None:
     """Copy locked rows into the history, and delete them."""
-    dialect = session.dialect
-    dead = moves.ties_of(session, dialect.messages.dead_of(ids)) if may_be_dead else []
-    session.run(dialect.archive.copy_to_archive(ids))
-    session.run(dialect.messages.delete(ids))
+    server = session.server
+    dead = moves.ties_of(session, fences_sql.dead_of(server, ids)) if may_be_dead else []
+    session.run(archive_sql.copy_to_archive(server, ids))
+    session.run(fences_sql.delete(server, ids))
     forget_steps(session, ids)
     if dead:
-        moves.untied(session, dialect.messages.drop(""), dead)
+        moves.untied(session, changes_sql.drop(server, ""), dead)

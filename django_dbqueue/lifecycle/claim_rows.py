@@ -15,9 +15,10 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from django_dbqueue.databases import Claim, Dialect, Statement
+from django_dbqueue.claims import claims_sql
+from django_dbqueue.databases import Claim, Server, Statement
 from django_dbqueue.databases.session import ClaimingSession
-from django_dbqueue.databases.statements import CLAIMED_COLUMNS, TAKEN_COLUMNS, Mark, Row
+from django_dbqueue.databases.statement import CLAIMED_COLUMNS, TAKEN_COLUMNS, Mark, Row
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OF_ANY_PRIORITY = (*CLAIMED_COLUMNS, "priority")
@@ -103,12 +104,12 @@ class ClaimRange(NamedTuple):
 
 def take_range(source: ClaimRange, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
     """Take what is due after the mark; return it, and the mark after it."""
-    take = _take_and_return if _takes_at_once(source.session.dialect) else _lock_and_take
+    take = _take_and_return if _takes_at_once(source.session.server) else _lock_and_take
     return take(source, limit, mark, terms)
 
 
 def first_statement(
-    dialect: Dialect,
+    server: Server,
     queue: str,
     priority: int,
     limit: int,
@@ -117,22 +118,23 @@ def first_statement(
     most_bytes: int | None = None,
 ) -> Statement:
     """Return the statement that finds and locks what is due, and takes it at once if the server can do both."""
-    claims = dialect.claims
-    if _takes_at_once(dialect):
-        change = claims.take(**terms._asdict(), session=None, now=None)
-        return claims.claim(queue, priority, limit, mark, change, most_bytes=most_bytes)
-    return claims.due(CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes)
+    if _takes_at_once(server):
+        change = claims_sql.take(server, **terms._asdict(), session=None, now=None)
+        return claims_sql.claim(server, queue, priority, limit, mark, change, most_bytes=most_bytes)
+    return claims_sql.due(
+        server, CLAIMED_COLUMNS, queue, NEW, priority, limit, mark, moments_as_text=True, most_bytes=most_bytes
+    )
 
 
-def _takes_at_once(dialect: Dialect) -> bool:
-    return dialect.sql.returns_rows and bool(dialect.sql.session_id)
+def _takes_at_once(server: Server) -> bool:
+    return server.returns_rows and bool(server.session_id)
 
 
 def _take_and_return(
     source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
 ) -> tuple[list[Claimed], Mark | None]:
     _, session, queue, priority, most_bytes = source
-    statement = first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes)
+    statement = first_statement(session.server, queue, priority, limit, mark, terms, most_bytes)
     rows = session.fetch_messages(statement)
     rows.sort(key=itemgetter(-1, 0))
     make = source.hydrator(TAKEN_COLUMNS, **_known(source, terms))
@@ -144,7 +146,7 @@ def _lock_and_take(
     source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
 ) -> tuple[list[Claimed], Mark | None]:
     _, session, queue, priority, most_bytes = source
-    rows = session.fetch(first_statement(session.dialect, queue, priority, limit, mark, terms, most_bytes))
+    rows = session.fetch(first_statement(session.server, queue, priority, limit, mark, terms, most_bytes))
     if not rows:
         return [], None
     claimed = _take_locked(source, rows, CLAIMED_COLUMNS, terms, _known(source, terms))
@@ -155,16 +157,16 @@ def _take_locked(
     source: ClaimRange, rows: list[Row], columns: tuple[str, ...], terms: Terms, known: dict[str, Any]
 ) -> list[Claimed]:
     """Take rows of these columns, and the clock's time behind them, that are locked."""
-    session, dialect = source.session, source.session.dialect
+    session, server = source.session, source.session.server
     now = rows[0][-1]
     process = os.getpid()
-    change = dialect.claims.take(**terms._asdict(), session=process, now=now)
-    taken = session.run(dialect.claims.take_ids([row[0] for row in rows], change))
+    change = claims_sql.take(server, **terms._asdict(), session=process, now=now)
+    taken = session.run(claims_sql.take_ids(server, [row[0] for row in rows], change))
     if taken != len(rows):  # can't happen: the rows are locked
         raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     ends: dict[float, datetime] = {}
-    known |= {"conn_id": session.connection_id if dialect.sql.session_id else process, "claimed_at": moment}
+    known |= {"conn_id": session.connection_id if server.session_id else process, "claimed_at": moment}
     own = ("read_count", "max_reads", "lease_seconds", "available_at")
     make = source.hydrator(columns, own=own, **known)
     return _claimed(rows, columns, terms, partial(_as_taken, make, moment, ends), charged=1)
@@ -173,21 +175,23 @@ def _take_locked(
 def lock_parked(source: ClaimRange, ids: Sequence[int]) -> list[Row]:
     """Lock those of these messages that wait for nothing but their turn; return rows for ``take_parked``."""
     session = source.session
-    at_once = _takes_at_once(session.dialect)
+    at_once = _takes_at_once(session.server)
     names = ("id",) if at_once else _OF_ANY_PRIORITY
-    return session.fetch(session.dialect.claims.parked(ids, names, source.most_bytes))
+    return session.fetch(claims_sql.parked(session.server, ids, names, source.most_bytes))
 
 
 def take_parked(source: ClaimRange, rows: list[Row], terms: Terms) -> list[Claimed]:
     """Take messages that ``lock_parked`` returned, whatever their priority, in this order."""
     session, known = source.session, _known(source, terms)
     del known["priority"]
-    if not _takes_at_once(session.dialect):
+    if not _takes_at_once(session.server):
         return _take_locked(source, rows, _OF_ANY_PRIORITY, terms, known)
-    claims, columns = session.dialect.claims, (*TAKEN_COLUMNS, "priority")
-    change = claims.take(**terms._asdict(), session=None, now=None)
+    columns = (*TAKEN_COLUMNS, "priority")
+    change = claims_sql.take(session.server, **terms._asdict(), session=None, now=None)
     ids = [row[0] for row in rows]
-    taken = session.fetch_messages(claims.take_ids_and_return(ids, change, columns, source.most_bytes))
+    taken = session.fetch_messages(
+        claims_sql.take_ids_and_return(session.server, ids, change, columns, source.most_bytes)
+    )
     make = source.hydrator(columns, **known)
     return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
 

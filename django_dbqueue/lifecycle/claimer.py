@@ -18,9 +18,10 @@ from typing import Any, Protocol
 from django.db import DatabaseError
 
 from django_dbqueue import signals
+from django_dbqueue.claims import claims_sql
 from django_dbqueue.claims.low_water import LowWater, Marks
 from django_dbqueue.databases import Change, Statement
-from django_dbqueue.databases.statements import SPENT_BEFORE, new_token
+from django_dbqueue.databases.statement import SPENT_BEFORE, new_token
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, take_range
 from django_dbqueue.lifecycle.followers import Followers, take_along
@@ -29,6 +30,7 @@ from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.settle import Short, settle_claims
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_passing, is_refused
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import NEW
 
@@ -134,7 +136,7 @@ class Claimer:
                 self.followers = take_along(source, taken, terms, each=self.in_a_row - 1, most=most // 2)
             spent = [each for each in taken if 0 < each.max_reads < each.read_count]
             if spent:
-                change = blamed(session, session.dialect.messages.bury(SPENT_BEFORE), [self.queue])
+                change = blamed(session, changes_sql.bury(session.server, SPENT_BEFORE), [self.queue])
                 settle_claims(session, change, [each.claim for each in spent])
         if beside is not None:
             beside.committed()
@@ -173,11 +175,11 @@ def claim_by_id(
 
     One of a group needs no turn: it leaves its line, and gets a ticket even if all of its group are out.
     """
-    dialect = session.dialect
+    server = session.server
     token = new_token()
-    process = None if dialect.sql.session_id else os.getpid()
-    change = dialect.claims.take(
-        token=token, worker_id=None, session=process, lease=lease, max_reads=max_reads, now=None
+    process = None if server.session_id else os.getpid()
+    change = claims_sql.take(
+        server, token=token, worker_id=None, session=process, lease=lease, max_reads=max_reads, now=None
     )
     if not session.outermost(partial(_take_out_of_turn, session, message_id, change)):
         return None
@@ -188,7 +190,7 @@ def claim_by_id(
 
 def _take_out_of_turn(session: DjangoSession, message_id: int, change: Change) -> bool:
     with session.transaction():
-        if session.run(session.dialect.claims.take_ids([message_id], change)) != 1:
+        if session.run(claims_sql.take_ids(session.server, [message_id], change)) != 1:
             return False
         for place in lane_moves.places_of(session, Statement("id = %s", (message_id,))):
             lane_moves.let_in(session, place)

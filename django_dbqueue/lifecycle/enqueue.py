@@ -16,7 +16,7 @@ from django.db import IntegrityError
 
 from django_dbqueue import codecs, conf, hooks
 from django_dbqueue.databases.moments import to_column
-from django_dbqueue.databases.statements import Place
+from django_dbqueue.databases.statement import Place
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.hooks import PROPAGATED
@@ -28,6 +28,7 @@ from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_duplicate
+from django_dbqueue.statements import enqueue_sql
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
@@ -108,16 +109,16 @@ def _enqueue_one(model: MessageType, session: DjangoSession, item: Sealed, on_co
 
 def _insert(session: DjangoSession, item: Sealed) -> int | None:
     """Insert, wake workers, and return the id; None if a live message has the key."""
-    dialect = session.dialect
+    server = session.server
     row, at = row_of(item), None if item.at is None else due_moment(session, item)
-    if dialect.sql.returns_rows:
-        notify = item.lane is None and dialect.sql.notifies and notifies(session)
-        returning = dialect.enqueue.returning_id(notify=notify)
+    if server.returns_rows:
+        notify = item.lane is None and server.notifies and notifies(session)
+        returning = enqueue_sql.returning_id(notify=notify)
         rows = session.fetch(
-            dialect.enqueue.insert(row, item.delay, at, returning=returning, ignore=item.key is not None)
+            enqueue_sql.insert(server, row, item.delay, at, returning=returning, ignore=item.key is not None)
         )
         return int(rows[0][0]) if rows else None
-    statement = dialect.enqueue.insert(row, item.delay, at)
+    statement = enqueue_sql.insert(server, row, item.delay, at)
     try:
         return session.insert(statement)
     except IntegrityError as error:
@@ -174,9 +175,9 @@ def due_moment(session: DjangoSession, item: Sealed) -> datetime | str | None:
 
 def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:
     """Apply ``on_conflict`` to the live message of this key; return None if it is gone."""
-    dialect = session.dialect
+    server = session.server
     with session.transaction():
-        rows = session.fetch(dialect.enqueue.live_by_hash([item.key_hash or ""]))
+        rows = session.fetch(enqueue_sql.live_by_hash(server, [item.key_hash or ""]))
         if not rows:
             return None
         standing = hydrate(model, session.using, rows[0])
@@ -186,7 +187,7 @@ def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict:
         if on_conflict == "update" and overwrite(session, standing, item):
             if item.lane is None:
                 notify(session, item.queue, 1)
-            standing = hydrate(model, session.using, session.fetch(dialect.enqueue.by_id(standing.pk))[0])
+            standing = hydrate(model, session.using, session.fetch(enqueue_sql.by_id(server, standing.pk))[0])
             standing.outcome = "updated"
         return standing
 
@@ -197,10 +198,10 @@ def overwrite(session: DjangoSession, standing: HeldMessage, item: Sealed) -> bo
         return False
     if item.lane is not None:
         lane_moves.refuse_without_commit(session)
-    dialect = session.dialect
+    server = session.server
     sizes = (item.priority, item.max_reads, item.lease_seconds)
     content = (item.body, item.content_type, item.headers, *sizes, item.lane, item.group_name)
-    if session.run(dialect.enqueue.overwrite(standing.pk, content, item.delay, due_moment(session, item))) != 1:
+    if session.run(enqueue_sql.overwrite(server, standing.pk, content, item.delay, due_moment(session, item))) != 1:
         return False
     if (standing.lane, item.lane) != (None, None):
         lane_moves.overwritten(session, standing.pk, item.queue, old=standing.lane, new=item.lane)
@@ -237,16 +238,16 @@ def _says_another_time(session: DjangoSession, standing: Any, item: Sealed) -> b
     if item.at >= standing.due_at:
         return bool(item.at > standing.due_at)
     connection = session.connection
-    [(now,)] = session.fetch(session.dialect.sql.clock())
+    [(now,)] = session.fetch(session.server.clock())
     return bool(standing.due_at > standing._meta.get_field("due_at").from_db_value(now, None, connection))
 
 
 def notify(session: DjangoSession, queue: str, changed: int) -> None:
     """Wake listening workers, if the server can and the setting allows it."""
     if changed and notifies(session):
-        session.fetch(session.dialect.enqueue.notify(queue))
+        session.fetch(enqueue_sql.notify(queue))
 
 
 def notifies(session: DjangoSession) -> bool:
     """Return whether the server can wake listening workers and the setting allows it."""
-    return session.dialect.sql.notifies and bool(conf.get("NOTIFY"))
+    return session.server.notifies and bool(conf.get("NOTIFY"))

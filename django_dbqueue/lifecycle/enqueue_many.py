@@ -14,10 +14,10 @@ from functools import partial
 from django.db import IntegrityError
 
 from django_dbqueue import conf, hooks
-from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS, Place, Statement, chunks
+from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, Place, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
-from django_dbqueue.lanes import lane_moves
+from django_dbqueue.lanes import lane_moves, lanes_sql
 from django_dbqueue.lifecycle import once_tokens
 from django_dbqueue.lifecycle.enqueue import (
     TRIES,
@@ -30,6 +30,7 @@ from django_dbqueue.lifecycle.enqueue import (
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_duplicate
+from django_dbqueue.statements import enqueue_sql
 
 Ids = dict[str, int]
 """By the hash of its token, the message of each item that has one."""
@@ -74,7 +75,7 @@ def _enqueue_all(
     def store() -> EnqueueReport:
         counts.update(created=0, updated=0, ignored=0)
         with session.transaction():
-            for chunk in in_inserts(sealed_for(items, queue), rows=session.dialect.sql.rows_of_an_insert):
+            for chunk in in_inserts(sealed_for(items, queue), rows=session.server.rows_of_an_insert):
                 _store_chunk(model, session, chunk, on_conflict, counts)
             notify(session, queue, counts["created"] + counts["updated"])
         return EnqueueReport(**counts)
@@ -170,22 +171,22 @@ def _insert_new(
 def _standing(session: DjangoSession, hashes: list[str]) -> dict[str, int]:
     """Return the ids of the live messages that have these keys, by the keys' hashes."""
     found: dict[str, int] = {}
-    dialect = session.dialect
+    server = session.server
     for part in chunks(hashes, MAX_IDS):
         key, number = map(MESSAGE_COLUMNS.index, ("key_hash", "id"))
-        found.update((row[key], row[number]) for row in session.fetch(dialect.enqueue.live_by_hash(part)))
+        found.update((row[key], row[number]) for row in session.fetch(enqueue_sql.live_by_hash(server, part)))
     return found
 
 
 def _overwrite_standing(model: MessageType, session: DjangoSession, item: Sealed) -> bool:
-    rows = session.fetch(session.dialect.enqueue.live_by_hash([item.key_hash or ""]))
+    rows = session.fetch(enqueue_sql.live_by_hash(session.server, [item.key_hash or ""]))
     return bool(rows) and overwrite(session, hydrate(model, session.using, rows[0]), item)
 
 
 def _insert_rows(session: DjangoSession, items: list[Sealed], ids: Ids) -> list[Sealed]:
     """Insert with one statement; return the items that were not inserted because their key was taken meanwhile."""
-    dialect = session.dialect
-    if not dialect.sql.returns_rows:
+    server = session.server
+    if not server.returns_rows:
         return [] if _is_inserted(lambda: _insert_range(session, items, ids)) else items
     keyed = [item for item in items if item.key_hash is not None]
     has_tokens = any(item.once is not None for item in items)
@@ -202,9 +203,9 @@ def _insert_rows(session: DjangoSession, items: list[Sealed], ids: Ids) -> list[
 
 def _insert_into_lanes(session: DjangoSession, items: list[Sealed], ids: Ids) -> list[Sealed]:
     """Do the same for messages of groups, and put what was inserted into its lines."""
-    dialect, queue = session.dialect, items[0].queue
+    server, queue = session.server, items[0].queue
     lane_moves.refuse_without_commit(session)
-    if not dialect.sql.returns_rows:
+    if not server.returns_rows:
         return [] if _is_inserted(lambda: _enter_range(session, items, ids)) else items
     rows = session.fetch(insert_of(session, items, returning="key_hash, lane, id", ignore=True))
     ids.update(_ids(items, [(key_hash, number) for key_hash, _, number in rows]))
@@ -216,7 +217,7 @@ def _insert_into_lanes(session: DjangoSession, items: list[Sealed], ids: Ids) ->
 
 def _enter_range(session: DjangoSession, items: list[Sealed], ids: Ids) -> None:
     first = _insert_range(session, items, ids)
-    session.run(session.dialect.lanes.enter_range(first, len(items)))
+    session.run(lanes_sql.enter_range(session.server, first, len(items)))
     lane_moves.kick_after_commit(session, {item.lane: item.queue for item in items if item.lane is not None})
 
 
@@ -224,7 +225,7 @@ def _insert_range(session: DjangoSession, items: list[Sealed], ids: Ids) -> int:
     """Insert where the server tells only the first id; a VALUES list has consecutive ones."""
     first = session.insert(insert_of(session, items))
     if any(item.once is not None for item in items):
-        [(step,)] = session.fetch(session.dialect.enqueue.id_step())
+        [(step,)] = session.fetch(enqueue_sql.id_step())
         ids.update(_ids(items, [(item.key_hash, first + place * step) for place, item in enumerate(items)]))
     return first
 
@@ -280,6 +281,6 @@ def insert_of(
     if flow is not None:
         columns["flow"] = [flow] * len(items)
     moments = [due_moment(session, item) for item in items]
-    return session.dialect.enqueue.insert_many(
-        columns, delays, moments, returning=returning, ignore=ignore, parked=parked
+    return enqueue_sql.insert_many(
+        session.server, columns, delays, moments, returning=returning, ignore=ignore, parked=parked
     )

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, Protocol
 
-from django_dbqueue.databases.once_sql import OnceSQL
-from django_dbqueue.databases.results_sql import ResultsSQL
+from django_dbqueue.databases import Statement
+from django_dbqueue.lifecycle import once_sql, results_sql
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import steps_sql
 
 BATCH: Final = 500
 """Rows that one transaction deletes."""
+
+
+class _Expired(Protocol):
+    def __call__(self, limit: int, *, lock: bool = True) -> Statement:
+        """Return the statement that locks, or only reads, some rows whose time is over."""
+
+
+_Delete = Callable[[DjangoSession, list[Any]], int]
 
 
 def forget_results(session: DjangoSession, *, limit: int) -> int:
@@ -18,40 +28,45 @@ def forget_results(session: DjangoSession, *, limit: int) -> int:
 
     Each leaves a record in the life of its message, so that nobody takes it for one that returned None.
     """
-    return _forget(session, session.dialect.results, limit)
+    return _forget(session, partial(results_sql.expired, session.server), _delete_results, limit)
 
 
 def forget_tokens(session: DjangoSession, *, limit: int) -> int:
     """Delete up to ``limit`` tokens that have expired; return how many."""
-    return _forget(session, session.dialect.once, limit)
+    return _forget(session, partial(once_sql.expired, session.server), _delete_tokens, limit)
 
 
-def _forget(session: DjangoSession, rows: ResultsSQL | OnceSQL, limit: int) -> int:
-    if not session.fetch(rows.expired(1, lock=False)):
+def _forget(session: DjangoSession, expired: _Expired, delete: _Delete, limit: int) -> int:
+    if not session.fetch(expired(1, lock=False)):
         return 0  # the usual case, and no transaction was opened
     forgotten = 0
     while forgotten < limit:
         batch = min(BATCH, limit - forgotten)
-        some = session.outermost(partial(_forget_some, session, rows, batch))
+        some = session.outermost(partial(_forget_some, session, expired(batch), delete))
         forgotten += some
         if some < batch:
             break
     return forgotten
 
 
-def _forget_some(session: DjangoSession, rows: ResultsSQL | OnceSQL, limit: int) -> int:
+def _forget_some(session: DjangoSession, expired: Statement, delete: _Delete) -> int:
     with session.transaction():
-        some = [row[0] for row in session.fetch(rows.expired(limit))]
-        if not some:
-            return 0
-        if isinstance(rows, ResultsSQL) and (places := [(row[0], row[1]) for row in session.fetch(rows.places(some))]):
-            session.run(rows.note_forgotten(places))
-        return session.run(rows.delete(some))
+        some = [row[0] for row in session.fetch(expired)]
+        return delete(session, some) if some else 0
+
+
+def _delete_results(session: DjangoSession, messages: list[int]) -> int:
+    if places := [(row[0], row[1]) for row in session.fetch(results_sql.places(session.server, messages))]:
+        session.run(results_sql.note_forgotten(session.server, places))
+    return session.run(results_sql.delete(session.server, messages))
+
+
+def _delete_tokens(session: DjangoSession, hashes: list[str]) -> int:
+    return session.run(once_sql.delete(session.server, hashes))
 
 
 def forget_steps(session: DjangoSession, ids: list[int]) -> None:
     """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
-    steps = session.dialect.steps
-    if ids and session.fetch(steps.any()):
-        for statement in steps.forget(ids):
+    if ids and session.fetch(steps_sql.any_step(session.server)):
+        for statement in steps_sql.forget(session.server, ids):
             session.run(statement)

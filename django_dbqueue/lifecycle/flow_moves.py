@@ -15,12 +15,14 @@ from typing import Any, Final
 from django.db import DatabaseError, transaction
 
 from django_dbqueue.databases import Change, Event
-from django_dbqueue.databases.events_sql import DROPPED
-from django_dbqueue.databases.flows_sql import WHEN_DEAD, WHEN_FINISHED
-from django_dbqueue.databases.statements import MAX_IDS, Place, Statement, chunks
-from django_dbqueue.lanes import lane_moves
+from django_dbqueue.databases.statement import MAX_IDS, Place, Statement, chunks
+from django_dbqueue.lanes import lane_moves, lanes_sql
+from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.enqueue import notify
+from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_FINISHED
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.statements import changes_sql, events_sql, fences_sql
+from django_dbqueue.statements.events_sql import DROPPED
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -34,34 +36,32 @@ def moved(session: DjangoSession, change: Change, members: Sequence[int]) -> Non
     elif change.in_lane == "dies":
         died(session, members)
     elif change.in_lane == "returns" and change.event is not None and change.event.may_die:
-        died(session, [row[0] for row in session.fetch(session.dialect.messages.lock(_dead(session, members)))])
+        died(session, [row[0] for row in session.fetch(fences_sql.lock(session.server, _dead(session, members)))])
 
 
 def _dead(session: DjangoSession, members: Sequence[int]) -> Statement:
-    return session.dialect.messages.dead_of(members)
+    return fences_sql.dead_of(session.server, members)
 
 
 def ended_well(session: DjangoSession, members: Sequence[int]) -> None:
     """Delete the edges from messages that are done, or were dropped."""
-    flows = session.dialect.flows
     for ids in chunks(members, MAX_IDS):
-        if waiters := session.fetch(flows.waiters_for(ids)):
-            session.run(flows.forget_edges_from(ids))
+        if waiters := session.fetch(flows_sql.waiters_for(session.server, ids)):
+            session.run(flows_sql.forget_edges_from(session.server, ids))
             look_after_commit(session, {row[0] for row in waiters})
 
 
 def died(session: DjangoSession, members: Sequence[int]) -> None:
     """Delete the edges from dead messages that a death satisfies; those that need an end in peace stay."""
-    flows = session.dialect.flows
     for ids in chunks(members, MAX_IDS):
-        needs = session.fetch(flows.needs_of_waiters_for(ids))
+        needs = session.fetch(flows_sql.needs_of_waiters_for(session.server, ids))
         fired = sorted(row[0] for row in needs if row[1] == WHEN_DEAD)
         after = {row[0] for row in needs if row[1] == WHEN_FINISHED}
         for downstream in fired:
-            for statement in flows.fire(downstream):
+            for statement in flows_sql.fire(session.server, downstream):
                 session.run(statement)
         if after:
-            session.run(flows.forget_finished_edges_from(ids))
+            session.run(flows_sql.forget_finished_edges_from(session.server, ids))
         look_after_commit(session, after | set(fired))
 
 
@@ -104,20 +104,20 @@ def look(session: DjangoSession, downstream: Collection[int]) -> int:
     """Let those of these messages run that wait for nobody any more; return how many gates were open."""
     found = 0
     for ids in chunks(sorted(downstream), MAX_IDS):
-        if opened := [row[0] for row in session.fetch(session.dialect.flows.open_gates(ids))]:
+        if opened := [row[0] for row in session.fetch(flows_sql.open_gates(session.server, ids))]:
             found += session.outermost(partial(_let_run, session, opened))
     return found
 
 
 def _let_run(session: DjangoSession, ids: list[int]) -> int:
     """Delete the gates of these messages; let those run whose gate it was."""
-    dialect = session.dialect
+    server = session.server
     with session.transaction():
-        gates: dict[int, str] = dict(session.fetch(dialect.flows.lock_gates(ids)))
+        gates: dict[int, str] = dict(session.fetch(flows_sql.lock_gates(server, ids)))
         if not gates:
             return 0
-        session.run(dialect.flows.forget_gates(sorted(gates)))
-        waiting = session.fetch(dialect.flows.queues_of(dialect.flows.waiting(sorted(gates))))
+        session.run(flows_sql.forget_gates(server, sorted(gates)))
+        waiting = session.fetch(flows_sql.queues_of(server, flows_sql.waiting(server, sorted(gates))))
         unneeded = [row[0] for row in waiting if gates[row[0]] == WHEN_DEAD]
         going = [row for row in waiting if gates[row[0]] != WHEN_DEAD]
         if unneeded:
@@ -125,7 +125,7 @@ def _let_run(session: DjangoSession, ids: list[int]) -> int:
         if in_lanes := [Place(lane, message_id, queue) for message_id, queue, lane in going if lane is not None]:
             lane_moves.enter(session, in_lanes)
         if free := [row[0] for row in going if row[2] is None]:
-            session.run(dialect.lanes.let_run(free))
+            session.run(lanes_sql.let_run(server, free))
         for queue in {row[1] for row in going if row[2] is None}:
             notify(session, queue, 1)
     return len(gates)
@@ -133,7 +133,7 @@ def _let_run(session: DjangoSession, ids: list[int]) -> int:
 
 def _drop(session: DjangoSession, ids: list[int]) -> None:
     """Mark messages done that nobody needs: they waited for a death that didn't come."""
-    messages, where = session.dialect.messages, session.dialect.flows.waiting(ids)
-    session.run(session.dialect.events.record(Event(DROPPED, NOT_NEEDED), where))
-    session.run(messages.move(messages.drop(NOT_NEEDED), where))
+    where = flows_sql.waiting(session.server, ids)
+    session.run(events_sql.record(session.server, Event(DROPPED, NOT_NEEDED), where))
+    session.run(fences_sql.move(session.server, changes_sql.drop(session.server, NOT_NEEDED), where))
     ended_well(session, ids)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
-from django_dbqueue.databases.statements import MAX_IDS, Row, chunks
+from django_dbqueue.databases.statement import MAX_IDS, Row, chunks
+from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, lock_parked, take_parked
 
 LINES_AT_ONCE: Final = 100
@@ -41,13 +42,13 @@ def take_along(source: ClaimRange, heads: Iterable[Claimed], terms: Terms, *, ea
         taken |= {each.claim.id: each for each in take_parked(source, [locked[one] for one in ids], terms)}
     places = [(lane, one) for lane, line in going.items() for one in line]
     if places:
-        source.session.run(source.session.dialect.lanes.follow(places))
+        source.session.run(lanes_sql.follow(source.session.server, places))
     return {leads[lane]: [taken[one] for one in line] for lane, line in going.items() if line}
 
 
 def _lines(source: ClaimRange, lanes: Sequence[int], each: int) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for part in chunks(lanes, LINES_AT_ONCE):
-        for lane, message_id in source.session.fetch(source.session.dialect.lanes.behind(part, each)):
+        for lane, message_id in source.session.fetch(lanes_sql.behind(source.session.server, part, each)):
             found.setdefault(lane, []).append(message_id)
     return {lane: sorted(line) for lane, line in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, Protocol
 
-from django_dbqueue.databases.statements import Claim
+from django_dbqueue.databases.statement import Claim
 
 
 class HeldMessage(Protocol):

@@ -11,13 +11,14 @@ from functools import partial
 from typing import TypeVar
 
 from django_dbqueue.databases import Change, Claim, Event, Statement
-from django_dbqueue.databases.events_sql import FAILURES, RESENT
-from django_dbqueue.databases.statements import Place, Tie
+from django_dbqueue.databases.statement import Place, Tie
 from django_dbqueue.failures.failure_group_rows import failure_ids
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import events_sql, fences_sql
+from django_dbqueue.statements.events_sql import FAILURES, RESENT
 
 Result = TypeVar("Result")
 Ties = Mapping[int, Tie] | None
@@ -28,7 +29,7 @@ BATCH = 500
 
 def move(session: DjangoSession, change: Change, where: Statement) -> int:
     """Move the rows of a fence and record it; return how many. It joins the caller's transaction."""
-    statement = session.dialect.messages.move(change, where)
+    statement = fences_sql.move(session.server, change, where)
     if change.in_lane == "stays":
         return _moved(session, change, where, statement)
     with session.transaction():
@@ -51,13 +52,14 @@ def settle(session: DjangoSession, change: Change, claims: list[Claim], ties: Ti
     If fewer than the claims are held, and some of them are in lanes or flows, the caller must undo it: those are as
     before.
     """
-    messages = session.dialect.messages
-    statement = messages.settle(change, claims)
+    statement = fences_sql.settle(session.server, change, claims)
     if change.in_lane == "stays" or (ties is not None and not ties):
-        return _moved(session, change, messages.held(claims), statement)
+        if change.event is None:
+            return session.run(statement)
+        return _moved(session, change, fences_sql.held(session.server, claims), statement)
     with session.transaction():
         tied = _tied(session, claims, ties)
-        count = _moved(session, change, messages.held(claims), statement)
+        count = _moved(session, change, fences_sql.held(session.server, claims), statement)
         if tied and count == len(claims):
             untied(session, change, tied)
     return count
@@ -65,13 +67,12 @@ def settle(session: DjangoSession, change: Change, claims: list[Claim], ties: Ti
 
 def settle_and_tell(session: DjangoSession, change: Change, claims: list[Claim], ties: Ties = None) -> set[int]:
     """Do as ``settle`` does where UPDATE returns rows; return the ids that were moved."""
-    messages = session.dialect.messages
-    statement = messages.settle(change, claims, returning=True)
+    statement = fences_sql.settle(session.server, change, claims, returning=True)
     if change.in_lane == "stays" or (ties is not None and not ties):
-        return _moved_and_told(session, change, messages.held(claims), statement)
+        return _moved_and_told(session, change, fences_sql.held(session.server, claims), statement)
     with session.transaction():
         tied = _tied(session, claims, ties)
-        told = _moved_and_told(session, change, messages.held(claims), statement)
+        told = _moved_and_told(session, change, fences_sql.held(session.server, claims), statement)
         if tied := [tie for tie in tied if tie.id in told]:
             untied(session, change, tied)
     return told
@@ -87,7 +88,7 @@ def _moved_and_told(session: DjangoSession, change: Change, where: Statement, st
 
 def ties_of(session: DjangoSession, where: Statement) -> list[Tie]:
     """Lock the rows of a fence that are in a lane or a flow, and return their ties."""
-    return [Tie(*row) for row in session.fetch(session.dialect.messages.ties(where))]
+    return [Tie(*row) for row in session.fetch(fences_sql.ties(session.server, where))]
 
 
 def untied(session: DjangoSession, change: Change, ties: Iterable[Tie]) -> None:
@@ -102,20 +103,20 @@ def untied(session: DjangoSession, change: Change, ties: Iterable[Tie]) -> None:
 def _tied(session: DjangoSession, claims: list[Claim], ties: Ties) -> list[Tie]:
     """Return the ties of those that have some; they are read if the caller doesn't know."""
     if ties is None:
-        return ties_of(session, session.dialect.messages.held(claims))
+        return ties_of(session, fences_sql.held(session.server, claims))
     return [ties[claim.id] for claim in claims if claim.id in ties]
 
 
 def _recorded(session: DjangoSession, event: Event, where: Statement, go_on: Callable[[], Result]) -> Result | None:
     """Record what is about to be moved, and move it; return None if there is nothing."""
     with session.transaction():
-        return go_on() if session.run(session.dialect.events.record(event, where)) else None
+        return go_on() if session.run(events_sql.record(session.server, event, where)) else None
 
 
 def resent(session: DjangoSession, message: HeldMessage, new_id: int, *, actor: str | None) -> None:
     """Record that a message was sent again, as a new one, in the transaction that sends it."""
     same = Statement("id = %s", (message.pk,))
-    session.run(session.dialect.events.record(Event(RESENT, f"#{new_id}", actor), same))
+    session.run(events_sql.record(session.server, Event(RESENT, f"#{new_id}", actor), same))
 
 
 def blamed(session: DjangoSession, change: Change, queues: Iterable[str]) -> Change:
@@ -135,7 +136,7 @@ def blamed(session: DjangoSession, change: Change, queues: Iterable[str]) -> Cha
 def forget_events(session: DjangoSession, *, age: float, limit: int) -> int:
     """Delete up to ``limit`` records older than ``age`` seconds; return how many."""
     forgotten = 0
-    if not session.fetch(session.dialect.events.old(age, 1, lock=False)):
+    if not session.fetch(events_sql.old(session.server, age, 1, lock=False)):
         return 0  # the usual case, and no transaction was opened
     while forgotten < limit:
         some = session.outermost(partial(_forget_some, session, age, min(BATCH, limit - forgotten)))
@@ -146,7 +147,13 @@ def forget_events(session: DjangoSession, *, age: float, limit: int) -> int:
 
 
 def _forget_some(session: DjangoSession, age: float, limit: int) -> int:
-    dialect = session.dialect
+    server = session.server
     with session.transaction():
-        ids = [row[0] for row in session.fetch(dialect.events.old(age, limit))]
-        return session.run(dialect.events.delete(ids)) if ids else 0
+        ids = [row[0] for row in session.fetch(events_sql.old(server, age, limit))]
+        return session.run(events_sql.delete(server, ids)) if ids else 0
+
+
+def held_by(session: DjangoSession, queues: Iterable[str], worker_id: int) -> list[Claim]:
+    """Read what a worker holds of these queues."""
+    owned = partial(fences_sql.owned, session.server)
+    return [Claim(*row) for queue in queues for row in session.fetch(owned(queue, worker_id))]

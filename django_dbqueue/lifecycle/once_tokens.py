@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from django_dbqueue.databases.statements import ARCHIVED_COLUMNS
+from django_dbqueue.databases.statement import ARCHIVED_COLUMNS
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.keys import Once
+from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.lifecycle.hydration import filler, hydrate, hydrator
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.statements import enqueue_sql
 from django_dbqueue.statuses import DONE, NEW
 
 UNSEEN: Final = -1
@@ -30,19 +32,19 @@ def take(session: DjangoSession, tokens: Iterable[Once]) -> dict[str, int]:
     seconds: dict[str, float] = {}
     for token in tokens:
         seconds.setdefault(token.hash, token.seconds)
-    once, ordered = session.dialect.once, dict(sorted(seconds.items()))
-    if session.dialect.sql.returns_rows:
-        rows = session.fetch(once.take(ordered))
+    ordered = dict(sorted(seconds.items()))
+    if session.server.returns_rows:
+        rows = session.fetch(once_sql.take(session.server, ordered))
     else:
-        session.run(once.take(ordered))
-        rows = session.fetch(once.taken([*ordered]))
+        session.run(once_sql.take(session.server, ordered))
+        rows = session.fetch(once_sql.taken(session.server, [*ordered]))
     messages: dict[str, int] = dict(rows)
     return {token: message for token in ordered if (message := messages.get(token, UNSEEN)) != 0}
 
 
 def name(session: DjangoSession, messages: Mapping[str, int]) -> None:
     """Say which messages came with the tokens that this transaction took."""
-    session.run(session.dialect.once.name(messages))
+    session.run(once_sql.name(session.server, messages))
 
 
 def first_message(model: MessageType, session: DjangoSession, message_id: int, queue: str) -> Any:
@@ -61,12 +63,12 @@ def first_message(model: MessageType, session: DjangoSession, message_id: int, q
 
 
 def _in_queue(model: MessageType, session: DjangoSession, message_id: int) -> Any:
-    rows = session.fetch(session.dialect.enqueue.by_id(message_id))
+    rows = session.fetch(enqueue_sql.by_id(session.server, message_id))
     return hydrate(model, session.using, rows[0]) if rows else None
 
 
 def _in_history(model: MessageType, session: DjangoSession, message_id: int) -> Any:
-    rows = session.fetch(session.dialect.once.in_history(message_id))
+    rows = session.fetch(once_sql.in_history(session.server, message_id))
     if not rows:
         return None
     outcome, *row = rows[0]

@@ -12,10 +12,12 @@ from functools import partial
 from django.db import DatabaseError
 
 from django_dbqueue import signals
-from django_dbqueue.databases.statements import Row, Statement, holes
+from django_dbqueue.claims import claims_sql
+from django_dbqueue.databases.statement import Row, Statement, holes
 from django_dbqueue.lifecycle.moves import blamed, move
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.ranges_in_use import priorities_in_use, queues_in_use
 from django_dbqueue.statuses import RUNNING
 
@@ -59,12 +61,12 @@ def _tell(model: MessageType, queue: str, rows: list[Row]) -> None:
 
 def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[Row]:
     """Rescue the first that are overdue, and return them; what the server refuses to move is named, and stays."""
-    dialect, refused = session.dialect, set[int]()
+    server, refused = session.server, set[int]()
     with session.transaction():
         names = ("id", "read_count", "max_reads")
-        rows = session.fetch(dialect.claims.due(names, queue, RUNNING, priority, BATCH, but_token=but_token))
+        rows = session.fetch(claims_sql.due(server, names, queue, RUNNING, priority, BATCH, but_token=but_token))
         if rows:
-            change = blamed(session, dialect.messages.rescue(LEASE_OVER), [queue])
+            change = blamed(session, changes_sql.rescue(server, LEASE_OVER), [queue])
 
             def rescue_these(ids: list[int]) -> None:
                 where = Statement(f"id IN ({holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))

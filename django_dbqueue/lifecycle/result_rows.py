@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 from django.db import DataError
 
-from django_dbqueue.databases.statements import MAX_IDS, Kept
+from django_dbqueue.databases.statement import MAX_IDS, Kept
+from django_dbqueue.lifecycle import results_sql
 from django_dbqueue.sessions.django_session import DjangoSession
 
 INSERT_SIZE: Final = 2_000_000
@@ -35,7 +36,7 @@ def keep(session: DjangoSession, results: Mapping[int, Kept], acked: set[int]) -
         some = rows[: fitting((kept for _, kept in rows), room(session))]
         if not fits(session, dict(some)):
             raise OversizedResult(f"the result of message {some[0][0]} is larger than max_allowed_packet allows")
-        session.run(session.dialect.results.insert(some))
+        session.run(results_sql.insert(session.server, some))
         del rows[: len(some)]
 
 
@@ -75,5 +76,5 @@ def _packet(session: DjangoSession) -> int | None:
     connection.ensure_connection()
     raw = connection.connection
     if raw not in _packets:
-        [(_packets[raw],)] = session.fetch(session.dialect.results.packet())
+        [(_packets[raw],)] = session.fetch(results_sql.packet())
     return _packets[raw]

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from django_dbqueue import conf, hooks, signals
 from django_dbqueue.databases import Change, Claim, Statement
-from django_dbqueue.databases.statements import MAX_IDS, Tie, chunks
+from django_dbqueue.databases.statement import MAX_IDS, Tie, chunks
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.failures.error_texts import class_path, error_text
@@ -22,6 +22,7 @@ from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession
+from django_dbqueue.statements import changes_sql, fences_sql
 
 Held = TypeVar("Held", bound=HeldMessage)
 Then = Callable[[set[int]], object]
@@ -34,8 +35,8 @@ def ack_of(session: DjangoSession, queue: str) -> Change:
     Only the settings decide, so the answer is the same whoever acks: a handler, a worker, its supervisor, a program
     without consumers.
     """
-    dialect = session.dialect
-    return dialect.messages.remove() if conf.on_ack(queue) == conf.DELETE else dialect.messages.ack()
+    server = session.server
+    return changes_sql.remove() if conf.on_ack(queue) == conf.DELETE else changes_sql.ack(server)
 
 
 def ack_one(message: HeldMessage, session: DjangoSession) -> None:
@@ -48,24 +49,24 @@ def nack_one(
 ) -> None:
     """run → n, charged, or dead when the reads are spent."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    change = session.dialect.messages.nack(seconds, error_text(error), class_path(error))
+    change = changes_sql.nack(session.server, seconds, error_text(error), class_path(error))
     _settle_one(message, session, "nack", change)
 
 
 def reject_one(message: HeldMessage, session: DjangoSession, *, reason: str) -> None:
     """run → dead."""
-    _settle_one(message, session, "reject", session.dialect.messages.reject(error_text(reason) or "Rejected"))
+    _settle_one(message, session, "reject", changes_sql.reject(session.server, error_text(reason) or "Rejected"))
 
 
 def release_one(message: HeldMessage, session: DjangoSession) -> None:
     """run → n, uncharged."""
-    _settle_one(message, session, "release", session.dialect.messages.release(pause=message.release_pause))
+    _settle_one(message, session, "release", changes_sql.release(session.server, pause=message.release_pause))
 
 
 def extend_one(message: HeldMessage, session: DjangoSession, *, seconds: float | timedelta | None) -> None:
     """run → run with a new deadline."""
     length = None if seconds is None else check_seconds("seconds", seconds)
-    _settle_one(message, session, "extend", session.dialect.messages.extend(length), settled=False)
+    _settle_one(message, session, "extend", changes_sql.extend(session.server, length), settled=False)
 
 
 def _settle_one(
@@ -110,13 +111,13 @@ def nack_many(
 ) -> list[Held]:
     """run → n, charged, or dead, for each; return the ones that were lost."""
     seconds = None if delay is None else check_seconds("delay", delay)
-    change = session.dialect.messages.nack(seconds, error_text(error), class_path(error))
+    change = changes_sql.nack(session.server, seconds, error_text(error), class_path(error))
     return _settle_many(messages, session, "nack", lambda _: change)
 
 
 def reject_many(messages: Iterable[Held], session: DjangoSession, *, reason: str) -> list[Held]:
     """run → dead for each; return the ones that were lost."""
-    change = session.dialect.messages.reject(error_text(reason) or "Rejected")
+    change = changes_sql.reject(session.server, error_text(reason) or "Rejected")
     return _settle_many(messages, session, "reject", lambda _: change)
 
 
@@ -124,14 +125,14 @@ def release_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]
     """run → n, uncharged, for each; return the ones that were lost."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
-    change = session.dialect.messages.release(pause=pause)
+    change = changes_sql.release(session.server, pause=pause)
     return _settle_many(messages, session, "release", lambda _: change)
 
 
 def extend_many(messages: Iterable[Held], session: DjangoSession, *, seconds: float | timedelta | None) -> list[Held]:
     """run → run with a new deadline for each; return the ones that were lost."""
     length = None if seconds is None else check_seconds("seconds", seconds)
-    change = session.dialect.messages.extend(length)
+    change = changes_sql.extend(session.server, length)
     return _settle_many(messages, session, "extend", lambda _: change, settled=False)
 
 
@@ -226,7 +227,7 @@ def _settle_layer(
 ) -> set[Claim]:
     if len(claims) == 1 and then is None:
         return set(claims) if session.outermost(lambda: moves.settle(session, change, claims, ties)) else set()
-    move = _move_and_tell if session.dialect.sql.returns_rows else _move_counted
+    move = _move_and_tell if session.server.returns_rows else _move_counted
     moved = session.outermost(lambda: move(session, change, claims, ties, then))
     return {claim for claim in claims if claim.id in moved}
 
@@ -247,7 +248,7 @@ def _move_counted(
     session: DjangoSession, change: Change, claims: list[Claim], ties: Ties, then: Then | None
 ) -> set[int]:
     """Move where the server only counts: if the count is short, undo, lock to see which are held, and move those."""
-    dialect, everything = session.dialect, {claim.id for claim in claims}
+    server, everything = session.server, {claim.id for claim in claims}
     try:
         with session.transaction():
             if moves.settle(session, change, claims, ties) < len(claims):
@@ -256,7 +257,7 @@ def _move_counted(
                 then(everything)
     except Short:
         with session.transaction():
-            held = {row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims)))}
+            held = {row[0] for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims)))}
             if held:
                 moves.settle(session, change, [claim for claim in claims if claim.id in held], ties)
                 if then is not None:
@@ -279,7 +280,7 @@ def settling_all(
             raise Short
 
     finish = partial(moves.untied, session, change, ties.values()) if ties else None
-    return Ahead(session.dialect.messages.settle(change, claims), check, then, finish)
+    return Ahead(fences_sql.settle(session.server, change, claims), check, then, finish)
 
 
 class Short(Exception):

@@ -21,11 +21,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Claim, ServerDialect
-from django_dbqueue.lifecycle.moves import blamed, move
+from django_dbqueue.databases import NetworkServer
+from django_dbqueue.lifecycle.moves import blamed, held_by, move
 from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.liveness import workers_sql
 from django_dbqueue.liveness.vital_signs import is_blind
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.statements import changes_sql, fences_sql
 
 LOOK_AGAIN: Final = 0.25
 """Seconds after which a worker that seems to be gone is checked again."""
@@ -93,11 +95,11 @@ class Guardian:
 
     def look(self) -> int:
         """Judge which workers are gone; return how many messages were rescued. Call it often."""
-        server = self.server()
-        if not server:
+        here = self.server()
+        if not here:
             return 0
-        dialect = self._session.dialect
-        late = [Late(*row) for row in self._session.fetch(dialect.workers.late_workers(server, AT_ONCE))]
+        server = self._session.server
+        late = [Late(*row) for row in self._session.fetch(workers_sql.late_workers(server, here, AT_ONCE))]
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -116,42 +118,40 @@ class Guardian:
 
         It forgets what an earlier session has seen: the new one may be on another server, or after a restart.
         """
-        connection, dialect = self._session.connection, self._session.dialect
-        if not isinstance(dialect, ServerDialect):
+        connection, server = self._session.connection, self._session.server
+        if not isinstance(server, NetworkServer):
             return ""
         connection.ensure_connection()
         if connection.connection is not self._raw:
             self._gone_since.clear()
-            [(_, server)] = self._session.fetch(dialect.sessions.me())
-            self._server, self._raw = str(server), connection.connection
+            [(_, here)] = self._session.fetch(server.sessions.me())
+            self._server, self._raw = str(here), connection.connection
         return self._server
 
     def _gone(self, late: list[Late]) -> set[Late]:
         """Return the workers whose session is gone, as far as this server and this account can see."""
-        dialect = self._session.dialect
-        if not isinstance(dialect, ServerDialect):
+        server = self._session.server
+        if not isinstance(server, NetworkServer):
             return set()
         locks = {worker.session_lock: worker for worker in late if worker.session_lock is not None}
         listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
         gone: set[Late] = set()
         if locks:
-            free = self._session.fetch(dialect.sessions.free_locks([number for number in locks if number is not None]))
-            gone = {locks[int(number)] for server, number in free if locks[int(number)].server == server}
+            free = self._session.fetch(server.sessions.free_locks([number for number in locks if number is not None]))
+            gone = {locks[int(number)] for here, number in free if locks[int(number)].server == here}
         if listed:
-            there = self._sessions(dialect, [worker.conn_id for worker in listed if worker.conn_id is not None])
-            servers = {server for server, _ in there}
+            there = self._sessions(server, [worker.conn_id for worker in listed if worker.conn_id is not None])
+            servers = {here for here, _ in there}
             present = {number for _, number in there}
             gone |= {worker for worker in listed if worker.conn_id not in present and worker.server in servers}
         return gone
 
-    def _sessions(self, dialect: ServerDialect, ids: list[int]) -> set[tuple[str, int]]:
+    def _sessions(self, server: NetworkServer, ids: list[int]) -> set[tuple[str, int]]:
         """Return those of these sessions that exist, and one's own; nothing if the list can't be seen in full."""
         try:
-            return {
-                (str(server), int(number)) for server, number in self._session.fetch(dialect.sessions.existing(ids))
-            }
+            return {(str(here), int(number)) for here, number in self._session.fetch(server.sessions.existing(ids))}
         except DatabaseError as error:
-            if not is_blind(dialect, error):
+            if not is_blind(server, error):
                 raise
             if not self._said_blind:
                 self._said_blind = True
@@ -173,29 +173,29 @@ class Guardian:
         Its row is locked: a beat that arrives now waits, and finds the row gone. Rows that are locked elsewhere (a
         handler's session may end later than the worker's own) are left for the next check.
         """
-        dialect = self._session.dialect
+        here = self._session.server
         with self._session.transaction():
-            if not self._session.fetch(dialect.workers.lock_worker(worker.id, worker.beat_at, worker.server)):
+            if not self._session.fetch(workers_sql.lock_worker(here, worker.id, worker.beat_at, worker.server)):
                 return [], True
             if worker not in self._gone([worker]):
                 return [], True
             queues = worker.queues.split(",")
-            owned = [Claim(*row) for row in self._session.fetch(dialect.messages.owned(queues, worker.id))]
+            owned = held_by(self._session, queues, worker.id)
             part = owned[:BATCH]
             free = (
-                self._session.fetch(dialect.messages.lock(dialect.messages.held(part), skip_locked=True))
+                self._session.fetch(fences_sql.lock(here, fences_sql.held(here, part), skip_locked=True))
                 if part
                 else []
             )
             taken = self._taken([row[0] for row in free])
             ids = {row.id for row in taken}
             if ids:
-                change = dialect.messages.rescue(f"WorkerGone: {worker.evidence}.")
+                change = changes_sql.rescue(here, f"WorkerGone: {worker.evidence}.")
                 change = blamed(self._session, change, {row.queue for row in taken})
-                move(self._session, change, dialect.messages.held([claim for claim in part if claim.id in ids]))
+                move(self._session, change, fences_sql.held(here, [claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
-                self._session.run(dialect.workers.delete_worker(worker.id))
+                self._session.run(workers_sql.delete_worker(here, worker.id))
         return taken, is_all
 
     def _taken(self, ids: list[int]) -> list[Taken]:
@@ -208,11 +208,11 @@ def forget_workers(session: DjangoSession, *, age: float) -> None:
 
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
-    dialect = session.dialect
-    for worker_id, beat_at, server in session.fetch(dialect.workers.silent_workers(age, AT_ONCE)):
+    server = session.server
+    for worker_id, beat_at, here in session.fetch(workers_sql.silent_workers(server, age, AT_ONCE)):
         with session.transaction():
-            if session.fetch(dialect.workers.lock_worker(worker_id, beat_at, server)):
-                session.run(dialect.workers.delete_worker(worker_id))
+            if session.fetch(workers_sql.lock_worker(server, worker_id, beat_at, here)):
+                session.run(workers_sql.delete_worker(server, worker_id))
 
 
 def _unjudged(worker: Late) -> Late:
@@ -243,28 +243,28 @@ def _blind_words() -> str:
 
 def blind_spots(session: DjangoSession) -> list[str]:
     """Say what a guardian on this connection can't see, and what to do about it; nothing if it sees everything."""
-    dialect = session.dialect
-    if not isinstance(dialect, ServerDialect):
+    server = session.server
+    if not isinstance(server, NetworkServer):
         return [_("SQLite has no sessions: the messages of a dead worker come back when their leases expire.")]
-    return [*blind_to_sessions(session, dialect), *blind_to_workers(session, dialect)]
+    return [*blind_to_sessions(session, server), *blind_to_workers(session, server)]
 
 
-def blind_to_sessions(session: DjangoSession, dialect: ServerDialect) -> list[str]:
+def blind_to_sessions(session: DjangoSession, server: NetworkServer) -> list[str]:
     """Say that this account may not see other accounts' sessions, if the server hides them."""
     try:
-        session.fetch(dialect.sessions.existing([0]))
+        session.fetch(server.sessions.existing([0]))
     except DatabaseError as error:
-        if not is_blind(dialect, error):
+        if not is_blind(server, error):
             raise
         return [_blind_words()]
     return []
 
 
-def blind_to_workers(session: DjangoSession, dialect: ServerDialect) -> list[str]:
+def blind_to_workers(session: DjangoSession, server: NetworkServer) -> list[str]:
     """Say which living workers can't be judged from here."""
     spots: list[str] = []
-    [(_conn_id, server)] = session.fetch(dialect.sessions.me())
-    [(unproven, elsewhere)] = session.fetch(dialect.workers.elsewhere(server, lately=LATELY, settles=SETTLES))
+    [(_conn_id, here)] = session.fetch(server.sessions.me())
+    [(unproven, elsewhere)] = session.fetch(workers_sql.elsewhere(server, here, lately=LATELY, settles=SETTLES))
     if unproven:
         spots.append(
             ngettext(

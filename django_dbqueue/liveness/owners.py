@@ -81,7 +81,7 @@ def _worker(worker: Worker, using: str, now: datetime) -> Owner:
     }
     is_overdue = worker.beat_at + 3 * timedelta(seconds=worker.beat_every) < now
     sign = sign_of_worker(
-        session_of(using), server=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock
+        session_of(using), here=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock
     )
     evidence = (beat, _words(sign, worker.conn_id, lock=worker.session_lock))
     if not is_overdue:

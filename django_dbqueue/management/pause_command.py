@@ -11,7 +11,6 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
-from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.groups import group_at, group_of
 from django_dbqueue.insight.overview import known_queues, until
@@ -30,6 +29,7 @@ from django_dbqueue.management.console import (
 from django_dbqueue.management.pause_report import document_of_pause
 from django_dbqueue.models import Group, Message, Queue
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements.events_sql import storable
 
 LONGEST_REASON: Final = 500
 """Characters of the reason, as ``Queue.pause_reason`` keeps it."""

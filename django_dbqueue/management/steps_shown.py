@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.management.console import iso
 from django_dbqueue.models import Step
+from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 
 
 def steps_by_message(alias: str, ids: Iterable[int]) -> dict[int, list[Step]]:

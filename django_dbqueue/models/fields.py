@@ -36,7 +36,7 @@ class DbNow(Func):
     allowed_default = True
 
     def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
-        return session_of(connection.alias).dialect.sql.now, []
+        return session_of(connection.alias).server.now, []
 
 
 class DbLater(Func):
@@ -50,14 +50,14 @@ class DbLater(Func):
         self.seconds = seconds
 
     def as_sql(self, _compiler: object, connection: BaseDatabaseWrapper, **_: object) -> tuple[str, list[object]]:  # type: ignore[override]
-        sql = session_of(connection.alias).dialect.sql
+        sql = session_of(connection.alias).server
         return sql.plus(sql.now, "%s"), [self.seconds]
 
 
 def clock(using: str) -> datetime:
     """Return what the database's clock says now."""
     session = session_of(using)
-    moment = to_utc(session.fetch(session.dialect.sql.clock())[0][0], session.connection)
+    moment = to_utc(session.fetch(session.server.clock())[0][0], session.connection)
     assert moment is not None
     return moment
 

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json, is_whole
-from django_dbqueue.databases.statements import Claim
+from django_dbqueue.databases.statement import Claim
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, UndecodableMessage
 from django_dbqueue.flows.flow_rows import AFTER, Part, check_many, results_of, spawn

@@ -7,15 +7,15 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole, lane_of
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lanes.lane_moves import kick_after_commit, park_what_is_ready
+from django_dbqueue.lanes.lane_moves import hurry, kick_after_commit, park_what_is_ready
 from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements.events_sql import storable
 
 
 class Line(OwnDatabaseModel):
@@ -69,8 +69,7 @@ class GroupManager(OwnDatabaseManager["Group"]):
         except WrongRate as error:
             raise InvalidMessage(f"rate must be {error}, or None, not {rate!r}.") from None
         lane, alias = self._set(queue, group, using, rate=rate, scheduled=None)
-        session = session_of(alias)
-        session.run(session.dialect.rates.hurry(lane))
+        hurry(session_of(alias), lane)
 
     def pause(self, queue: str, group: str, *, reason: str = "", by: str = "", using: str | None = None) -> None:
         """Let no further message of this group begin. What is running goes on."""

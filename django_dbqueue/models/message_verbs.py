@@ -25,6 +25,7 @@ from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.operations import operator_moves
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_of
 from django_dbqueue.states.ranges_in_use import queues_in_use
+from django_dbqueue.streams import streams_sql
 
 MAX_CLAIM = 10_000
 MAX_ARCHIVED = 10**12
@@ -123,7 +124,7 @@ class Verbs(Generic[AnyMessage]):
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         options = conf.queue_options(check_queue(queue))
         seconds = options.lease if lease is None else check_lease(lease)
-        if session.fetch(session.dialect.streams.is_paused(queue)):
+        if session.fetch(streams_sql.is_paused(session.server, queue)):
             return []
         messages = Claimer(self.model, session, queue).claim(limit, lease=seconds, max_reads=options.max_reads)
         if len(messages) == limit:

@@ -105,7 +105,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
             raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         status, order = PEEKS[state]
-        if state == "dead" and session_of(self.db).dialect.sql.sorted_beyond_null:
+        if state == "dead" and session_of(self.db).server.sorted_beyond_null:
             order = ("-id",)
         found: list[AnyMessage] = []
         for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):

@@ -9,12 +9,12 @@ from asgiref.sync import sync_to_async
 from django.db import models
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
-from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.envelope import check_moment, check_queue, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbLater, DbNow, clock
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements.events_sql import storable
 
 HOLDS: Final = Q(pause_set=True) & (Q(paused_until=None) | Q(paused_until__gt=DbNow()))
 """A pause holds: it was set, nobody has resumed the queue, and its end, if it has one, is still to come."""

@@ -14,7 +14,6 @@ from django.db import IntegrityError, models
 
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json, encode_json
-from django_dbqueue.databases.events_sql import storable
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
@@ -22,6 +21,7 @@ from django_dbqueue.models.message import Message
 from django_dbqueue.schedules import declarations
 from django_dbqueue.schedules.declarations import Missed, Plan
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements.events_sql import storable
 
 MOST_ADDED: Final = 1_000
 """Schedules that operators can add: every worker reads all of them."""

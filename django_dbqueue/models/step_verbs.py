@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.codecs import Json
-from django_dbqueue.databases.steps_sql import STEP
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements.steps_sql import STEP
 from django_dbqueue.steps import suspension
 from django_dbqueue.steps.step_memory import StepBlock, Steps
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.databases.streams_sql import FREEING, OPEN
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
+from django_dbqueue.states.claim_states import FREEING, OPEN
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.streams.id_ranges import from_text, holds
 

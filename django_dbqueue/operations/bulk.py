@@ -17,17 +17,21 @@ from django.db import DatabaseError
 
 from django_dbqueue import conf
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.moments import as_text
-from django_dbqueue.databases.statements import Row, holes
+from django_dbqueue.databases.statement import Row, holes
+from django_dbqueue.failures import failures_sql
 from django_dbqueue.lifecycle.moves import move
+from django_dbqueue.operations import bulk_sql
 from django_dbqueue.operations.change_queue import change_queue
 from django_dbqueue.operations.conflicts import is_taken
 from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.statements import fences_sql
+from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import ROWS_AT_ONCE, STATES, depths
+from django_dbqueue.states.depths_sql import Place
 from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use
 
 STEP: Final = 500
@@ -58,9 +62,9 @@ class Selection:
     @classmethod
     def now(cls, session: DjangoSession, *, state: str, queue: str | None = None, failure: int | None = None) -> Self:
         """Return the selection of what exists now."""
-        dialect = session.dialect
-        [(moment,)] = session.fetch(dialect.sql.clock())
-        [(last_id, last_event)] = session.fetch(dialect.bulk.last_ids())
+        server = session.server
+        [(moment,)] = session.fetch(server.clock())
+        [(last_id, last_event)] = session.fetch(bulk_sql.last_ids(server))
         return cls(state, queue, failure, last_id or 0, last_event or 0, as_text(moment))
 
     @classmethod
@@ -146,22 +150,22 @@ def _pages(session: DjangoSession, selection: Selection) -> Iterator[tuple[list[
 
 def _newest_of_failure(session: DjangoSession, failure: int, before: int) -> Iterator[tuple[list[int], bool]]:
     """Yield the newest failures first: the oldest may all be of messages that have failed again since."""
-    dialect = session.dialect
-    while rows := session.fetch(dialect.failures.newest_events_of(failure, before, STEP)):
+    server = session.server
+    while rows := session.fetch(failures_sql.newest_events_of(server, failure, before, STEP)):
         events = [row[0] for row in rows]
         before = events[-1]
-        yield [row[1] for row in session.fetch(dialect.failures.dead_of_events(events))], False
+        yield [row[1] for row in session.fetch(failures_sql.dead_of_events(server, events))], False
     yield [], True
 
 
 def find_any(session: DjangoSession, selection: Selection) -> bool:
     """Return whether anything still matches, as far as finding a page without locking it can show."""
-    dialect = session.dialect
+    server = session.server
     cursor: str | None = ""
     for _page in range(2 * (COUNTED // STEP + 1)):
         found = find(session, selection, cursor or "")
         if found.ids and session.fetch(
-            dialect.bulk.count_these(dialect.bulk.still(found.ids, selection.state, selection.at))
+            bulk_sql.count_these(server, bulk_sql.still(server, found.ids, selection.state, selection.at))
         ) != [(0,)]:
             return True
         cursor = found.cursor
@@ -189,9 +193,9 @@ def step(
     found = find(session, selection, cursor, size or (STEP_OF_PAYLOADS if VERBS[verb].move is None else STEP))
     if not found.ids:
         return Step(0, 0, found.cursor)
-    dialect = session.dialect
-    fence = dialect.bulk.still(found.ids, selection.state, selection.at)
-    ids = [row[0] for row in session.fetch(dialect.messages.lock(fence, skip_locked=True))]
+    server = session.server
+    fence = bulk_sql.still(server, found.ids, selection.state, selection.at)
+    ids = [row[0] for row in session.fetch(fences_sql.lock(server, fence, skip_locked=True))]
     moved = _move(model, session, VERBS[verb], ids, reason, actor, queue) if ids else 0
     return Step(moved, len(found.ids) - moved, found.cursor)
 
@@ -203,8 +207,8 @@ def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason
         return int(change_queue(session, rows.order_by("pk"), queue, actor=actor))
     if verb.move is None:
         return int(model.objects.using(session.using).filter(pk__in=ids).send_again(by=actor))
-    dialect = session.dialect
-    change = verb.change(dialect, verb.said_by(actor, reason), actor)
+    server = session.server
+    change = verb.change(server, verb.said_by(actor, reason), actor)
 
     moved = 0
 
@@ -212,7 +216,7 @@ def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason
         nonlocal moved
         named = tuple(some)
         with session.transaction():
-            count = move(session, change, Statement(f"id IN ({holes(len(named))}) AND {verb.fence(dialect)}", named))
+            count = move(session, change, Statement(f"id IN ({holes(len(named))}) AND {verb.fence(server)}", named))
         moved += count
 
     apart(ids, move_them, _left_alone)
@@ -226,12 +230,12 @@ def _left_alone(message_id: int, error: DatabaseError) -> None:
 
 
 def _find_of_failure(session: DjangoSession, selection: Selection, cursor: str, size: int) -> Found:
-    dialect = session.dialect
+    server = session.server
     assert selection.failure is not None
     after = int(cursor or 0)
-    rows = session.fetch(dialect.failures.events_of(selection.failure, after, selection.last_event, size))
+    rows = session.fetch(failures_sql.events_of(server, selection.failure, after, selection.last_event, size))
     events = [row[0] for row in rows]
-    ids = [row[1] for row in session.fetch(dialect.failures.dead_of_events(events))] if events else []
+    ids = [row[1] for row in session.fetch(failures_sql.dead_of_events(server, events))] if events else []
     return Found(ids, str(events[-1]) if len(events) == size else None)
 
 
@@ -254,24 +258,24 @@ def _find_in_state(session: DjangoSession, selection: Selection, cursor: str, si
 
 def _next_place(session: DjangoSession, selection: Selection, mark: _Mark) -> Place | None:
     """Return the range after a mark: the next lower priority of its queue, or the highest of the next queue."""
-    dialect = session.dialect
-    if rows := session.fetch(dialect.claims.next_priority(mark.queue, STATES[selection.state], mark.priority)):
+    server = session.server
+    if rows := session.fetch(skip_scans_sql.next_priority(server, mark.queue, STATES[selection.state], mark.priority)):
         return Place(mark.queue, selection.state, int(rows[0][0]))
     if selection.queue is not None:
         return None
     queue, own = mark.queue, conf.get("OPERATIONS_QUEUE")
-    while rows := session.fetch(dialect.claims.next_queue(queue)):
+    while rows := session.fetch(skip_scans_sql.next_queue(server, queue)):
         queue = str(rows[0][0])
-        first = session.fetch(dialect.claims.next_priority(queue, STATES[selection.state], HIGHEST))
+        first = session.fetch(skip_scans_sql.next_priority(server, queue, STATES[selection.state], HIGHEST))
         if first and queue != own:  # operations don't operate on themselves
             return Place(queue, selection.state, int(first[0][0]))
     return None
 
 
 def _rows(session: DjangoSession, place: Place, at: str, mark: _Mark, size: int) -> list[Row]:
-    dialect = session.dialect
+    server = session.server
     behind = None if mark.id is None else (mark.moment or "", mark.id)
-    rows = session.fetch(dialect.bulk.page(place, at, behind, size))
+    rows = session.fetch(bulk_sql.page(server, place, at, behind, size))
     if behind is not None and len(rows) < size and place.state != "dead":
-        rows += session.fetch(dialect.bulk.page_later(place, at, behind[0], size - len(rows)))
+        rows += session.fetch(bulk_sql.page_later(server, place, at, behind[0], size - len(rows)))
     return rows

@@ -12,11 +12,11 @@ from functools import partial
 from django.db import DatabaseError
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import Place, Statement
+from django_dbqueue.databases.statement import Place, Statement
 from django_dbqueue.envelope import WHOLE_QUEUE, check_queue, lane_of
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage
 from django_dbqueue.keys import key_hash
-from django_dbqueue.lanes import lane_moves
+from django_dbqueue.lanes import groups_sql, lane_moves
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import move
@@ -24,6 +24,7 @@ from django_dbqueue.operations.conflicts import conflict_of
 from django_dbqueue.operations.operator_moves import Changed
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import changes_sql, fences_sql
 
 
 def change_queue(
@@ -55,15 +56,15 @@ def check_target(queue: str) -> str:
 
 
 def _change_one(session: DjangoSession, message: HeldMessage, queue: str, actor: str | None) -> int:
-    dialect, old = session.dialect, message.queue
+    server, old = session.server, message.queue
     if old == queue:
         return 0
     if old == conf.get("OPERATIONS_QUEUE"):
         raise InvalidMessage(f"Message {message.pk} is a step of a bulk operation, which no other queue can take.")
-    seen = dialect.messages.unmoved(message.claim, VERBS["move"].fence(dialect))
+    seen = fences_sql.unmoved(message.claim, VERBS["move"].fence(server))
     where = Statement(f"{seen.sql} AND queue = %s", (*seen.params, old))
     with session.transaction():
-        rows = session.fetch(dialect.messages.lock_place(where))
+        rows = session.fetch(changes_sql.lock_place(server, where))
         if not rows:
             return 0
         key, lane, group, is_dead, is_parked = rows[0]
@@ -76,7 +77,11 @@ def _change_one(session: DjangoSession, message: HeldMessage, queue: str, actor:
         if new is not None:
             lane_moves.refuse_without_commit(session)
         hashed = None if key is None else key_hash(queue, key)
-        move(session, dialect.messages.into(queue, hashed, new, group, is_dead=bool(is_dead), actor=actor), where)
+        move(
+            session,
+            changes_sql.into(server, queue, hashed, new, group, is_dead=bool(is_dead), actor=actor),
+            where,
+        )
         lane_moves.change(session, message.pk, old=_place(lane, message.pk, old), new=_place(new, message.pk, queue))
         if new is None:
             notify(session, queue, 1)
@@ -84,7 +89,7 @@ def _change_one(session: DjangoSession, message: HeldMessage, queue: str, actor:
 
 
 def _is_in_line(session: DjangoSession, lane: int | None, message_id: int) -> bool:
-    return lane is not None and bool(session.fetch(session.dialect.groups.in_line([(lane, message_id)])))
+    return lane is not None and bool(session.fetch(groups_sql.in_line(session.server, [(lane, message_id)])))
 
 
 def _group_in(queue: str, group: str | None, message_id: int) -> str | None:

@@ -14,7 +14,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from django_dbqueue import signals
-from django_dbqueue.databases import Change, Dialect
+from django_dbqueue.databases import Change, Server
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import hydrate
@@ -22,6 +22,7 @@ from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.operations.conflicts import conflict_of
 from django_dbqueue.operations.verbs import STAGES, UNTAKEN, VERBS, Verb
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.statements import enqueue_sql, fences_sql
 
 ENDS: Final = ("dropped", "dies")
 """What becomes of the place in a lane of a message that a change ends."""
@@ -52,7 +53,7 @@ def reject_waiting(
 ) -> Changed:
     """N → dead, by an operator."""
     change = VERBS["reject"].change
-    return _move_each(session, messages, STAGES[UNTAKEN].sql, lambda dialect: change(dialect, reason, actor))
+    return _move_each(session, messages, STAGES[UNTAKEN].sql, lambda server: change(server, reason, actor))
 
 
 def due_now(session: DjangoSession, messages: Iterable[HeldMessage], *, actor: str | None = None) -> Changed:
@@ -69,23 +70,23 @@ def apply(
     session: DjangoSession, verb: Verb, messages: Iterable[HeldMessage], *, reason: str = "", actor: str | None = None
 ) -> Changed:
     """Move those that the verb applies to; ``reason`` is what the column ``error`` is to keep."""
-    return _move_each(
-        session, messages, verb.fence(session.dialect), lambda dialect: verb.change(dialect, reason, actor)
-    )
+    return _move_each(session, messages, verb.fence(session.server), lambda server: verb.change(server, reason, actor))
 
 
 def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, reason: str) -> bool:
     """{n, run} → y for the live message of a key, whoever holds it; return whether there was one."""
-    dialect, verb = session.dialect, VERBS["drop"]
+    server, verb = session.server, VERBS["drop"]
 
     def drop_it() -> int | None:
         with session.transaction():
-            rows = session.fetch(dialect.enqueue.live_by_hash([key_hash]))  # locked, so that nothing moves it meanwhile
+            rows = session.fetch(
+                enqueue_sql.live_by_hash(server, [key_hash])
+            )  # locked, so that nothing moves it meanwhile
             if not rows:
                 return None
             claim = hydrate(model, session.using, rows[0]).claim
-            where = dialect.messages.unmoved(claim, verb.fence(dialect))
-            return claim.id if move(session, verb.change(dialect, reason, None), where) == 1 else None
+            where = fences_sql.unmoved(claim, verb.fence(server))
+            return claim.id if move(session, verb.change(server, reason, None), where) == 1 else None
 
     dropped = session.outermost(drop_it)
     if dropped is not None:
@@ -94,7 +95,7 @@ def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, re
 
 
 def _move_each(
-    session: DjangoSession, messages: Iterable[HeldMessage], state: str, change: Callable[[Dialect], Change]
+    session: DjangoSession, messages: Iterable[HeldMessage], state: str, change: Callable[[Server], Change]
 ) -> Changed:
     count = 0
     conflicts: list[DBQueueError] = []
@@ -106,9 +107,9 @@ def _move_each(
     return Changed(count, conflicts)
 
 
-def _move_one(session: DjangoSession, message: HeldMessage, state: str, change: Callable[[Dialect], Change]) -> int:
-    dialect = session.dialect
-    what, where = change(dialect), dialect.messages.unmoved(message.claim, state)
+def _move_one(session: DjangoSession, message: HeldMessage, state: str, change: Callable[[Server], Change]) -> int:
+    server = session.server
+    what, where = change(server), fences_sql.unmoved(message.claim, state)
     count = session.outermost(lambda: move(session, what, where))
     if count and what.in_lane in ENDS:
         signals.message_ended.send(type(message), message_id=message.pk)

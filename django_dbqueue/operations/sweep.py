@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 from django.utils.translation import gettext as _
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.statements import MAX_IDS, chunks
+from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey
 from django_dbqueue.lifecycle.held_message import HeldMessage
-from django_dbqueue.operations import bulk, operator_moves
+from django_dbqueue.operations import bulk, bulk_sql, operator_moves
 from django_dbqueue.operations.change_queue import change_queue
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -91,11 +91,11 @@ def count_in_state(session: DjangoSession, queue: str, state: str) -> Iterator[i
 
 def count_movable(session: DjangoSession, verb: str, ids: Iterable[int]) -> int:
     """Return to how many of these messages the verb could be applied now."""
-    dialect, count = session.dialect, 0
+    server, count = session.server, 0
     for chunk in chunks(sorted(set(ids)), MAX_IDS):
-        named = dialect.sql.id_in(chunk)
+        named = server.id_in(chunk)
         [(some,)] = session.fetch(
-            dialect.bulk.count_these(Statement(f"{named.sql} AND {VERBS[verb].fence(dialect)}", named.params))
+            bulk_sql.count_these(server, Statement(f"{named.sql} AND {VERBS[verb].fence(server)}", named.params))
         )
         count += int(some)
     return count

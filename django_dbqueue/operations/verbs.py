@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.databases import Change, Dialect, statements
+from django_dbqueue.databases import Change, Server, statement
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.redaction import stored_texts
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ FINISHED: Final = "finished"
 STAGES: Final = {
     UNTAKEN: Stage(("ready", "delayed", "waiting"), f"(status = '{NEW}' AND available_at IS NOT NULL)"),
     TAKEN: Stage(("running", "stuck"), f"status = '{RUNNING}'"),
-    DEAD: Stage(("dead",), statements.DEAD),
+    DEAD: Stage(("dead",), statement.DEAD),
     FINISHED: Stage(("done",), f"status = '{DONE}'"),
 }
 
@@ -51,7 +52,7 @@ class Verb:
     question: StrPromise
     done: str
     """What Django's admin log keeps: English, as of Django's own entries."""
-    move: Callable[[Dialect, str, str | None], Change] | None
+    move: Callable[[Server, str, str | None], Change] | None
     """The change, by the reason and the actor; None: more than a change of the row."""
     said: str = ""
     """What the row's ``error`` keeps of the actor and the reason, which is asked for; '' if it keeps nothing."""
@@ -59,7 +60,7 @@ class Verb:
     """Whether a person must name a queue, into which the messages go."""
     only: str = ""
     """The one state of its stages whose messages it is for; '' for all."""
-    such: Callable[[Dialect], str] | None = None
+    such: Callable[[Server], str] | None = None
     """A further condition on the rows: that they are due later than now."""
 
     @property
@@ -82,19 +83,19 @@ class Verb:
         """The states whose messages it applies to."""
         return (self.only,) if self.only else tuple(state for stage in self.stages for state in STAGES[stage].states)
 
-    def fence(self, dialect: Dialect) -> str:
+    def fence(self, server: Server) -> str:
         """Return the condition on the rows it applies to."""
         stages = f"({' OR '.join(STAGES[stage].sql for stage in self.stages)})"
-        return stages if self.such is None else f"({stages} AND {self.such(dialect)})"
+        return stages if self.such is None else f"({stages} AND {self.such(server)})"
 
     def said_by(self, actor: str, reason: str) -> str:
         """Return what the row's ``error`` is to keep."""
         return self.said % {"user": actor, "reason": reason}
 
-    def change(self, dialect: Dialect, reason: str, actor: str | None) -> Change:
+    def change(self, server: Server, reason: str, actor: str | None) -> Change:
         """Return what it does to a row."""
         assert self.move is not None, f"{self.name} moves no row"
-        return self.move(dialect, reason, actor)
+        return self.move(server, reason, actor)
 
 
 def _kept(reason: str) -> str:
@@ -116,7 +117,7 @@ VERBS: Final = {
                 "on it loses its claim, and what it says about it later changes nothing."
             ),
             done="Requeued.",
-            move=lambda dialect, _reason, actor: dialect.messages.requeue(actor=actor),
+            move=lambda server, _reason, actor: changes_sql.requeue(server, actor=actor),
         ),
         Verb(
             name="due-now",
@@ -128,9 +129,9 @@ VERBS: Final = {
                 "The message becomes due at once, and its counts stay. A message of a group still waits for its turn."
             ),
             done="Made due now.",
-            move=lambda dialect, _reason, actor: dialect.messages.due_now(actor=actor),
+            move=lambda server, _reason, actor: changes_sql.due_now(server, actor=actor),
             only="delayed",
-            such=lambda dialect: dialect.messages.is_early(),
+            such=lambda server: changes_sql.is_early(server),
         ),
         Verb(
             name="release",
@@ -142,7 +143,7 @@ VERBS: Final = {
                 "The message goes back to where it stood in the queue; the interrupted delivery is not counted."
             ),
             done="Released.",
-            move=lambda dialect, _reason, actor: dialect.messages.release(actor=actor),
+            move=lambda server, _reason, actor: changes_sql.release(server, actor=actor),
         ),
         Verb(
             name="reject",
@@ -152,7 +153,7 @@ VERBS: Final = {
             many=_("Reject selected messages"),
             question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
             done="Rejected: %(reason)s",
-            move=lambda dialect, reason, actor: dialect.messages.reject(_kept(reason), actor=actor),
+            move=lambda server, reason, actor: changes_sql.reject(server, _kept(reason), actor=actor),
             said=stored_texts.REJECTED,
         ),
         Verb(
@@ -187,7 +188,7 @@ VERBS: Final = {
             many=_("Drop selected messages"),
             question=_("The message is marked done without being processed, with your reason. This can't be undone."),
             done="Dropped: %(reason)s",
-            move=lambda dialect, reason, actor: dialect.messages.drop(_kept(reason), actor=actor),
+            move=lambda server, reason, actor: changes_sql.drop(server, _kept(reason), actor=actor),
             said=stored_texts.DROPPED,
         ),
     )

@@ -16,7 +16,7 @@ from django.db import Error, transaction
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import SPENT_BEFORE, Row
+from django_dbqueue.databases.statement import SPENT_BEFORE, Row
 from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Queue
@@ -104,14 +104,14 @@ def script(session: DjangoSession) -> Iterator[str]:
 def wanted_routines(session: DjangoSession) -> list[Routine]:
     """Return the routines for this server and these settings."""
     connection = session.connection
-    dialect = session.dialect
-    if dialect.sql.message not in connection.introspection.table_names():
+    server = session.server
+    if server.message not in connection.introspection.table_names():
         raise CommandError(
             _(
                 "The queue's table %(table)s is not in the database %(alias)r. Run first:\n"
                 "  manage.py migrate --database %(alias)s"
             )
-            % {"table": dialect.sql.message, "alias": session.using}
+            % {"table": server.message, "alias": session.using}
         )
     return routines(_words(session), _folders(session))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from django_dbqueue.databases.own_tables import Tables
-from django_dbqueue.databases.statements import Statement, holes
+from django_dbqueue.databases.statement import Statement, holes
 from django_dbqueue.routines.rendering import MARK, VIEW, Routine
 
 

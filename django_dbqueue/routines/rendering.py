@@ -10,13 +10,14 @@ from importlib.resources import files
 from typing import Final
 
 from django_dbqueue.codecs import MAX_DEPTH
-from django_dbqueue.databases.dialect import Dialect
 from django_dbqueue.databases.literals import COMMENT, inline, literal, raw, render
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import QUALIFIED
-from django_dbqueue.databases.statements import DEAD
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import DEAD
 from django_dbqueue.envelope import LANES, LEAST_LEASE, MAX_GROUP_LENGTH, MAX_READS_LIMIT, MAX_SECONDS, WHOLE_QUEUE
 from django_dbqueue.routines.routine_moves import Words, by_queue, moves
+from django_dbqueue.statements import enqueue_sql
 from django_dbqueue.statuses import DONE
 
 MARK: Final = "django_dbqueue"
@@ -121,18 +122,18 @@ def _routine(name: str, text: str, folders: Sequence[str]) -> Routine:
     return Routine(kind, name, signature, comment, (text, *shut, f"COMMENT ON {kind} {signature} IS '{comment}'"))
 
 
-def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
+def _fill(server: Server, words: Words) -> dict[str, str]:
     """Return the SQL for each placeholder."""
-    wake = inline(dialect.enqueue.notify(raw("_queue_name"))).removeprefix("SELECT ")
-    return {name: inline(statement) for name, statement in moves(dialect, words).items()} | {
-        "message": dialect.sql.message,
-        "line": dialect.sql.line,
-        "ticket": dialect.sql.ticket,
-        "group": dialect.sql.group,
+    wake = inline(enqueue_sql.notify(raw("_queue_name"))).removeprefix("SELECT ")
+    return {name: inline(statement) for name, statement in moves(server, words).items()} | {
+        "message": server.message,
+        "line": server.line,
+        "ticket": server.ticket,
+        "group": server.group,
         "forbidden": literal(words.forbidden),
         "queues": words.queues,
-        "is_paused": dialect.sql.is_paused,
-        "now": dialect.sql.now,
+        "is_paused": server.is_paused,
+        "now": server.now,
         "schema": words.schema,
         "lease": by_queue(words.lease),
         "max_reads": by_queue(words.max_reads),
@@ -145,8 +146,8 @@ def _fill(dialect: Dialect, words: Words) -> dict[str, str]:
         "max_group": str(MAX_GROUP_LENGTH),
         "lanes_of_queue": str(LANES),
         "put_problem": _PUT_PROBLEM,
-        "deadline": dialect.sql.plus(dialect.sql.now, "COALESCE(_lease_seconds, _lease)"),
-        "lease_end": dialect.sql.plus("claimed_at", "lease_seconds"),
+        "deadline": server.plus(server.now, "COALESCE(_lease_seconds, _lease)"),
+        "lease_end": server.plus("claimed_at", "lease_seconds"),
         "ended": f"status = '{DONE}' OR {DEAD}",
         "done": DONE,
         "highest": str(_HIGHEST_PRIORITY),

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django_dbqueue.databases.dialect import Dialect
-from django_dbqueue.databases.events_sql import COLUMNS
+from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.literals import SCHEMA, literal, raw
-from django_dbqueue.databases.statements import Change, Claim, Statement, holes
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import Change, Claim, Statement, holes
 from django_dbqueue.routines.routine_lanes import lanes, telling_lane
+from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
+from django_dbqueue.statements.events_sql import COLUMNS
+from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OWN_LEASE = "lease_seconds"
@@ -48,43 +51,43 @@ class Words:
     schema: str = ""
 
 
-def moves(dialect: Dialect, words: Words) -> dict[str, Statement]:
+def moves(server: Server, words: Words) -> dict[str, Statement]:
     """Return the statement for each placeholder that stands for one."""
-    claiming = _claiming_at_once if dialect.sql.returns_rows else _claiming_one_by_one
-    return _settling(dialect, words) | claiming(dialect, words) | lanes(dialect, _row(words))
+    claiming = _claiming_at_once if server.returns_rows else _claiming_one_by_one
+    return _settling(server, words) | claiming(server, words) | lanes(server, _row(words))
 
 
-def _settling(dialect: Dialect, words: Words) -> dict[str, Statement]:
+def _settling(server: Server, words: Words) -> dict[str, Statement]:
     """Return the moves of senders and holders."""
     queue, priority = raw("_queue_name"), raw("_priority")
     by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
-    held = dialect.messages.held([Claim(raw("_id"), raw("_token"))])
-    ack = telling_lane(dialect, dialect.messages.ack())
-    nack, nack_later = (telling_lane(dialect, dialect.messages.nack(delay, None)) for delay in (None, raw("_delay")))
+    held = fences_sql.held(server, [Claim(raw("_id"), raw("_token"))])
+    ack = telling_lane(server, changes_sql.ack(server))
+    nack, nack_later = (telling_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
     return {
-        "next_priority_waiting": dialect.claims.next_priority(queue, NEW, priority),
-        "next_priority_running": dialect.claims.next_priority(queue, RUNNING, priority),
-        "insert": dialect.enqueue.insert(_row(words), 0.0, None, returning="id" if dialect.sql.returns_rows else ""),
-        "delete": dialect.messages.move(ack, by_id),
-        "remove": _remove(dialect, words, held, "_id"),
-        "remove_by_id": _remove(dialect, words, by_id, "_message_id"),
-        "ack": dialect.messages.move(ack, held),
-        "record_nack": _record(dialect, nack, held),
-        "nack": dialect.messages.move(nack, held),
-        "nack_later": dialect.messages.move(nack_later, held),
-        "extend": dialect.messages.move(dialect.messages.extend(raw("_seconds")), held),
-        "extend_by_own": dialect.messages.move(dialect.messages.extend(None), held),
-        "lock_held": dialect.messages.lock(held),
+        "next_priority_waiting": skip_scans_sql.next_priority(server, queue, NEW, priority),
+        "next_priority_running": skip_scans_sql.next_priority(server, queue, RUNNING, priority),
+        "insert": enqueue_sql.insert(server, _row(words), 0.0, None, returning="id" if server.returns_rows else ""),
+        "delete": fences_sql.move(server, ack, by_id),
+        "remove": _remove(server, words, held, "_id"),
+        "remove_by_id": _remove(server, words, by_id, "_message_id"),
+        "ack": fences_sql.move(server, ack, held),
+        "record_nack": _record(server, nack, held),
+        "nack": fences_sql.move(server, nack, held),
+        "nack_later": fences_sql.move(server, nack_later, held),
+        "extend": fences_sql.move(server, changes_sql.extend(server, raw("_seconds")), held),
+        "extend_by_own": fences_sql.move(server, changes_sql.extend(server, None), held),
+        "lock_held": fences_sql.lock(server, held),
     }
 
 
-def _record(dialect: Dialect, change: Change, where: Statement) -> Statement:
+def _record(server: Server, change: Change, where: Statement) -> Statement:
     """Return the record of a move, which a routine writes before it, in the same transaction."""
     assert change.event is not None
-    return dialect.events.record(change.event, where)
+    return events_sql.record(server, change.event, where)
 
 
-def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Statement:
+def _remove(server: Server, words: Words, where: Statement, name: str) -> Statement:
     """Return the ack for queues that keep no history: the row is removed if it belongs to one of them.
 
     If it is in a lane it makes way first (``dbqueue_lane_moved``).
@@ -93,10 +96,10 @@ def _remove(dialect: Dialect, words: Words, where: Statement, name: str) -> Stat
     default, others = words.removes[None], f"queue IN ({holes(len(differ))})"
     theirs = (f"NOT {others}" if default else others) if differ else str(default).upper()
     theirs += " AND lane IS NULL"
-    if dialect.sql.returns_rows:
-        return Statement(f"DELETE FROM {dialect.sql.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
+    if server.returns_rows:
+        return Statement(f"DELETE FROM {server.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
     return Statement(
-        f"{dialect.messages.delete([0]).sql} WHERE {where.sql} AND {theirs}",
+        f"{fences_sql.delete(server, [0]).sql} WHERE {where.sql} AND {theirs}",
         (raw(f"CONCAT('[', {name}, ']')"), *where.params, *differ),
     )
 
@@ -113,10 +116,11 @@ def _row(words: Words) -> dict[str, object]:
     }
 
 
-def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
+def _claiming_at_once(server: Server, words: Words) -> dict[str, Statement]:
     """Return the claim and the rescue where one statement locks, writes and returns rows."""
     queue, priority, token = raw("_queue_name"), raw("_priority"), raw("_token")
-    take = dialect.claims.take(
+    take = claims_sql.take(
+        server,
         token=token,
         worker_id=None,
         session=None,
@@ -126,34 +130,35 @@ def _claiming_at_once(dialect: Dialect, words: Words) -> dict[str, Statement]:
         now=None,
     )
     return {
-        "claim": dialect.claims.claim(queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
-        **_bury(dialect, words, "_row.id"),
-        "rescue_range": _rescue_range(dialect, words),
+        "claim": claims_sql.claim(server, queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
+        **_bury(server, words, "_row.id"),
+        "rescue_range": _rescue_range(server, words),
     }
 
 
-def _rescue_range(dialect: Dialect, words: Words) -> Statement:
+def _rescue_range(server: Server, words: Words) -> Statement:
     """Lock what is late, record it as it is, and move it: one statement."""
     names = ("id", "queue", "read_count", "max_reads", "claimed_at", "conn_id", "worker_id")
-    late = dialect.claims.due(
-        names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token")
+    late = claims_sql.due(
+        server, names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token")
     )
-    rescue = dialect.messages.rescue(words.lease_over)
+    rescue = changes_sql.rescue(server, words.lease_over)
     assert rescue.event is not None
-    facts, params = dialect.events.facts(rescue.event)
+    facts, params = events_sql.facts(server, rescue.event)
     return Statement(
         f"WITH late ({', '.join(names)}, at) AS MATERIALIZED ({late.sql}), "
-        f"told AS (INSERT INTO {dialect.sql.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
-        f"UPDATE {dialect.sql.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
+        f"told AS (INSERT INTO {server.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
+        f"UPDATE {server.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
         f"WHERE m.id = those.late_id AND m.status = '{RUNNING}' RETURNING m.id, m.lane",
         (*late.params, *params, *rescue.params),
     )
 
 
-def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]:
+def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
     """Return the same where UPDATE returns no rows: candidates are read, locked, and each moved by primary key."""
     queue, priority, token, row = raw("_queue_name"), raw("_priority"), raw("_token"), raw("_id")
-    take = dialect.claims.take(
+    take = claims_sql.take(
+        server,
         token=token,
         worker_id=None,
         session=None,
@@ -162,43 +167,41 @@ def _claiming_one_by_one(dialect: Dialect, words: Words) -> dict[str, Statement]
         max_reads=raw("_reads_allowed"),
         now=None,
     )
-    due = f"status = '{NEW}' AND available_at <= {dialect.sql.now}"
-    over = f"status = '{RUNNING}' AND available_at <= {dialect.sql.now}"
-    rescue = telling_lane(dialect, dialect.messages.rescue(words.lease_over))
+    due = f"status = '{NEW}' AND available_at <= {server.now}"
+    over = f"status = '{RUNNING}' AND available_at <= {server.now}"
+    rescue = telling_lane(server, changes_sql.rescue(server, words.lease_over))
     is_late = Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
-        "due": _unlocked(dialect, dialect.claims.due(("id",), queue, NEW, priority, raw("_page"))),
-        "try_due": _lock_by_id(dialect, "id INTO _id", due, dialect.sql.skip_locked),
-        "lock_due": _lock_by_id(dialect, counts, due, dialect.sql.lock_row),
-        "take": dialect.claims.take_ids([row], take),
-        **_bury(dialect, words, "_id"),
+        "due": _unlocked(server, claims_sql.due(server, ("id",), queue, NEW, priority, raw("_page"))),
+        "try_due": _lock_by_id(server, "id INTO _id", due, server.skip_locked),
+        "lock_due": _lock_by_id(server, counts, due, server.lock_row),
+        "take": claims_sql.take_ids(server, [row], take),
+        **_bury(server, words, "_id"),
         "late": _unlocked(
-            dialect, dialect.claims.due(("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
+            server, claims_sql.due(server, ("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
         ),
-        "try_late": _lock_by_id(dialect, "id INTO _id", over, dialect.sql.skip_locked),
-        "record_rescue": _record(dialect, rescue, is_late),
-        "rescue": dialect.messages.move(rescue, is_late),
+        "try_late": _lock_by_id(server, "id INTO _id", over, server.skip_locked),
+        "record_rescue": _record(server, rescue, is_late),
+        "rescue": fences_sql.move(server, rescue, is_late),
     }
 
 
-def _bury(dialect: Dialect, words: Words, name: str) -> dict[str, Statement]:
+def _bury(server: Server, words: Words, name: str) -> dict[str, Statement]:
     """Return what a claim does, after taking a row, if it had no reads left."""
-    change = telling_lane(dialect, dialect.messages.bury(words.spent_before))
+    change = telling_lane(server, changes_sql.bury(server, words.spent_before))
     where = Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),))
-    return {"record_bury": _record(dialect, change, where), "bury": dialect.messages.move(change, where)}
+    return {"record_bury": _record(server, change, where), "bury": fences_sql.move(server, change, where)}
 
 
-def _unlocked(dialect: Dialect, statement: Statement) -> Statement:
+def _unlocked(server: Server, statement: Statement) -> Statement:
     """Return the same query without its locks."""
-    return Statement(statement.sql.removesuffix(dialect.sql.skip_locked), statement.params)
+    return Statement(statement.sql.removesuffix(server.skip_locked), statement.params)
 
 
-def _lock_by_id(dialect: Dialect, what: str, state: str, lock: str) -> Statement:
+def _lock_by_id(server: Server, what: str, state: str, lock: str) -> Statement:
     """Lock a candidate by its primary key if it still is one; else the routine's NOT FOUND reports that it isn't."""
-    return Statement(
-        f"SELECT {what} FROM {dialect.sql.message}{dialect.sql.use[Index.IDS]} WHERE id = _id AND {state}{lock}", ()
-    )
+    return Statement(f"SELECT {what} FROM {server.message}{server.use[Index.IDS]} WHERE id = _id AND {state}{lock}", ())
 
 
 def by_queue(values: Mapping[str | None, float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
@@ -12,9 +13,9 @@ from django.db import OperationalError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.databases.retries import SECONDS, again
-from django_dbqueue.databases.statements import InOrder, Params, Row
+from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.sessions import transaction_begin
 from django_dbqueue.sessions.retry import in_callers_transaction, is_passing, is_safe_updates
@@ -47,12 +48,12 @@ _BEGIN = {"mysql": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"
 class DjangoSession:
     """A ``Session`` on the connection that the current thread has to a database of Django's."""
 
-    __slots__ = ("dialect", "using")
+    __slots__ = ("server", "using")
 
     def __init__(self, using: str) -> None:
         self.using = using
         """The alias of the database."""
-        self.dialect = dialect_of(connections[using])
+        self.server = server_of(connections[using])
 
     @property
     def connection(self) -> BaseDatabaseWrapper:
@@ -87,11 +88,11 @@ class DjangoSession:
             return self._rows(cursor, statement)
 
     def _rows(self, cursor: CursorWrapper, statement: Statement) -> list[Row]:
-        sql = self.dialect.sql
-        if not (sql.keep_order and isinstance(statement, InOrder)):
+        server = self.server
+        if not (server.keep_order and isinstance(statement, InOrder)):
             cursor.execute(statement.sql, statement.params)
         elif takes_many(connections[self.using]):  # one round trip, not three
-            cursor.execute(f"{sql.keep_order}; {statement.sql}; {sql.forget_order}", statement.params)
+            cursor.execute(f"{server.keep_order}; {statement.sql}; {server.forget_order}", statement.params)
             cursor.nextset()
         else:
             with self.held_to_order(cursor, statement):
@@ -102,13 +103,13 @@ class DjangoSession:
     @contextmanager
     def held_to_order(self, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
         """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
-        sql = self.dialect.sql
-        keeps = sql.keep_order and isinstance(statement, InOrder) and connections[self.using].in_atomic_block
+        server = self.server
+        keeps = server.keep_order and isinstance(statement, InOrder) and connections[self.using].in_atomic_block
         if keeps:
-            cursor.execute(sql.keep_order)
+            cursor.execute(server.keep_order)
         yield
         if keeps:
-            cursor.execute(sql.forget_order)
+            cursor.execute(server.forget_order)
 
     def run(self, statement: Statement) -> int:
         """Run a statement and return how many rows it matched."""
@@ -150,7 +151,7 @@ class DjangoSession:
 
     def insert_or_keep(self, statement: Statement) -> int | None:
         """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
-        if not self.dialect.sql.returns_kept_failure:
+        if not self.server.returns_kept_failure:
             rows = self.fetch(statement)
             return int(rows[0][0]) if rows else None
         with seeing_what_is(connections[self.using], whatever_the_level=True):
@@ -168,10 +169,16 @@ class DjangoSession:
         So a wait for a row lock that has used up the server's own limit (50 s on MySQL) is not retried.
         """
         connection = connections[self.using]
-        if not in_callers_transaction(connection):
-            return again(work, passing, within=within)
-        with seeing_what_is(connection):
+        if in_callers_transaction(connection):
+            with seeing_what_is(connection):
+                return work()
+        began = time.monotonic()
+        try:
             return work()
+        except Exception as error:
+            if not passing(error) or time.monotonic() - began >= within:
+                raise
+        return again(work, passing, within=within, tried=1, began=began)
 
     @contextmanager
     def transaction(self, *, saves_a_journey: bool = False) -> Iterator[None]:

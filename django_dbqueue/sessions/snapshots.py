@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_dbqueue.databases.statements import Params
+from django_dbqueue.databases.statement import Params
 
 OFF: Final = "SET STATEMENT innodb_snapshot_isolation = OFF FOR "
 _JUDGED: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_dbqueue.databases.statements import Params
+from django_dbqueue.databases.statement import Params
 
 Execute = Callable[..., object]
 Context = dict[str, Any]

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases import NetworkServer
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import MAX_CONNECTIONS_OPTION, Credentials
@@ -100,13 +100,13 @@ def _opened(credentials: Credentials, patience: Patience) -> Connection:
 
 def _takes_place(connection: Connection, places: Sequence[int]) -> bool:
     """Return whether the session now holds one of these places; it is ended if that can't be found out."""
-    dialect = connection.dialect
-    assert isinstance(dialect, ServerDialect)
+    server = connection.server
+    assert isinstance(server, NetworkServer)
     if not places:
         return False
     start = random.randrange(len(places))
     try:
-        [(place,)] = connection.fetch(dialect.sessions.take_place([*places[start:], *places[:start]]))
+        [(place,)] = connection.fetch(server.sessions.take_place([*places[start:], *places[:start]]))
     except BaseException:
         connection.discard()
         raise

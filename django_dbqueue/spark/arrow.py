@@ -24,6 +24,7 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience
 from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import WIDE
+from django_dbqueue.statements import scan_sql
 
 STEP: Final = 1_000
 """Rows between two checks of how many bytes there are."""
@@ -54,7 +55,7 @@ class Pages:
         self.credentials = credentials
         self.requires = requires
         self.patience = Patience(outage)
-        self.dialect = credentials.dialect
+        self.server = credentials.server
         self.is_cut = False
         """Whether the last page ended before its last row, because it was too large to be held."""
         self._connection: Connection | None = None
@@ -147,7 +148,7 @@ class Pages:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _from_postgresql(self, statement: Statement) -> Generator[pa.RecordBatch]:
-        copied = self.dialect.scan.copied_out(statement)
+        copied = scan_sql.copied_out(statement)
         with self.connection.raw.cursor() as cursor, cursor.copy(copied.sql, copied.params) as copy:
             lines: list[bytes] = []
             size = 0

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.retries import StartAgain, again
-from django_dbqueue.databases.statements import Copy, InOrder, Row
+from django_dbqueue.databases.statement import Copy, InOrder, Row
 from django_dbqueue.databases.transient_errors import (
     MYSQL_FULL,
     MYSQL_LOST,
@@ -54,7 +54,7 @@ class Connection:
 
     def __init__(self, credentials: Credentials) -> None:
         self.vendor = credentials.vendor
-        self.dialect = credentials.dialect
+        self.server = credentials.server
         self.in_transaction = False
         connect = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor]
         try:
@@ -71,17 +71,17 @@ class Connection:
             raise refused from (error if shown == said else None)
 
     def fetch(self, statement: Statement) -> list[Row]:
-        """Run a statement that returns rows; for rows in order, with the dialect's settings for that."""
-        keeps = self.dialect.sql.keep_order and isinstance(statement, InOrder) and self.in_transaction
+        """Run a statement that returns rows; for rows in order, with the server's settings for that."""
+        keeps = self.server.keep_order and isinstance(statement, InOrder) and self.in_transaction
         if keeps:
-            self.run(Statement(self.dialect.sql.keep_order, ()))
+            self.run(Statement(self.server.keep_order, ()))
         cursor = self._execute(statement)
         try:
             rows = list(cursor.fetchall())
         finally:
             cursor.close()
         if keeps:
-            self.run(Statement(self.dialect.sql.forget_order, ()))
+            self.run(Statement(self.server.forget_order, ()))
         return rows
 
     def run(self, statement: Statement | Copy) -> int:
@@ -130,7 +130,7 @@ class Connection:
     def insert_or_keep(self, statement: Statement) -> int | None:
         """Insert one row, and return its id; or what ``Session`` says of a row whose key is taken."""
         cursor = self._execute(statement)
-        if self.dialect.sql.returns_kept_failure:
+        if self.server.returns_kept_failure:
             return int(cursor.lastrowid)
         rows = list(cursor.fetchall())
         return int(rows[0][0]) if rows else None
@@ -151,7 +151,7 @@ class Connection:
 
     def clock(self) -> datetime:
         """Return the database's clock, in UTC."""
-        return to_utc(self.fetch(self.dialect.sql.clock())[0][0])
+        return to_utc(self.fetch(self.server.clock())[0][0])
 
     def close(self) -> None:
         """End the session; what it had not committed is rolled back."""

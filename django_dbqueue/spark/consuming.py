@@ -15,7 +15,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from django_dbqueue.databases.stream_progress_sql import NAME, STREAM
 from django_dbqueue.envelope import QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
 from django_dbqueue.lanes.tickets import WIDEST
@@ -28,18 +27,20 @@ from django_dbqueue.spark.schemas import MESSAGES, arrow_schema, with_id
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.trigger_limits import OPTIONS as TRIGGER_OPTIONS
 from django_dbqueue.spark.trigger_limits import TriggerLimits
+from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
 from django_dbqueue.streams.backlog import MOST_COUNTED
 from django_dbqueue.streams.id_ranges import Ranges, common, cut, size_of, steps
 from django_dbqueue.streams.ownership import HOLD, ON_EXPIRED, StreamSpec
 from django_dbqueue.streams.stream_delivery import deliver
 from django_dbqueue.streams.stream_lanes import LaneRules
+from django_dbqueue.streams.stream_progress_sql import NAME, STREAM
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from django_dbqueue.databases.stream_messages_sql import Among
     from django_dbqueue.spark.arrow import Pages
     from django_dbqueue.spark.stream_driver import StreamRunner
+    from django_dbqueue.streams.stream_messages_sql import Among
 
 OPTIONS: Final = (
     "queue",
@@ -111,10 +112,10 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Begin a new checkpoint before the first claim that is not acked."""
 
         def begin(connection: Connection) -> int:
-            standing = connection.fetch(connection.dialect.stream_claims.unfinished(self.spec.name, limit=1))
+            standing = connection.fetch(stream_claims_sql.unfinished(connection.server, self.spec.name, limit=1))
             if standing:
                 return int(standing[0][0]) - 1
-            rows = connection.fetch(connection.dialect.streams.read(self.spec.name, 0, lock=False))
+            rows = connection.fetch(streams_sql.read(connection.server, self.spec.name, 0, lock=False))
             return int(rows[0][4]) if rows else 0
 
         with Lasting(Credentials.load(self.options), outage=self.outage) as session:
@@ -179,7 +180,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         names, schema = [field.name for field in self.schema], arrow_schema(with_id(self.schema))
         with Pages(credentials, schema, fetch_rows=FETCH_ROWS, outage=self.outage) as pages:
-            for among, size in steps(pages.dialect, mine):
+            for among, size in steps(mine):
                 rows = 0
                 for batch in self._read(pages, among, delivery.token):
                     rows += batch.num_rows
@@ -190,11 +191,11 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _read(self, pages: Pages, among: Among, token: int) -> Iterator[pa.RecordBatch]:
         """Read some messages of a claim, continuing after the last one if the session ends meanwhile."""
         names = [name.lower() for name in pages.schema.names]
-        columns, place, rest = pages.dialect.sql.columns(names), names.index("id"), among
+        columns, place, rest = pages.server.columns(names), names.index("id"), among
         while True:
             try:
-                for batch in pages.read(pages.dialect.stream_messages.delivered(columns, rest, token)):
-                    rest = pages.dialect.stream_messages.behind(among, batch.column(place)[-1].as_py())
+                for batch in pages.read(stream_messages_sql.delivered(pages.server, columns, rest, token)):
+                    rest = stream_messages_sql.behind(among, batch.column(place)[-1].as_py())
                     yield batch
             except Exception as error:
                 pages.recover(error)
@@ -204,7 +205,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
         """Fail the batch, which acks nothing, if the claim holds more than was read: no operator moved it."""
-        held = int(pages.connection.fetch(pages.dialect.stream_messages.count_delivered(among, token))[0][0])
+        held = int(pages.connection.fetch(stream_messages_sql.count_delivered(pages.server, among, token))[0][0])
         if held > rows:
             raise DBQueueError(
                 f"Claim {number} of the stream {self.spec.name!r} was not read in full: of {held:,} messages "

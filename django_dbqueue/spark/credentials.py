@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django_dbqueue.codecs import is_whole
-from django_dbqueue.databases import Dialect, dialect_of
+from django_dbqueue.databases import Server, server_of
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.typed_values import typed_whole
 
@@ -63,9 +63,9 @@ class Credentials:
         return self.max_connections > 0 and self.vendor != "sqlite"
 
     @property
-    def dialect(self) -> Dialect:
+    def server(self) -> Server:
         """The builder of the queue's statements for this database."""
-        return dialect_of(self)
+        return server_of(self)
 
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:

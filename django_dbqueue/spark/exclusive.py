@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases import NetworkServer
 from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -22,14 +22,14 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
 
     On SQLite it is a lock on a file next to the database, since nothing inside it could be held that long.
     """
-    dialect = connection.dialect
-    if not isinstance(dialect, ServerDialect):
+    server = connection.server
+    if not isinstance(server, NetworkServer):
         with _file_lock(Path(f"{credentials.name}.export-lock")):
             yield
         return
-    [(taken,)] = connection.fetch(dialect.sessions.take_export_lock())
+    [(taken,)] = connection.fetch(server.sessions.take_export_lock())
     if not taken:
-        held = connection.fetch(dialect.sessions.export_lock_holder())
+        held = connection.fetch(server.sessions.export_lock_holder())
         who = f"the database session {held[0][0]} ({held[0][1] or 'of another account'})" if held else "somebody else"
         raise ExportBusy(
             f"Another export is working on this archive: {who} holds its lock. Nothing was done. Wait until it has "
@@ -39,16 +39,16 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         yield
     finally:
         with suppress(Exception):  # a lost session has released it, as the end of the session does in any case
-            connection.fetch(dialect.sessions.free_export_lock())
+            connection.fetch(server.sessions.free_export_lock())
 
 
 def require_lock(connection: Connection) -> None:
     """Raise ExportStopped if the lock was lost with its session, so that another export may be running."""
-    dialect = connection.dialect
-    if not isinstance(dialect, ServerDialect):
+    server = connection.server
+    if not isinstance(server, NetworkServer):
         return
     try:
-        held = connection.fetch(dialect.sessions.export_lock_holder())
+        held = connection.fetch(server.sessions.export_lock_holder())
     except Exception as error:
         raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
     if not any(mine for _, _, mine in held):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django_dbqueue.databases.history_sql import PLANNED, PURGED, REWRITE, VERIFIED
 from django_dbqueue.exceptions import LakeDamaged
-from django_dbqueue.history import partitions
+from django_dbqueue.history import history_sql, partitions
+from django_dbqueue.history.history_sql import PLANNED, PURGED, REWRITE, VERIFIED
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.manifest import Manifest, name_of
@@ -65,12 +65,12 @@ class Register:
         return known if known is not None else max((batch.last_id for batch in self.exported()), default=0)
 
     def _as_reader(self) -> int | None:
-        known = self.connection.fetch(self.connection.dialect.history.reader_position(self.lake))
+        known = self.connection.fetch(history_sql.reader_position(self.connection.server, self.lake))
         return int(known[0][0]) if known else None
 
     def batches(self) -> list[Batch]:
         """Return all of them by id, including those that were given up."""
-        return [Batch(*row) for row in self.connection.fetch(self.connection.dialect.history.batches(self.lake))]
+        return [Batch(*row) for row in self.connection.fetch(history_sql.batches(self.connection.server, self.lake))]
 
     def exported(self) -> list[Batch]:
         """Return those that are in the lake."""
@@ -100,18 +100,20 @@ class Register:
 
     def plan(self, after: int, limit: int, cutoff: object) -> Batch | None:
         """Plan the first rows after an id that were archived up to the cutoff; None if there are none."""
-        connection, dialect = self.connection, self.connection.dialect
+        connection, server = self.connection, self.connection.server
 
         def work() -> Batch | None:
             with connection.transaction():
-                connection.run(dialect.history.drop_batches(self.lake))
-                [(last, rows, young)] = connection.fetch(dialect.history.window(after, limit, cutoff))
+                connection.run(history_sql.drop_batches(server, self.lake))
+                [(last, rows, young)] = connection.fetch(history_sql.window(server, after, limit, cutoff))
                 if young is not None:
-                    [(last, rows)] = connection.fetch(dialect.history.count_history(after, young - 1))
+                    [(last, rows)] = connection.fetch(history_sql.count_history(server, after, young - 1))
                 if not rows:
                     return None
                 batch = Batch(self._next_number(), after + 1, int(last), int(rows))
-                connection.run(dialect.history.insert_batch(self.lake, batch.number, after + 1, last, rows, PLANNED))
+                connection.run(
+                    history_sql.insert_batch(server, self.lake, batch.number, after + 1, last, rows, PLANNED)
+                )
                 return batch
 
         return connection.outermost(work)
@@ -123,7 +125,7 @@ class Register:
         def work() -> int:
             with connection.transaction():
                 number, last_id = self._next_number(), self.position()
-                connection.run(connection.dialect.history.insert_batch(self.lake, number, 1, last_id, 0, REWRITE))
+                connection.run(history_sql.insert_batch(connection.server, self.lake, number, 1, last_id, 0, REWRITE))
                 return number
 
         return connection.outermost(work)
@@ -148,7 +150,7 @@ class Register:
 
         def work() -> None:
             with connection.transaction():
-                connection.run(connection.dialect.history.verify_batch(self.lake, batch.number))
+                connection.run(history_sql.verify_batch(connection.server, self.lake, batch.number))
                 history_readers.advance(connection, self.lake, batch.last_id)
 
         connection.outermost(work)
@@ -181,43 +183,43 @@ class Register:
 
     def _delete_leftovers(self) -> None:
         """Delete what was recorded as purged while the history had partitions, and has not been dropped with them."""
-        connection, dialect = self.connection, self.connection.dialect
+        connection, server = self.connection, self.connection.server
         purged = history_readers.purged_to(connection)
-        while (end := connection.fetch(dialect.history.purge_end(0, purged, PURGE_ROWS))[0][0]) is not None:
-            connection.run(dialect.history.delete_history(0, int(end)))
+        while (end := connection.fetch(history_sql.purge_end(server, 0, purged, PURGE_ROWS))[0][0]) is not None:
+            connection.run(history_sql.delete_history(server, 0, int(end)))
 
     def _record(self, batch: Batch) -> int:
-        connection, dialect = self.connection, self.connection.dialect
+        connection, server = self.connection, self.connection.server
         bound = self.bound(batch)
         if bound <= batch.purged:
             return 0
-        [(_, rows)] = connection.fetch(dialect.history.count_history(batch.purged, bound))
-        connection.run(dialect.history.purge_batch(self.lake, batch.number, bound))
+        [(_, rows)] = connection.fetch(history_sql.count_history(server, batch.purged, bound))
+        connection.run(history_sql.purge_batch(server, self.lake, batch.number, bound))
         return int(rows)
 
     def _purge_chunk(self, batch: Batch, gone: int) -> tuple[int, int]:
-        connection, dialect = self.connection, self.connection.dialect
+        connection, server = self.connection, self.connection.server
 
         def work() -> tuple[int, int]:
             bound = self.bound(batch)
             if bound <= gone:
                 return 0, gone
-            [(end,)] = connection.fetch(dialect.history.purge_end(gone, bound, PURGE_ROWS))
-            rows = connection.run(dialect.history.delete_history(gone, end)) if end is not None else 0
+            [(end,)] = connection.fetch(history_sql.purge_end(server, gone, bound, PURGE_ROWS))
+            rows = connection.run(history_sql.delete_history(server, gone, end)) if end is not None else 0
             through = bound if rows < PURGE_ROWS else int(end)
-            connection.run(dialect.history.purge_batch(self.lake, batch.number, through))
+            connection.run(history_sql.purge_batch(server, self.lake, batch.number, through))
             return rows, through
 
         return history_readers.under_mutex(connection, work)
 
     def remaining(self, batch: Batch) -> int:
         """Count a batch's rows that are still in the archive."""
-        statement = self.connection.dialect.history.count_history(batch.purged, batch.last_id)
+        statement = history_sql.count_history(self.connection.server, batch.purged, batch.last_id)
         return int(self.connection.fetch(statement)[0][1])
 
     def cutoff(self, seconds: float) -> Any:
         """Return the moment ``seconds`` ago, in the form of the columns."""
-        return self.connection.fetch(self.connection.dialect.history.moment_before(seconds))[0][0]
+        return self.connection.fetch(history_sql.moment_before(self.connection.server, seconds))[0][0]
 
     def now(self) -> str:
         """Return the database's clock as text."""

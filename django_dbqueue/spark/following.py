@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from django_dbqueue.databases.stream_progress_sql import NAME, READER
+from django_dbqueue.history import history_sql
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -28,6 +28,7 @@ from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.table_reader import OPTIONS, TableReader
 from django_dbqueue.spark.trigger_limits import OPTIONS as TRIGGER_OPTIONS
 from django_dbqueue.spark.trigger_limits import SmallBatch, TriggerLimits
+from django_dbqueue.streams.stream_progress_sql import NAME, READER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +134,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last, rows = after, 0
         if rows < most:
             begin, left = last, most - rows
-            [(end, more)] = self._ask(lambda each: each.fetch(each.dialect.history.following(begin, self._until, left)))
+            [(end, more)] = self._ask(
+                lambda each: each.fetch(history_sql.following(each.server, begin, self._until, left))
+            )
             last, rows = last if end is None else int(end), rows + more
         self._next = (after, last, rows)
         return last, rows

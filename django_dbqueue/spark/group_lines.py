@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lasting import Lasting
+from django_dbqueue.statements import enqueue_sql, scan_sql
 
 WIDTH: Final = 1
 """Tickets that a kick gives out, unless the group has a limit of its own: only workers know their queue's."""
@@ -18,10 +20,10 @@ logger = logging.getLogger("django_dbqueue.spark")
 
 def into_lines(connection: Connection, write: Callable[[], int]) -> int:
     """Write messages in the open transaction, and put those of groups into their lines; return how many there are."""
-    dialect = connection.dialect
-    [(_lowest, highest)] = connection.fetch(dialect.scan.ends(dialect.sql.message))
+    server = connection.server
+    [(_lowest, highest)] = connection.fetch(scan_sql.ends(server.message))
     count = write()
-    connection.run(dialect.lanes.enter_after(highest or 0))
+    connection.run(lanes_sql.enter_after(server, highest or 0))
     return count
 
 
@@ -30,9 +32,9 @@ def kick_groups(session: Lasting, lanes: Mapping[int, str], *, notify: bool) -> 
 
     def work(connection: Connection) -> None:
         queues = {lanes[lane] for lane in kick(connection, lanes, lambda _: WIDTH)}
-        if notify and connection.dialect.sql.notifies:
+        if notify and connection.server.notifies:
             for queue in queues:
-                connection.fetch(connection.dialect.enqueue.notify(queue))
+                connection.fetch(enqueue_sql.notify(queue))
 
     try:
         session.ask(work)

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar
 
-from django_dbqueue.databases.history_sql import READERS
-from django_dbqueue.databases.stream_progress_sql import READER
 from django_dbqueue.exceptions import HistoryGone, InvalidPipeline
+from django_dbqueue.history import history_sql
+from django_dbqueue.history.history_sql import READERS
+from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.spark.connection import Connection, to_utc
+from django_dbqueue.statements import scan_sql
+from django_dbqueue.streams import stream_progress_sql
+from django_dbqueue.streams.stream_progress_sql import READER
 
 Result = TypeVar("Result")
 
@@ -53,7 +57,7 @@ def readers(connection: Connection) -> list[Reader]:
     newest = newest_id(connection)
     return [
         Reader(name, position, max(0, newest - position), to_utc(begun), to_utc(seen))
-        for name, position, begun, seen in connection.fetch(connection.dialect.history.readers())
+        for name, position, begun, seen in connection.fetch(history_sql.readers(connection.server))
     ]
 
 
@@ -61,8 +65,8 @@ def forget(connection: Connection, name: str) -> bool:
     """Forget a reader that will not come back; False if there is none with this name."""
 
     def work() -> bool:
-        connection.run(connection.dialect.stream_progress.delete(READER + name))
-        return connection.run(connection.dialect.history.delete_reader(name)) > 0
+        connection.run(stream_progress_sql.delete(connection.server, READER + name))
+        return connection.run(history_sql.delete_reader(connection.server, name)) > 0
 
     return under_mutex(connection, work)
 
@@ -74,7 +78,7 @@ def begin(connection: Connection, name: str, at: str) -> int:
     """
 
     def work() -> int:
-        [(lowest, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
+        [(lowest, highest)] = connection.fetch(scan_sql.ends(connection.server.archived))
         ends = (0, 0) if lowest is None else (int(lowest) - 1, int(highest))
         start = max(ends[0] if at == EARLIEST else ends[1], purged_to(connection))  # what was purged may still be there
         _hold(connection, name, start)
@@ -95,8 +99,8 @@ def resume(connection: Connection, name: str, position: int) -> None:
 
 def advance(connection: Connection, name: str, position: int) -> None:
     """Record that a reader is done with all rows up to this one; InvalidPipeline if it was forgotten."""
-    moved = connection.run(connection.dialect.history.advance_reader(name, position))
-    if not moved and not connection.fetch(connection.dialect.history.reader_position(name)):
+    moved = connection.run(history_sql.advance_reader(connection.server, name, position))
+    if not moved and not connection.fetch(history_sql.reader_position(connection.server, name)):
         raise InvalidPipeline(
             f"The reader {name!r} was forgotten while it ran, so export may have purged rows that it had not read "
             "yet. Start the query again: it reports whether it can continue from its checkpoint."
@@ -116,12 +120,12 @@ def require_kept(connection: Connection, name: str, position: int) -> None:
 
 def purged_to(connection: Connection) -> int:
     """Return the last id that was purged, or 0."""
-    return int(connection.fetch(connection.dialect.history.purged_to())[0][0] or 0)
+    return int(connection.fetch(history_sql.purged_to(connection.server))[0][0] or 0)
 
 
 def newest_id(connection: Connection) -> int:
     """Return the id after which the next rows will be."""
-    [(_, highest)] = connection.fetch(connection.dialect.scan.ends(connection.dialect.sql.archived))
+    [(_, highest)] = connection.fetch(scan_sql.ends(connection.server.archived))
     return int(highest) if highest is not None else purged_to(connection)
 
 
@@ -135,17 +139,17 @@ def _alone(connection: Connection, work: Callable[[], Result]) -> Result:
         with _mutex(connection) as locked:
             if locked:
                 return work()
-        connection.run(connection.dialect.archive.create_mutex(READERS))
+        connection.run(archive_sql.create_mutex(connection.server, READERS))
 
 
 @contextmanager
 def _mutex(connection: Connection) -> Iterator[bool]:
     with connection.transaction():
-        yield bool(connection.fetch(connection.dialect.archive.lock_mutex(READERS, wait=True)))
+        yield bool(connection.fetch(archive_sql.lock_mutex(connection.server, READERS, wait=True)))
 
 
 def _hold(connection: Connection, name: str, position: int) -> None:
-    if connection.fetch(connection.dialect.history.reader_position(name)):
-        connection.run(connection.dialect.history.hold_reader(name, position))
+    if connection.fetch(history_sql.reader_position(connection.server, name)):
+        connection.run(history_sql.hold_reader(connection.server, name, position))
     else:
-        connection.run(connection.dialect.history.insert_reader(name, position))
+        connection.run(history_sql.insert_reader(connection.server, name, position))

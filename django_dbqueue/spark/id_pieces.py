@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from django_dbqueue.databases.scan_sql import Span
+from django_dbqueue.statements.scan_sql import Span
 
 SAMPLED: Final = 100
 PIECES: Final = 4

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from django_dbqueue.databases.history_sql import REWRITE
 from django_dbqueue.exceptions import DBQueueError, ExportStopped, InvalidPipeline, LakeDamaged
+from django_dbqueue.history.history_sql import REWRITE
 from django_dbqueue.spark.admission import standing
 from django_dbqueue.spark.delta_log import DeltaLog, has_log, require_deltalake
 from django_dbqueue.spark.exclusive import only_exporter, require_lock

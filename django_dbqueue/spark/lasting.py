@@ -32,7 +32,7 @@ class Lasting:
     ) -> None:
         self.credentials = credentials
         self.patience = Patience(outage)
-        self.dialect = credentials.dialect
+        self.server = credentials.server
         self._stands = stands
         self._requires = requires
         self._connection: Connection | None = None

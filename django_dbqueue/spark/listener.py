@@ -21,11 +21,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from django_dbqueue.databases.stream_progress_sql import NAME, READER
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.source_options import Options
+from django_dbqueue.streams import stream_progress_sql
+from django_dbqueue.streams.stream_progress_sql import NAME, READER
 
 WRITES_EVERY: Final = 5.0
 """Seconds between two writes, and after a failed one."""
@@ -124,18 +125,17 @@ class QueueListener(StreamingQueryListener):
 
 
 def _write(connection: Connection, progress: dict[str, Progress], failures: list[tuple[str, str]]) -> None:
-    dialect = connection.dialect.stream_progress
     with connection.transaction():
         for name, seen in sorted(progress.items()):
-            connection.run(dialect.create(name))
+            connection.run(stream_progress_sql.create(connection.server, name))
             connection.run(
-                dialect.advance(
+                stream_progress_sql.advance(connection.server,
                     name, seen.query_id, messages=seen.messages, rate=seen.rate,
                     backlog=seen.backlog, capped=seen.capped,
                 )
             )  # fmt: skip
         for query_id, error in failures:
-            connection.run(dialect.fail(query_id, error))
+            connection.run(stream_progress_sql.fail(connection.server, query_id, error))
 
 
 def _streams_in(progress: Any) -> list[tuple[str, Progress]]:

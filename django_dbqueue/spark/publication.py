@@ -13,11 +13,13 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue.exceptions import DBQueueError
+from django_dbqueue.spark import staging_sql
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.group_lines import into_lines, kick_groups
 from django_dbqueue.spark.lasting import Lasting
+from django_dbqueue.statements import enqueue_sql
 
 FORSAKEN_SECONDS: Final = 7 * 86_400.0
 """Seconds without a new row after which a run's stage is abandoned."""
@@ -57,7 +59,7 @@ class Published:
 
 def find_published(connection: Connection, job: str, *, run: int) -> Published | None:
     """Return the result of a job, as this run sees it; None if it isn't published."""
-    rows = connection.fetch(connection.dialect.staging.published_job(job))
+    rows = connection.fetch(staging_sql.published_job(connection.server, job))
     if not rows:
         return None
     by, created, ignored = rows[0]
@@ -87,38 +89,40 @@ def _publish(
     connection: Connection, job: str, run: int, attempts: Sequence[Attempt], lanes: dict[int, str], *, notify: bool
 ) -> Published:
     """Publish in one transaction; ``lanes`` get those that are to be kicked after the commit, with their queues."""
-    dialect = connection.dialect
+    server = connection.server
     with connection.transaction():
-        connection.run(dialect.staging.name_job(job, run, _BEING_PUBLISHED))
+        connection.run(staging_sql.name_job(server, job, run, _BEING_PUBLISHED))
         found = find_published(connection, job, run=run)
         assert found is not None
         if found.again or found.created != _BEING_PUBLISHED:
-            connection.run(dialect.staging.drop_staged(run))
+            connection.run(staging_sql.drop_staged(server, run))
             return found
         _refuse_missing_rows(connection, job, run, attempts)
         if any(attempt.has_groups for attempt in attempts):
-            lanes.update((int(lane), queue) for lane, queue in connection.fetch(dialect.staging.staged_lanes(run)))
+            lanes.update((int(lane), queue) for lane, queue in connection.fetch(staging_sql.staged_lanes(server, run)))
         created = sum(
             _publish_some(connection, run, attempt, range(place, place + _PUBLISHED_AT_ONCE))
             for attempt in attempts
             for place in range(0, attempt.rows, _PUBLISHED_AT_ONCE)
         )
         ignored = sum(attempt.rows for attempt in attempts) - created
-        connection.run(dialect.staging.count_published(job, created, ignored))
-        if notify and created and dialect.sql.notifies:
-            for (queue,) in connection.fetch(dialect.staging.staged_queues(run)):
-                connection.fetch(dialect.enqueue.notify(queue))
-        connection.run(dialect.staging.drop_staged(run))
+        connection.run(staging_sql.count_published(server, job, created, ignored))
+        if notify and created and server.notifies:
+            for (queue,) in connection.fetch(staging_sql.staged_queues(server, run)):
+                connection.fetch(enqueue_sql.notify(queue))
+        connection.run(staging_sql.drop_staged(server, run))
     return Published(job, created, ignored, again=False)
 
 
 def _publish_some(connection: Connection, run: int, attempt: Attempt, places: range) -> int:
-    copy = connection.dialect.staging.publish(run, attempt.number, places, has_groups=attempt.has_groups)
+    copy = staging_sql.publish(connection.server, run, attempt.number, places, has_groups=attempt.has_groups)
     return into_lines(connection, partial(connection.run, copy)) if attempt.has_groups else connection.run(copy)
 
 
 def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: Sequence[Attempt]) -> None:
-    staged = {int(number): int(rows) for number, rows in connection.fetch(connection.dialect.staging.count_staged(run))}
+    staged = {
+        int(number): int(rows) for number, rows in connection.fetch(staging_sql.count_staged(connection.server, run))
+    }
     for attempt in attempts:
         if (found := staged.get(attempt.number, 0)) != attempt.rows:
             raise DBQueueError(
@@ -131,7 +135,7 @@ def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: S
 def drop(credentials: Credentials, *, run: int) -> None:
     """Delete what a run has staged; what can't be deleted for lack of a server is purged by its age."""
     with admitted(credentials) as connection:
-        connection.outermost(lambda: connection.run(connection.dialect.staging.drop_staged(run)))
+        connection.outermost(lambda: connection.run(staging_sql.drop_staged(connection.server, run)))
 
 
 def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECONDS) -> int:
@@ -142,8 +146,8 @@ def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECOND
     """
     deleted = 0
     with admitted(credentials) as connection:
-        dialect, forsaken, here = connection.dialect, list[tuple[int, int]](), (0, 0)
-        while rows := connection.fetch(dialect.staging.next_attempt(*here)):
+        server, forsaken, here = connection.server, list[tuple[int, int]](), (0, 0)
+        while rows := connection.fetch(staging_sql.next_attempt(server, *here)):
             run, attempt = (int(rows[0][0]), int(rows[0][1]))
             if run != here[0]:
                 deleted += _drop_attempts(connection, forsaken)
@@ -157,13 +161,13 @@ def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECOND
 
 
 def _is_forsaken(connection: Connection, run: int, attempt: int, seconds: float) -> bool:
-    rows = connection.fetch(connection.dialect.staging.is_forsaken(run, attempt, seconds))
+    rows = connection.fetch(staging_sql.is_forsaken(connection.server, run, attempt, seconds))
     return not rows or bool(rows[0][0])
 
 
 def _drop_attempts(connection: Connection, attempts: Sequence[tuple[int, int]]) -> int:
     deleted = 0
     for run, attempt in attempts:
-        statement = connection.dialect.staging.drop_staged(run, attempt)
+        statement = staging_sql.drop_staged(connection.server, run, attempt)
         deleted += connection.outermost(lambda: connection.run(statement))  # noqa: B023 - called at once
     return deleted

@@ -28,9 +28,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import DataType, IntegralType, StringType, TimestampType
 
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases import Server, Statement
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.spark.schemas import Source
+from django_dbqueue.statements import scan_sql
 from django_dbqueue.statuses import STATUSES
 
 MOST_VALUES: Final = 1_000
@@ -61,42 +62,45 @@ class Condition:
     """For ``id``: the bounds that it sets."""
 
 
-def condition_of(asked: Filter, source: Source, dialect: Dialect, vendor: str) -> Condition | None:
+def condition_of(asked: Filter, source: Source, server: Server, vendor: str) -> Condition | None:
     """Return a filter as a condition; None if only Spark can answer it."""
     if isinstance(asked, Not):
-        return _negated(condition_of(asked.child, source, dialect, vendor), asked.child, dialect)
+        return _negated(condition_of(asked.child, source, server, vendor), asked.child)
     path: tuple[str, ...] = getattr(asked, "attribute", ())
     if len(path) != 1 or path[0].lower() not in source.columns:
         return None
     column = path[0].lower()
     if isinstance(asked, IsNull | IsNotNull):
-        missing = dialect.scan.missing(column)
-        return Condition(column, missing if isinstance(asked, IsNull) else dialect.scan.negated(missing), exact=True)
+        missing = scan_sql.missing(server, column)
+        return Condition(column, missing if isinstance(asked, IsNull) else scan_sql.negated(missing), exact=True)
     kind = source.columns[column]
-    exact = not isinstance(kind, StringType) or column == "status" or not dialect.sql.padded_text
+    exact = not isinstance(kind, StringType) or column == "status" or not server.padded_text
     if isinstance(asked, In):
         values = [value for value in asked.value if value is not None]
         if not 0 < len(values) <= MOST_VALUES or not all(_fits(value, column, kind) for value in values):
             return None
         return Condition(
-            column, dialect.scan.one_of(column, [_as_column(each, vendor) for each in values]), exact, finds=True
+            column,
+            scan_sql.one_of(server, column, [_as_column(each, vendor) for each in values]),
+            exact,
+            finds=True,
         )
     operator, value = _OPERATORS.get(type(asked)), getattr(asked, "value", None)
     if operator is None or not _fits(value, column, kind) or (operator != "=" and isinstance(kind, StringType)):
         return None
-    statement = dialect.scan.compared(column, operator, _as_column(value, vendor))
+    statement = scan_sql.compared(server, column, operator, _as_column(value, vendor))
     low, high = _bounds(operator, value) if column == "id" else (None, None)
     finds = operator == "="
     return Condition(column, statement, exact, finds, bounds=not finds, low=low, high=high)
 
 
-def _negated(condition: Condition | None, asked: Filter, dialect: Dialect) -> Condition | None:
+def _negated(condition: Condition | None, asked: Filter) -> Condition | None:
     """Negate a condition: only an exact one, and none that treats NULL as a value."""
     if condition is None or not condition.exact or isinstance(asked, EqualNullSafe):
         return None
     if isinstance(asked, In) and None in asked.value:
         return None
-    return Condition(condition.column, dialect.scan.negated(condition.statement), exact=True)
+    return Condition(condition.column, scan_sql.negated(condition.statement), exact=True)
 
 
 def _fits(value: object, column: str, kind: DataType) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from django_dbqueue.exceptions import InvalidPipeline, ReplicaBehind
+from django_dbqueue.history import history_sql
+from django_dbqueue.spark import replicas_sql
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.source_options import Options
@@ -32,7 +34,7 @@ class SeenBeat:
     lag: int
 
     def check(self, connection: Connection) -> None:
-        if not connection.fetch(connection.dialect.replicas.has_beat(self.since)):
+        if not connection.fetch(replicas_sql.has_beat(connection.server, self.since)):
             raise ReplicaBehind(
                 f"The replica has not got yet what was committed {self.lag:,} s before the read began (the option "
                 f"{MAX_LAG_OPTION!r})"
@@ -48,7 +50,7 @@ class AllRows:
     rows: int
 
     def check(self, connection: Connection) -> None:
-        [(_, rows)] = connection.fetch(connection.dialect.history.count_history(self.after, self.last))
+        [(_, rows)] = connection.fetch(history_sql.count_history(connection.server, self.after, self.last))
         if rows != self.rows:
             raise ReplicaBehind(
                 f"Of the {self.rows:,} rows of the history after id {self.after:,} up to {self.last:,}, the replica "
@@ -82,13 +84,13 @@ def max_lag(said: Options) -> int:
 
 def beat(connection: Connection, lag: int) -> SeenBeat:
     """Write a beat on the primary, and return what a replica must show that is ``lag`` seconds behind at most."""
-    dialect = connection.dialect
-    [(since,)] = connection.fetch(dialect.history.moment_before(float(lag)))  # first, so that the beat is no older
+    server = connection.server
+    [(since,)] = connection.fetch(history_sql.moment_before(server, float(lag)))  # first, so that the beat is no older
 
     def write() -> None:
         with connection.transaction():
-            connection.run(dialect.replicas.create_beat())
-            connection.run(dialect.replicas.beat())
+            connection.run(replicas_sql.create_beat(server))
+            connection.run(replicas_sql.beat(server))
 
     connection.outermost(write)
     return SeenBeat(since, lag)
@@ -96,5 +98,5 @@ def beat(connection: Connection, lag: int) -> SeenBeat:
 
 def rows_between(connection: Connection, after: int, last: int) -> AllRows:
     """Count on the primary what a replica must have."""
-    [(_, rows)] = connection.fetch(connection.dialect.history.count_history(after, last))
+    [(_, rows)] = connection.fetch(history_sql.count_history(connection.server, after, last))
     return AllRows(after, last, int(rows))

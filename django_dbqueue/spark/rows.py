@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import codecs
 from django_dbqueue.databases.moments import to_column
-from django_dbqueue.databases.staging_sql import STAGED
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.envelope import (
     WHOLE_QUEUE,
     Sealed,
@@ -29,6 +28,7 @@ from django_dbqueue.envelope import (
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 from django_dbqueue.keys import check_key, key_hash
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
+from django_dbqueue.spark.staging_sql import STAGED
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch

@@ -71,7 +71,7 @@ class StreamRunner:
 
     def stop_at_now(self) -> None:
         """Claim only what is due by now, however long that takes: the end of ``availableNow``."""
-        self._until = self._do(lambda connection: connection.fetch(connection.dialect.sql.clock())[0][0])
+        self._until = self._do(lambda connection: connection.fetch(connection.server.clock())[0][0])
 
     def advance(self, start: int, limit: int) -> int:
         """Ack what Spark has committed, and return the next claim's number; ``start`` if nothing is due."""

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from django_dbqueue.databases.moments import to_column
-from django_dbqueue.databases.scan_sql import OUTCOMES, STANDINGS, Span
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.spark.connection import Connection
@@ -31,6 +30,8 @@ from django_dbqueue.spark.replicas import beat, max_lag, replica_of
 from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
 from django_dbqueue.spark.source_options import Options
+from django_dbqueue.statements import scan_sql
+from django_dbqueue.statements.scan_sql import OUTCOMES, STANDINGS, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,9 +142,7 @@ class TableReader(DataSourceReader):
             return [IdRanges(((ends, rows),), few=True)]
 
         def sample(span: Span, limit: int, backwards: bool) -> Any:
-            return connection.fetch(
-                connection.dialect.scan.sample(self.source.table, span, limit, backwards=backwards)
-            )[0]
+            return connection.fetch(scan_sql.sample(self.source.table, span, limit, backwards=backwards))[0]
 
         parts = self.parts or self.sessions or 2 * (os.cpu_count() or 1)
         every = dealt(ends, sample, parts=parts, least=1 if self.parts else PARTITION_ROWS)
@@ -151,13 +150,13 @@ class TableReader(DataSourceReader):
 
     def _ends(self, connection: Connection) -> Span | None:
         """Return the ids that exist and were asked for: where there is an index of moments, those of its rows."""
-        table, scan = self.source.table, connection.dialect.scan
+        table = self.source.table
         within = [
             each.statement
             for each in self.conditions
             if self.source.has_moment_index and each.column == self.source.moment and (each.finds or each.bounds)
         ]
-        found = scan.ends_of(table, scan.all_of(within)) if within else scan.ends(table)
+        found = scan_sql.ends_of(table, scan_sql.all_of(within)) if within else scan_sql.ends(table)
         lowest, highest, *_ = connection.fetch(found)[0]
         if lowest is None:
             return None
@@ -174,8 +173,8 @@ class TableReader(DataSourceReader):
         ):
             return None
         indexed = [each.statement for each in self.conditions if each.column in {"queue", "status"}]
-        condition = connection.dialect.scan.all_of(indexed)
-        rows = int(connection.fetch(connection.dialect.scan.count_few(condition, self.page_rows + 1))[0][0])
+        condition = scan_sql.all_of(indexed)
+        rows = int(connection.fetch(scan_sql.count_few(connection.server, condition, self.page_rows + 1))[0][0])
         return rows if rows <= self.page_rows else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -215,8 +214,8 @@ class TableReader(DataSourceReader):
 
     def _page(self, pages: Pages, columns: list[str], span: Span, limit: int, few: bool) -> Statement:
         said = [condition.statement for condition in self.conditions]
-        condition = pages.dialect.scan.all_of(said) if said else None
-        return pages.dialect.scan.page(self.source.table, columns, span, limit, condition=condition, few=few)
+        condition = scan_sql.all_of(said) if said else None
+        return scan_sql.page(pages.server, self.source.table, columns, span, limit, condition=condition, few=few)
 
     def _windows(self, partition: IdRanges) -> Iterator[Span]:
         """Split spans so that no statement scans many more rows than a page has, however few match a condition."""
@@ -235,9 +234,9 @@ class PushingReader(TableReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Keep what the database answers exactly; return what Spark must check, again or at all."""
-        dialect = Credentials.load(self.options).dialect
+        server = Credentials.load(self.options).server
         for asked in filters:
-            condition = condition_of(asked, self.source, dialect, self.vendor)
+            condition = condition_of(asked, self.source, server, self.vendor)
             if condition is not None:
                 self.conditions.append(condition)
             if condition is None or not condition.exact:
@@ -246,10 +245,10 @@ class PushingReader(TableReader):
 
 def _conditions(said: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
     """Yield the conditions that the options set on rows."""
-    dialect, vendor = credentials.dialect, credentials.vendor
+    server, vendor = credentials.server, credentials.vendor
     if queues := said.texts("queue"):
         yield Condition(
-            "queue", dialect.scan.one_of("queue", [_queue(name) for name in queues]), exact=True, finds=True
+            "queue", scan_sql.one_of(server, "queue", [_queue(name) for name in queues]), exact=True, finds=True
         )
     if words := said.texts("status"):
         known = STANDINGS if source.name == MESSAGES.name else OUTCOMES
@@ -257,9 +256,9 @@ def _conditions(said: Options, source: Source, credentials: Credentials) -> Iter
             Options({"status": word}).choice("status", known, word)
         words = tuple(word.lower() for word in words)
         if source.name == MESSAGES.name:
-            yield Condition("status", dialect.scan.standing(words), exact=True)
+            yield Condition("status", scan_sql.standing(server, words), exact=True)
         else:
-            yield Condition("outcome", dialect.scan.one_of("outcome", words), exact=True)
+            yield Condition("outcome", scan_sql.one_of(server, "outcome", words), exact=True)
     since, until = said.moment("since"), said.moment("until")
     if since is not None and until is not None and since >= until:
         raise InvalidPipeline(
@@ -268,7 +267,7 @@ def _conditions(said: Options, source: Source, credentials: Credentials) -> Iter
         )
     for moment, operator in ((since, ">="), (until, "<")):
         if moment is not None:
-            statement = dialect.scan.compared(source.moment, operator, to_column(moment, vendor))
+            statement = scan_sql.compared(server, source.moment, operator, to_column(moment, vendor))
             yield Condition(source.moment, statement, exact=True, bounds=True)
 
 

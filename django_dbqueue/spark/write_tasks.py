@@ -15,9 +15,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.statements import Copy, Row
+from django_dbqueue.databases.statement import Copy, Row
 from django_dbqueue.envelope import Sealed, in_inserts
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.spark import staging_sql
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.group_lines import into_lines, kick_groups
@@ -64,19 +65,19 @@ def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
     """Stage a task's rows under a number of this try's own; a try that fails removes its rows."""
     number, rows, has_groups = random.randint(1, LARGEST), 0, False
     with Lasting(task.credentials, outage=task.outage) as session, without_collector():
-        dialect = session.dialect
+        server = session.server
         try:
             for group in groups(task, batches):
                 statements, first = [], rows
                 for chunk in group:
                     said = [row_of(item, session.vendor) for item in chunk]
-                    statements.append(dialect.staging.stage(task.job, task.run, number, said, place=rows))
+                    statements.append(staging_sql.stage(server, task.job, task.run, number, said, place=rows))
                     rows += len(chunk)
                     has_groups = has_groups or any(item.lane is not None for item in chunk)
-                run_together(session, statements, undo=dialect.staging.drop_staged_from(task.run, number, first))
+                run_together(session, statements, undo=staging_sql.drop_staged_from(server, task.run, number, first))
                 session.rest()
         except InvalidMessage:
-            run_together(session, [dialect.staging.drop_staged(task.run, number)])
+            run_together(session, [staging_sql.drop_staged(server, task.run, number)])
             raise
     return Staged(task.run, Attempt(number, rows, has_groups))
 
@@ -86,7 +87,7 @@ def write_directly(session: Lasting, group: Sequence[Sequence[Sealed]], *, notif
 
     Those of groups wait until it is committed; then their groups go on.
     """
-    dialect = session.dialect
+    server = session.server
     loose = [[row_of(item, session.vendor) for item in chunk if item.lane is None] for chunk in group]
     in_lanes = [[row_of(item, session.vendor) for item in chunk if item.lane is not None] for chunk in group]
     lanes = {item.lane: item.queue for chunk in group for item in chunk if item.lane is not None}
@@ -95,7 +96,7 @@ def write_directly(session: Lasting, group: Sequence[Sequence[Sealed]], *, notif
         with connection.transaction():
             created = _insert(connection, [each for each in loose if each])
             for each in filter(None, in_lanes):
-                insert = dialect.staging.insert_directly(each)
+                insert = staging_sql.insert_directly(server, each)
                 created += into_lines(connection, partial(connection.run, insert))
         return created
 
@@ -107,15 +108,14 @@ def write_directly(session: Lasting, group: Sequence[Sequence[Sealed]], *, notif
 
 def _insert(connection: Connection, chunks: Sequence[Sequence[Row]]) -> int:
     """Insert messages of no group in the open transaction; return how many were not left out for their keys."""
-    staging = connection.dialect.staging
-    if not (chunks and staging.stages_faster):
-        return sum(connection.run(staging.insert_directly(chunk)) for chunk in chunks)
+    if not (chunks and connection.server.copies):
+        return sum(connection.run(staging_sql.insert_directly(connection.server, chunk)) for chunk in chunks)
     run, rows = random.randint(1, LARGEST), 0
     for chunk in chunks:
-        connection.run(staging.stage("", run, run, chunk, place=rows))
+        connection.run(staging_sql.stage(connection.server, "", run, run, chunk, place=rows))
         rows += len(chunk)
-    created = connection.run(staging.publish(run, run, range(rows)))
-    connection.run(staging.drop_staged(run))
+    created = connection.run(staging_sql.publish(connection.server, run, run, range(rows)))
+    connection.run(staging_sql.drop_staged(connection.server, run))
     return created
 
 

@@ -42,6 +42,7 @@ from django_dbqueue.spark.write_tasks import (
     without_collector,
     write_directly,
 )
+from django_dbqueue.statements import enqueue_sql
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -213,13 +214,13 @@ class DirectWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         task, created, rows = self.task, 0, 0
         with Lasting(task.credentials, outage=task.outage) as session, without_collector():
-            dialect = session.dialect
+            server = session.server
             for group in groups(task, iterator):
                 created += write_directly(session, group, notify=task.notify)
                 rows += sum(map(len, group))
-                if task.notify and dialect.sql.notifies:
+                if task.notify and server.notifies:
                     for queue in sorted({item.queue for chunk in group for item in chunk}):
-                        session.ask(partial(Connection.fetch, statement=dialect.enqueue.notify(queue)))
+                        session.ask(partial(Connection.fetch, statement=enqueue_sql.notify(queue)))
                 session.rest()
         return Written(created, rows - created)
 

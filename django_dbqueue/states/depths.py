@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
+from django_dbqueue.states import depths_sql
 from django_dbqueue.states.counts import Capped
+from django_dbqueue.states.depths_sql import Place
 from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -99,9 +100,9 @@ def _counted(session: Session, places: Iterable[Place], limit: int) -> Iterator[
 
 
 def _counted_at_once(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
-    dialect = session.dialect
+    server = session.server
     for chunk in chunks(places, _at_once(limit)):
-        [counts] = session.fetch(dialect.depths.counts(chunk, limit))
+        [counts] = session.fetch(depths_sql.counts(server, chunk, limit))
         yield from zip(chunk, counts, strict=True)
 
 
@@ -113,18 +114,18 @@ def _held_too_long(session: Session, places: Iterable[Place], limit: int) -> Ite
     tokens = overdue_tokens(session)
     if not tokens:
         return
-    dialect = session.dialect
+    server = session.server
     held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
     for chunk in chunks(held, _at_once(limit)):
-        [counts] = session.fetch(dialect.depths.counts_held(chunk, tokens, limit))
+        [counts] = session.fetch(depths_sql.counts_held(server, chunk, tokens, limit))
         yield from zip(chunk, counts, strict=True)
 
 
 def _oldest(session: Session, places: Iterable[Place]) -> dict[str, object]:
-    dialect = session.dialect
+    server = session.server
     found: dict[str, object] = {}
     for chunk in chunks(places, AT_ONCE):
-        [moments] = session.fetch(dialect.depths.oldest(chunk))
+        [moments] = session.fetch(depths_sql.oldest(server, chunk))
         for place, moment in zip(chunk, moments, strict=True):
             if moment is not None:
                 found[place.queue] = min(moment, found.get(place.queue, moment))

@@ -7,7 +7,9 @@ from typing import Final, NamedTuple
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
+from django_dbqueue.states import queues_sql, skip_scans_sql
+from django_dbqueue.states.queues_sql import skips
 from django_dbqueue.statuses import STATUSES
 
 HIGHEST: Final = 32_767
@@ -26,11 +28,11 @@ class Range(NamedTuple):
 
 def queues_in_use(session: Session) -> list[str]:
     """Return the names of all queues that have rows, sorted."""
-    dialect = session.dialect
-    if (rows := _skipped(session, dialect.queues.names())) is not None:
+    server = session.server
+    if (rows := _skipped(session, queues_sql.names(server))) is not None:
         return sorted(str(name) for (name,) in rows)
     names: list[str] = []
-    while rows := session.fetch(dialect.claims.next_queue(names[-1] if names else "")):
+    while rows := session.fetch(skip_scans_sql.next_queue(server, names[-1] if names else "")):
         names.append(str(rows[0][0]))
     return names
 
@@ -38,7 +40,7 @@ def queues_in_use(session: Session) -> list[str]:
 def ranges_in_use(session: Session, queues: Collection[str] | None = None) -> list[Range]:
     """Return the ranges of these queues (None: all) that have rows: by queue, highest priority first."""
     if queues is None or len(queues) > _FEW:
-        rows = _skipped(session, session.dialect.queues.ranges())
+        rows = _skipped(session, queues_sql.ranges(session.server))
         if rows is not None:
             found = (Range(str(queue), str(status), int(priority)) for queue, status, priority in rows)
             wanted = None if queues is None else set(queues)
@@ -54,7 +56,9 @@ def ranges_in_use(session: Session, queues: Collection[str] | None = None) -> li
 def priorities_in_use(session: Session, queue: str, status: str) -> list[int]:
     """Return the priorities of a queue's rows in this status, highest first: one index entry read for each."""
     found: list[int] = []
-    while rows := session.fetch(session.dialect.claims.next_priority(queue, status, found[-1] if found else HIGHEST)):
+    while rows := session.fetch(
+        skip_scans_sql.next_priority(session.server, queue, status, found[-1] if found else HIGHEST)
+    ):
         found.append(int(rows[0][0]))
     return found
 
@@ -65,8 +69,8 @@ def _place(each: Range) -> tuple[str, str, int]:
 
 def _skipped(session: Session, statement: Statement) -> list[Row] | None:
     """Run a skip scan; return None, with nothing read, if the server would read the index from end to end."""
-    dialect = session.dialect
-    plan = dialect.queues.plan(statement)
-    if plan is not None and not dialect.queues.skips(session.fetch(plan)):
+    server = session.server
+    plan = queues_sql.plan(server, statement)
+    if plan is not None and not skips(session.fetch(plan)):
         return None
     return session.fetch(statement)

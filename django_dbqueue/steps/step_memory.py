@@ -18,7 +18,6 @@ from django.db import DatabaseError
 from django_dbqueue import codecs, conf, signals
 from django_dbqueue.codecs import Json
 from django_dbqueue.consumers.unrun import unrun_text
-from django_dbqueue.databases.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT, Remembered
 from django_dbqueue.exceptions import (
     DBQueueError,
     InvalidMessage,
@@ -29,6 +28,8 @@ from django_dbqueue.exceptions import (
 )
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import fences_sql, steps_sql
+from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT, Remembered
 
 MAX_NAME: Final = 200
 NONE: Final = "null"
@@ -77,7 +78,7 @@ class Steps:
 
     def names(self) -> tuple[str, ...]:
         """Read the names of all that is done, in order of time."""
-        rows = self.session.fetch(self.session.dialect.steps.names(self.message.pk))
+        rows = self.session.fetch(steps_sql.names(self.session.server, self.message.pk))
         return tuple(row[0] for row in rows)
 
     def begin(self, name: str, *kinds: str) -> Found | None:
@@ -95,7 +96,7 @@ class Steps:
             )
         self._used.add(name)
         if self._known is None:
-            rows = self.session.fetch(self.session.dialect.steps.of_message(self.message.pk))
+            rows = self.session.fetch(steps_sql.of_message(self.session.server, self.message.pk))
             self._known = {row[0]: Found(row[1], row[2], row[3], bool(row[4])) for row in rows}
         found = self._known.get(name)
         if found is not None and found.kind not in kinds:
@@ -147,14 +148,13 @@ class Steps:
 
     def write(self, step: Remembered) -> None:
         """Write a step under the fence; LeaseLost if the claim no longer holds the message."""
-        statement = self.session.dialect.steps.remember(self.message.claim, step)
+        statement = steps_sql.remember(self.session.server, self.message.claim, step)
         if self.session.outermost(partial(self.session.run, statement)) != 1:
             raise self.lost("step")
 
     def lock(self) -> None:
         """Lock the message's row until the transaction ends; LeaseLost if the claim no longer holds it."""
-        messages = self.session.dialect.messages
-        statement = messages.lock(messages.held([self.message.claim]))
+        statement = fences_sql.lock(self.session.server, fences_sql.held(self.session.server, [self.message.claim]))
         if not self.session.outermost(partial(self.session.fetch, statement)):
             raise self.lost("step")
 

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue.databases import Event
-from django_dbqueue.databases.events_sql import FORGOTTEN
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import events_sql, steps_sql
+from django_dbqueue.statements.events_sql import FORGOTTEN
 from django_dbqueue.steps.emitting import forget_events_emitted, wake_left_behind
 
 BATCH: Final = 500
@@ -29,7 +30,7 @@ class StepWalk:
     def turn(self, *, limit: int) -> bool:
         """Wake, and delete a bounded part of what is over; return whether more is left."""
         session = self.session
-        if not session.fetch(session.dialect.steps.are_in_use()):
+        if not session.fetch(steps_sql.are_in_use(session.server)):
             return False
         woken = wake_left_behind(session, limit=BATCH)
         forgotten = forget_events_emitted(session, limit=limit)
@@ -37,7 +38,7 @@ class StepWalk:
         return woken == BATCH or forgotten == limit
 
     def _walk(self) -> None:
-        rows = self.session.fetch(self.session.dialect.steps.behind(self._after, BATCH))
+        rows = self.session.fetch(steps_sql.behind(self.session.server, self._after, BATCH))
         gone = sorted({row[0] for row in rows if row[1] is None})
         if gone:
             self.session.outermost(partial(self._forget, gone))
@@ -50,12 +51,17 @@ class StepWalk:
 
 def forget_step(session: DjangoSession, message_id: int, name: str, *, actor: str | None) -> bool:
     """Delete a step of a message that isn't done, and record it; return whether there was one."""
-    steps, events = session.dialect.steps, session.dialect.events
 
     def forget() -> bool:
         with session.transaction():
-            is_there = session.run(events.record(Event(FORGOTTEN, name, actor), steps.unfinished(message_id)))
-            if is_there and not session.run(steps.forget_one(message_id, name)):
+            is_there = session.run(
+                events_sql.record(
+                    session.server,
+                    Event(FORGOTTEN, name, actor),
+                    steps_sql.unfinished(message_id),
+                )
+            )
+            if is_there and not session.run(steps_sql.forget_one(session.server, message_id, name)):
                 raise _NoStep
             return bool(is_there)
 

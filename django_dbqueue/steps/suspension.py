@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Change
-from django_dbqueue.databases.steps_sql import EVENT, GRACE, SLEEP, TIMED_OUT, WAIT, Remembered
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import EventTimedOut, InvalidMessage, InvalidStep, Suspended
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.settle import ties_of
+from django_dbqueue.statements import steps_sql
+from django_dbqueue.statements.steps_sql import EVENT, GRACE, SLEEP, TIMED_OUT, WAIT, Remembered
+from django_dbqueue.steps import event_values_sql
 from django_dbqueue.steps.emitting import hash_of_event, wake_these
 from django_dbqueue.steps.step_memory import Found, Steps, check_name
 
@@ -42,7 +44,7 @@ def sleep(steps: Steps, name: str, length: float | timedelta) -> None:
     if new is not None and not seconds:
         steps.write(new)
         return
-    session, change = steps.session, steps.session.dialect.steps.sleep(steps.message.pk, name)
+    session, change = steps.session, steps_sql.sleep(steps.session.server, steps.message.pk, name)
     session.outermost(partial(_suspend, steps, change, new))
     raise _suspended(steps, seconds, f"sleeps: {name}")
 
@@ -98,9 +100,10 @@ def _suspend(steps: Steps, change: Change, new: Remembered | None, event: str | 
         if not moves.settle(session, change, [claim], ties_of([steps.message])):
             raise steps.lost("suspend")
         if event is not None:
-            values, name_hash = session.dialect.event_values, hash_of_event(event)
-            session.run(values.wait_no_more(claim.id, name_hash))  # which it did under an earlier claim, if it did
-            session.run(values.wait(name_hash, claim))
+            name_hash = hash_of_event(event)
+            # First what it did under an earlier claim, if it did
+            session.run(event_values_sql.wait_no_more(session.server, claim.id, name_hash))
+            session.run(event_values_sql.wait(session.server, name_hash, claim))
 
 
 def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
@@ -111,7 +114,7 @@ def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
 
 
 def _value(steps: Steps, event: str) -> Found | None:
-    rows = steps.session.fetch(steps.session.dialect.event_values.value(hash_of_event(event)))
+    rows = steps.session.fetch(event_values_sql.value(steps.session.server, hash_of_event(event)))
     return Found(EVENT, rows[0][0], rows[0][1], is_over=True) if rows else None
 
 
@@ -125,17 +128,17 @@ def _end(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
     def work() -> None:
         with session.transaction():
             steps.lock()
-            session.run(session.dialect.steps.resolve(pk, step))
-            session.run(session.dialect.event_values.wait_no_more(pk, hash_of_event(event)))
+            session.run(steps_sql.resolve(session.server, pk, step))
+            session.run(event_values_sql.wait_no_more(session.server, pk, hash_of_event(event)))
 
     session.outermost(work)
 
 
 def _wait(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
     session, claim = steps.session, steps.message.claim
-    change = session.dialect.steps.suspend(GRACE)
+    change = steps_sql.suspend(session.server, GRACE)
     session.outermost(partial(_suspend, steps, change, step if is_new else None, event))
     if _value(steps, event) is not None:
         wake_these(session, hash_of_event(event), [claim.id])
     else:
-        session.outermost(partial(session.run, session.dialect.steps.park(claim, step.name)))
+        session.outermost(partial(session.run, steps_sql.park(session.server, claim, step.name)))

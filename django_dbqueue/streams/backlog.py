@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from django_dbqueue.databases.depths_sql import Place
 from django_dbqueue.databases.session import Session
+from django_dbqueue.states import depths_sql
+from django_dbqueue.states.depths_sql import Place
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import NEW
 
@@ -18,7 +19,7 @@ def count_ready(session: Session, queue: str, limit: int) -> int:
     found = 0
     for priority in priorities_in_use(session, queue, NEW):
         place = Place(queue, "ready", priority)
-        found += int(session.fetch(session.dialect.depths.counts([place], limit - found))[0][0])
+        found += int(session.fetch(depths_sql.counts(session.server, [place], limit - found))[0][0])
         if found >= limit:
             break
     return found

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from django_dbqueue.databases import Change
-from django_dbqueue.databases.events_sql import FAILURES
 from django_dbqueue.databases.session import Session
 from django_dbqueue.failures.failure_group_rows import group_of
+from django_dbqueue.statements.events_sql import FAILURES
 
 logger = logging.getLogger("django_dbqueue")
 

@@ -10,9 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from django_dbqueue.databases import Dialect, Statement
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.stream_messages_sql import Among
+from django_dbqueue.streams import stream_messages_sql
+from django_dbqueue.streams.stream_messages_sql import Among
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last ids, ascending, without overlaps."""
@@ -93,7 +94,7 @@ def common(one: Ranges, other: Ranges) -> Ranges:
     return tuple(found)
 
 
-def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Iterator[tuple[Among, int]]:
+def steps(ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Iterator[tuple[Among, int]]:
     """Split ranges into what one statement takes: each with how many ids it covers."""
     few: list[int] = []
     for first, last in ranges:
@@ -102,14 +103,14 @@ def steps(dialect: Dialect, ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Ite
         else:
             for start in range(first, last + 1, most):
                 end = min(start + most - 1, last)
-                yield dialect.stream_messages.between(start, end), end - start + 1
+                yield stream_messages_sql.between(start, end), end - start + 1
         while len(few) >= min(MOST_NAMED, most):
             head, few = few[: min(MOST_NAMED, most)], few[min(MOST_NAMED, most) :]
-            yield dialect.stream_messages.named(head), len(head)
+            yield stream_messages_sql.named(head), len(head)
     if few:
-        yield dialect.stream_messages.named(few), len(few)
+        yield stream_messages_sql.named(few), len(few)
 
 
 def run_over(session: Session, ranges: Ranges, statement: Callable[..., Statement]) -> int:
     """Run ``statement(among)`` over ranges; return how many rows they matched in total."""
-    return sum(session.run(statement(among)) for among, _ in steps(session.dialect, ranges))
+    return sum(session.run(statement(among)) for among, _ in steps(ranges))

@@ -15,10 +15,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases import NetworkServer
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import Row, new_token
+from django_dbqueue.databases.statement import Row, new_token
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
+from django_dbqueue.streams import stream_claims_sql, streams_sql
 from django_dbqueue.streams.stream_lanes import LaneRules
 
 HOLD: Final = "hold"
@@ -46,23 +47,24 @@ class StreamSpec:
 
 def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> int:
     """Begin a run of a stream on this session and return its number; StreamBusy while another query has it."""
-    dialect = session.dialect
-    create = dialect.streams.create(spec.name, spec.queue, spec.on_expired, spec.lease)
+    server = session.server
+    create = streams_sql.create(server, spec.name, spec.queue, spec.on_expired, spec.lease)
     session.outermost(lambda: session.run(create))
     run = new_token()
 
     def take_over() -> bool:
         with session.transaction():
-            row = session.fetch(dialect.streams.read(spec.name, max(spec.lease, SILENCE), lock=True))[0]
+            row = session.fetch(streams_sql.read(server, spec.name, max(spec.lease, SILENCE), lock=True))[0]
             if row[0] != spec.queue:
                 raise InvalidPipeline(
                     f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: use another name "
                     "and another checkpoint for the stream."
                 )
-            if not isinstance(dialect, ServerDialect) and _is_alive(row):
+            if not isinstance(server, NetworkServer) and _is_alive(row):
                 return False
             session.run(
-                dialect.streams.own(
+                streams_sql.own(
+                    server,
                     spec.name,
                     run=run,
                     runner=f"{socket.gethostname()}:{os.getpid()}"[:200],
@@ -94,7 +96,7 @@ def resume(session: Session, spec: StreamSpec, run: int, *, patience: float = PA
     def follow() -> None:
         with session.transaction():
             own(session, spec.name, run)
-            session.run(session.dialect.streams.follow_session(spec.name, os.getpid()))
+            session.run(streams_sql.follow_session(session.server, spec.name, os.getpid()))
 
     session.outermost(follow)
 
@@ -104,16 +106,16 @@ def end(session: Session, name: str, run: int) -> None:
 
     def disown() -> None:
         with session.transaction():
-            row = session.fetch(session.dialect.streams.lock(name))
+            row = session.fetch(streams_sql.lock(session.server, name))
             if row and row[0][0] == run:
-                session.run(session.dialect.streams.disown(name))
+                session.run(streams_sql.disown(session.server, name))
 
     session.outermost(disown)
 
 
 def own(session: Session, name: str, run: int) -> int:
     """Lock the stream's row for this transaction and return its last claim's number; StreamLost for an old run."""
-    rows = session.fetch(session.dialect.streams.lock(name))
+    rows = session.fetch(streams_sql.lock(session.server, name))
     if not rows or rows[0][0] != run:
         raise StreamLost(
             f"Another query has taken over the stream {name!r}, or somebody released it by hand. This query changed "
@@ -138,34 +140,34 @@ def beat(session: Session, spec: StreamSpec, run: int) -> None:
     def say() -> None:
         with session.transaction():
             own(session, spec.name, run)
-            session.run(session.dialect.streams.beat(spec.name))
-            session.run(session.dialect.stream_claims.extend(spec.name, spec.lease))
+            session.run(streams_sql.beat(session.server, spec.name))
+            session.run(stream_claims_sql.extend(session.server, spec.name, spec.lease))
 
     session.outermost(say)
 
 
 def is_running(session: Session, name: str) -> bool:
     """Return whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
-    dialect = session.dialect
-    rows = session.fetch(dialect.streams.read(name, SILENCE, lock=False))
+    server = session.server
+    rows = session.fetch(streams_sql.read(server, name, SILENCE, lock=False))
     if not rows:
         return False
-    if not isinstance(dialect, ServerDialect):
+    if not isinstance(server, NetworkServer):
         return _is_alive(rows[0])
-    [(_server, holder)] = session.fetch(dialect.sessions.lock_holder(_lock_of(session, name)))
+    [(_server, holder)] = session.fetch(server.sessions.lock_holder(_lock_of(session, name)))
     return holder is not None
 
 
 def _take_lock(session: Session, name: str) -> bool:
-    dialect = session.dialect
-    if not isinstance(dialect, ServerDialect):
+    server = session.server
+    if not isinstance(server, NetworkServer):
         return True
-    return bool(session.fetch(dialect.sessions.take_lock(_lock_of(session, name)))[0][0])
+    return bool(session.fetch(server.sessions.take_lock(_lock_of(session, name)))[0][0])
 
 
 def _lock_of(session: Session, name: str) -> int:
     """Return the number of a stream's lock; lock names are shared by all databases of a MySQL server."""
-    database = session.fetch(session.dialect.streams.database_name())[0][0]
+    database = session.fetch(streams_sql.database_name(session.server))[0][0]
     return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
 
 
@@ -190,7 +192,7 @@ def _is_alive(row: Row) -> bool:
 
 def _who(session: Session, spec: StreamSpec) -> str:
     _queue, _run, runner, conn_id, _last, begun, beat_at, _recent = session.fetch(
-        session.dialect.streams.read(spec.name, 0, lock=False)
+        streams_sql.read(session.server, spec.name, 0, lock=False)
     )[0]
     return (
         f"The stream {spec.name!r} is run by {runner or 'another query'} (database session {conn_id}, since {begun}, "

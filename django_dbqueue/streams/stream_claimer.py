@@ -17,11 +17,13 @@ from typing import Final
 
 from django_dbqueue.claims.low_water import LowWater, Marks
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import SPENT_BEFORE, Place, Row, new_token
-from django_dbqueue.databases.streams_sql import ACKED, OPEN
+from django_dbqueue.databases.statement import SPENT_BEFORE, Place, Row, new_token
 from django_dbqueue.exceptions import StreamLost
+from django_dbqueue.statements import changes_sql, events_sql
+from django_dbqueue.states.claim_states import ACKED, OPEN
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import NEW
+from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
 from django_dbqueue.streams.burial import Death, blamed, tell
 from django_dbqueue.streams.id_ranges import Ranges, from_text, ranges_of, run_over, steps, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
@@ -51,7 +53,7 @@ class StreamClaimer:
 
     def next_open(self, session: Session, above: int) -> int | None:
         """Return the number of the first unfinished claim above a number."""
-        rows = session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, above=above, limit=1))
+        rows = session.fetch(stream_claims_sql.unfinished(session.server, self.spec.name, above=above, limit=1))
         return int(rows[0][0]) if rows else None
 
     def claim(self, session: Session, limit: int, *, until: object = None) -> int | None:
@@ -75,13 +77,13 @@ class StreamClaimer:
 
     def _fill(self, session: Session, filling: _Filling, chunk: int, until: object) -> bool:
         """Claim a chunk in one transaction; return whether more may be due."""
-        dialect = session.dialect
+        server = session.server
         marks = self.low_water.begin(lambda: priorities_in_use(session, self.spec.queue, NEW))
         taken, spent = list[Row](), list[Row]()
         freed = set[int]()
         with session.transaction():
             last = own(session, self.spec.name, self.run)
-            if session.fetch(dialect.streams.is_paused(self.spec.queue)):
+            if session.fetch(streams_sql.is_paused(server, self.spec.queue)):
                 return False
             self.low_water.start_reading()
             left = self._find(session, chunk, until, marks, taken, spent)
@@ -108,8 +110,8 @@ class StreamClaimer:
         left = chunk
         for priority in self.low_water.priorities:
             rows = session.fetch(
-                session.dialect.stream_messages.due_for_stream(
-                    self.spec.queue, priority, left, marks.get(priority), until
+                stream_messages_sql.due_for_stream(
+                    session.server, self.spec.queue, priority, left, marks.get(priority), until
                 )
             )
             if rows:
@@ -123,36 +125,40 @@ class StreamClaimer:
 
     def _bury(self, session: Session, spent: list[Row]) -> set[int]:
         """Send rows without reads to the dead letters; return the lanes to be kicked after the commit."""
-        dialect, ranges = session.dialect, ranges_of(row[0] for row in spent)
-        change = blamed(session, dialect.messages.bury(SPENT_BEFORE, charged=True), self.spec.queue)
+        server, ranges = session.server, ranges_of(row[0] for row in spent)
+        change = blamed(session, changes_sql.bury(server, SPENT_BEFORE, charged=True), self.spec.queue)
         event = change.event
         assert event is not None
-        run_over(session, ranges, lambda among: dialect.events.record(event, dialect.stream_messages.waiting(among)))
-        run_over(session, ranges, lambda among: dialect.stream_messages.move_due(change, among))
+        run_over(
+            session,
+            ranges,
+            lambda among: events_sql.record(server, event, stream_messages_sql.waiting(among)),
+        )
+        run_over(session, ranges, lambda among: stream_messages_sql.move_due(server, change, among))
         places = sorted(Place(row[4], row[0], self.spec.queue) for row in spent if row[4] is not None)
         return moved(session, change, places, self.spec.rules)
 
     def _park(self, session: Session, filling: _Filling, taken: list[int], last: int) -> int:
         """Take rows that this transaction has locked, and enter them into the ledger."""
-        dialect, spec = session.dialect, self.spec
-        change = dialect.stream_messages.park(
-            token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads
+        server, spec = session.server, self.spec
+        change = stream_messages_sql.park(
+            server, token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads
         )
-        run_over(session, ranges_of(taken), lambda among: dialect.stream_messages.move_due(change, among))
+        run_over(session, ranges_of(taken), lambda among: stream_messages_sql.move_due(server, change, among))
         every = filling.ids + taken
         ids, number = to_text(ranges_of(every)), filling.number or last + 1
         if filling.number is None:
             session.run(
-                dialect.stream_claims.add(
+                stream_claims_sql.add(server,
                     spec.name, number, queue=spec.queue, token=filling.token, ids=ids, messages=len(every),
                     attempts=0, lease=spec.lease,
                 )
             )  # fmt: skip
-            session.run(dialect.streams.number(spec.name, number))
+            session.run(streams_sql.number(server, spec.name, number))
             return number
-        if session.fetch(dialect.stream_claims.lock(spec.name, number))[0][2] != OPEN:
+        if session.fetch(stream_claims_sql.lock(server, spec.name, number))[0][2] != OPEN:
             raise StreamLost(f"Claim {number} of the stream {spec.name!r} was released while it was being filled.")
-        session.run(dialect.stream_claims.change(spec.name, number, ids=ids, messages=len(every), attempts=0))
+        session.run(stream_claims_sql.change(server, spec.name, number, ids=ids, messages=len(every), attempts=0))
         return number
 
     def ack(self, session: Session, upto: int) -> None:
@@ -162,11 +168,11 @@ class StreamClaimer:
         read from them.
         """
         last = session.outermost(partial(self._check, session, upto))
-        for number, _state in session.fetch(session.dialect.stream_claims.unfinished(self.spec.name, upto=upto)):
+        for number, _state in session.fetch(stream_claims_sql.unfinished(session.server, self.spec.name, upto=upto)):
             self._freed |= session.outermost(partial(self._ack_one, session, int(number)))
             self._without_groups.discard(int(number))
         self._kick(session)
-        forget = session.dialect.stream_claims.forget(self.spec.name, min(upto, last) - KEPT)
+        forget = stream_claims_sql.forget(session.server, self.spec.name, min(upto, last) - KEPT)
         session.outermost(lambda: session.run(forget))
 
     def _check(self, session: Session, upto: int) -> int:
@@ -177,21 +183,23 @@ class StreamClaimer:
 
     def _ack_one(self, session: Session, number: int) -> set[int]:
         """Ack a claim; return the lanes to be kicked after the commit."""
-        dialect, name, freed = session.dialect, self.spec.name, set[int]()
+        server, name, freed = session.server, self.spec.name, set[int]()
         with session.transaction():
             own(session, name, self.run)
-            _queue, token, state, text, messages, *_ = session.fetch(dialect.stream_claims.lock(name, number))[0]
+            _queue, token, state, text, messages, *_ = session.fetch(stream_claims_sql.lock(server, name, number))[0]
             if state != OPEN:
                 logger.warning(
                     "stream %s: claim %s was released before it was acknowledged; its messages may be delivered again",
                     name, number,
                 )  # fmt: skip
                 return freed
-            ranges, change = from_text(text), dialect.messages.ack()
+            ranges, change = from_text(text), changes_sql.ack(server)
             places = [] if number in self._without_groups else self._places(session, ranges, token)
-            acked = run_over(session, ranges, lambda among: dialect.stream_messages.move_parked(change, among, token))
+            acked = run_over(
+                session, ranges, lambda among: stream_messages_sql.move_parked(server, change, among, token)
+            )
             freed = moved(session, change, places, self.spec.rules)
-            session.run(dialect.stream_claims.end(name, number, ACKED))
+            session.run(stream_claims_sql.end(server, name, number, ACKED))
         if acked < messages:
             logger.warning(
                 "stream %s: of the %s messages of claim %s, %s had been moved by an operator or had died; they were "
@@ -201,8 +209,8 @@ class StreamClaimer:
 
     def _places(self, session: Session, ranges: Ranges, token: int) -> list[Place]:
         """Lock what a claim still holds of groups, and return its places."""
-        held = session.dialect.stream_messages.held_in_claim
-        found = [places_of(session, held(among, token)) for among, _ in steps(session.dialect, ranges)]
+        held = stream_messages_sql.held_in_claim
+        found = [places_of(session, held(among, token)) for among, _ in steps(ranges)]
         return sorted(chain.from_iterable(found))
 
 

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import Place
-from django_dbqueue.databases.streams_sql import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.databases.statement import Place
 from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.statements import changes_sql
+from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
 from django_dbqueue.streams.burial import Death, tell
 from django_dbqueue.streams.id_ranges import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
@@ -75,7 +77,7 @@ def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -
         last = own(session, stream, run)
         if upto <= above and upto <= last:
             return []
-        rows = session.fetch(session.dialect.stream_claims.between(stream, above, upto))
+        rows = session.fetch(stream_claims_sql.between(session.server, stream, above, upto))
     require_known(stream, upto, last)
     if not any(row[0] == upto for row in rows):
         raise InvalidPipeline(
@@ -96,10 +98,10 @@ def deliver(session: Session, spec: StreamSpec, run: int, number: int) -> Stream
 
 
 def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple[StreamDelivery, _Ended]:
-    dialect, stream, ended = session.dialect, spec.name, _Ended()
+    server, stream, ended = session.server, spec.name, _Ended()
     with session.transaction():
         last = own(session, stream, run)
-        claim = _Standing(*session.fetch(dialect.stream_claims.lock(stream, number))[0])
+        claim = _Standing(*session.fetch(stream_claims_sql.lock(server, stream, number))[0])
         ranges = from_text(claim.ids)
         if claim.state in {FREEING, FREED}:
             return StreamDelivery(claim.token, ()), ended
@@ -110,12 +112,12 @@ def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple
             ranges, *others = cut(ranges, PIECES)
             for place, piece in enumerate(others, start=1):
                 session.run(
-                    dialect.stream_claims.add(
+                    stream_claims_sql.add(server,
                         stream, last + place, queue=claim.queue, token=claim.token, ids=to_text(piece),
                         messages=size_of(piece), attempts=SPLIT_AFTER - 1, lease=spec.lease,
                     )
                 )  # fmt: skip
-            session.run(dialect.streams.number(stream, last + len(others)))
+            session.run(streams_sql.number(server, stream, last + len(others)))
             logger.warning(
                 "stream %s: claim %s failed %s times; its %s messages are now delivered in %s pieces",
                 stream, number, failed, claim.messages, 1 + len(others),
@@ -124,27 +126,29 @@ def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple
         elif claim.run is not None and claim.messages == 1:
             _charge(session, spec, number, claim, ended)
         session.run(
-            dialect.stream_claims.change(stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed)
+            stream_claims_sql.change(
+                server, stream, number, ids=to_text(ranges), messages=size_of(ranges), attempts=failed
+            )
         )
-        session.run(dialect.stream_claims.read_by(stream, number, run))
+        session.run(stream_claims_sql.read_by(server, stream, number, run))
     return StreamDelivery(claim.token, ranges), ended
 
 
 def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing, ended: _Ended) -> None:
     """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
-    dialect, stream = session.dialect, spec.name
+    server, stream = session.server, spec.name
     [(message, _)] = from_text(claim.ids)
-    alone = dialect.stream_messages.named([message])
-    rows = session.fetch(dialect.stream_messages.parked(alone, claim.token))
+    alone = stream_messages_sql.named([message])
+    rows = session.fetch(stream_messages_sql.parked(server, alone, claim.token))
     if not rows:
         return
     _id, reads, allowed, lane = rows[0]
     if not (allowed and reads >= allowed):
-        session.run(dialect.stream_messages.move_parked(dialect.stream_messages.charge_again(), alone, claim.token))
+        session.run(stream_messages_sql.move_parked(server, stream_messages_sql.charge_again(), alone, claim.token))
         logger.warning("stream %s: message %s failed alone in claim %s, and will be retried", stream, message, number)
         return
     error = FAILED.format(stream=stream)
-    change = dialect.messages.bury(error, charged=True)
+    change = changes_sql.bury(server, error, charged=True)
     move_parked(session, change, alone, claim.token, queue=claim.queue)
     ended.deaths.append(Death(claim.queue, message, error))
     if lane is not None:

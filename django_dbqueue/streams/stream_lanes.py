@@ -8,9 +8,10 @@ from typing import Final
 
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import Place, Statement
-from django_dbqueue.lanes import tickets
+from django_dbqueue.databases.statement import Place, Statement
+from django_dbqueue.lanes import lanes_sql, tickets
 from django_dbqueue.lanes.kick import kick
+from django_dbqueue.statements import fences_sql
 
 AT_ONCE: Final = 500
 """Messages that one statement names."""
@@ -27,7 +28,7 @@ class LaneRules:
 
 def places_of(session: Session, where: Statement) -> list[Place]:
     """Lock the rows of a fence that are in a lane, and return their places, in the order of the lanes."""
-    return sorted(Place(*row) for row in session.fetch(session.dialect.lanes.places(where)))
+    return sorted(Place(*row) for row in session.fetch(lanes_sql.places(session.server, where)))
 
 
 def moved(session: Session, change: Change, places: Sequence[Place], rules: LaneRules) -> set[int]:
@@ -39,7 +40,7 @@ def moved(session: Session, change: Change, places: Sequence[Place], rules: Lane
     for part in [places[start : start + AT_ONCE] for start in range(0, len(places), AT_ONCE)]:
         ended = list(part)
         if change.in_lane == "returns":
-            ended = places_of(session, session.dialect.messages.dead_of([place.id for place in part]))
+            ended = places_of(session, fences_sql.dead_of(session.server, [place.id for place in part]))
             freed |= _come_back(session, [place for place in part if place not in ended])
         if ended and (change.in_lane == "done" or not rules.holds_dead):
             freed |= tickets.leave(

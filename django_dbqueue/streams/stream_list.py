@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django_dbqueue.databases.session import Session
+from django_dbqueue.streams import streams_sql
 from django_dbqueue.streams.ownership import is_running
 
 
@@ -28,7 +29,7 @@ class Standing:
 
 def streams(session: Session) -> list[Standing]:
     """Return every stream that has ever run, by name."""
-    rows = session.fetch(session.dialect.streams.all())
+    rows = session.fetch(streams_sql.all_streams(session.server))
     found: list[Standing] = []
     for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
         held = (int(claims), int(messages or 0), int(overdue))

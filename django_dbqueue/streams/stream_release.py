@@ -13,14 +13,16 @@ from typing import Any, Final
 
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statements import Place
-from django_dbqueue.databases.stream_progress_sql import STREAM
-from django_dbqueue.databases.streams_sql import FREED, FREEING, OPEN
+from django_dbqueue.databases.statement import Place
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
+from django_dbqueue.statements import changes_sql
+from django_dbqueue.states.claim_states import FREED, FREEING, OPEN
+from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, stream_progress_sql, streams_sql
 from django_dbqueue.streams.id_ranges import from_text, steps
 from django_dbqueue.streams.ownership import is_running
 from django_dbqueue.streams.parked import move_parked
 from django_dbqueue.streams.stream_lanes import LaneRules, kick_freed, moved
+from django_dbqueue.streams.stream_progress_sql import STREAM
 
 PART: Final = 500
 """Messages that one transaction releases."""
@@ -49,23 +51,23 @@ def free_expired(
     working on is left to it.
     """
     freed = 0
-    for stream, number, state in session.fetch(session.dialect.stream_claims.given_up(AT_ONCE)):
+    for stream, number, state in session.fetch(stream_claims_sql.given_up(session.server, AT_ONCE)):
         is_over = state == FREEING or session.outermost(partial(_give_up, session, stream, number))
         if is_over and freed < limit:
-            change = session.dialect.messages.rescue(LEASE_OVER.format(number=number, stream=stream))
+            change = changes_sql.rescue(session.server, LEASE_OVER.format(number=number, stream=stream))
             freed += _free(session, stream, number, change, tell, limit - freed, rules_of)
     return freed
 
 
 def _give_up(session: Session, stream: str, number: int) -> bool:
     """End a claim for its stream, if its lease is still expired and nobody is working on the stream right now."""
-    dialect = session.dialect
+    server = session.server
     with session.transaction():
-        if not session.fetch(dialect.streams.lock(stream, wait=False)):
+        if not session.fetch(streams_sql.lock(server, stream, wait=False)):
             return False
-        claim = session.fetch(dialect.stream_claims.lock(stream, number))[0]
+        claim = session.fetch(stream_claims_sql.lock(server, stream, number))[0]
         if claim[2] == OPEN and claim[7]:
-            session.run(dialect.stream_claims.end(stream, number, FREEING))
+            session.run(stream_claims_sql.end(server, stream, number, FREEING))
             return True
     return False
 
@@ -76,8 +78,8 @@ def release_stream(session: Session, name: str, *, force: bool = False) -> int:
     Raise StreamBusy while a query runs it, unless ``force`` is set: that query then changes nothing more, and fails.
     What its last batch may already have written to its sink is delivered again.
     """
-    dialect = session.dialect
-    if not session.fetch(dialect.streams.read(name, 0, lock=False)):
+    server = session.server
+    if not session.fetch(streams_sql.read(server, name, 0, lock=False)):
         raise InvalidPipeline(
             f"There is no stream {name!r} in this database: the ledger lists only streams that have run at least once."
         )
@@ -89,36 +91,36 @@ def release_stream(session: Session, name: str, *, force: bool = False) -> int:
 
     def give_up() -> list[int]:
         with session.transaction():
-            session.fetch(dialect.streams.lock(name))
-            session.run(dialect.streams.disown(name))
-            claims = [int(row[0]) for row in session.fetch(dialect.stream_claims.unfinished(name))]
+            session.fetch(streams_sql.lock(server, name))
+            session.run(streams_sql.disown(server, name))
+            claims = [int(row[0]) for row in session.fetch(stream_claims_sql.unfinished(server, name))]
             for number in claims:
-                session.run(dialect.stream_claims.end(name, number, FREEING))
+                session.run(stream_claims_sql.end(server, name, number, FREEING))
         return claims
 
     freed = 0
     for number in session.outermost(give_up):
-        change = dialect.messages.release(why=RELEASED.format(number=number, stream=name))
+        change = changes_sql.release(server, why=RELEASED.format(number=number, stream=name))
         freed += _free(session, name, number, change, lambda _: None, 2**63, lambda _: LaneRules())
     return freed
 
 
 def forget_stream(session: Session, name: str) -> None:
     """Delete what the ledger knows of a stream that is idle and holds nothing; its checkpoint is then unusable."""
-    dialect = session.dialect
+    server = session.server
     if is_running(session, name):
         raise StreamBusy(f"A query is running the stream {name!r}: stop it first.")
 
     def forget() -> None:
         with session.transaction():
-            rows = session.fetch(dialect.streams.lock(name))
+            rows = session.fetch(streams_sql.lock(server, name))
             if not rows:
                 raise InvalidPipeline(f"There is no stream {name!r} in this database.")
-            if session.fetch(dialect.stream_claims.unfinished(name, limit=1)):
+            if session.fetch(stream_claims_sql.unfinished(server, name, limit=1)):
                 raise InvalidPipeline(f"The stream {name!r} holds messages: release it first.")
-            session.run(dialect.stream_claims.forget(name, int(rows[0][1]) + 1))
-            session.run(dialect.streams.delete(name))
-            session.run(dialect.stream_progress.delete(STREAM + name))
+            session.run(stream_claims_sql.forget(server, name, int(rows[0][1]) + 1))
+            session.run(streams_sql.delete(server, name))
+            session.run(stream_progress_sql.delete(server, STREAM + name))
 
     session.outermost(forget)
 
@@ -133,13 +135,13 @@ def _free(
     rules_of: Callable[[str], LaneRules],
 ) -> int:
     """Release what a freeing claim holds, a part at a time; it is freed when nothing is left."""
-    dialect = session.dialect
-    queue, token, state, text, *_ = session.fetch(dialect.stream_claims.lock(stream, number))[0]
+    server = session.server
+    queue, token, state, text, *_ = session.fetch(stream_claims_sql.lock(server, stream, number))[0]
     if state != FREEING:
         return 0
     freed = 0
     rules = rules_of(queue)
-    for among, _size in steps(dialect, from_text(text), most=PART):
+    for among, _size in steps(from_text(text), most=PART):
         rows, lanes = session.outermost(partial(_give_back, session, queue, among, token, change, rules))
         kick_freed(session, lanes, rules)
         if rows:
@@ -147,7 +149,7 @@ def _free(
         freed += len(rows)
         if freed >= limit:
             return freed
-    session.outermost(lambda: session.run(dialect.stream_claims.end(stream, number, FREED)))
+    session.outermost(lambda: session.run(stream_claims_sql.end(server, stream, number, FREED)))
     return freed
 
 
@@ -157,7 +159,7 @@ def _give_back(
     """Release some messages; return them, and the lanes to be kicked after the commit."""
     lanes = set[int]()
     with session.transaction():
-        rows = session.fetch(session.dialect.stream_messages.parked(among, token))
+        rows = session.fetch(stream_messages_sql.parked(session.server, among, token))
         if rows:
             move_parked(session, change, among, token, queue=queue)
             places = sorted(Place(row[3], row[0], queue) for row in rows if row[3] is not None)

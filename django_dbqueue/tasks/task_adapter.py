@@ -19,7 +19,7 @@ from typing import Any, Final
 from django_dbqueue import codecs, conf
 from django_dbqueue.consumers import Retry
 from django_dbqueue.consumers.unrun import unrun_text
-from django_dbqueue.databases.statements import Kept
+from django_dbqueue.databases.statement import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import Suspended
 from django_dbqueue.failures.error_texts import class_path, error_text

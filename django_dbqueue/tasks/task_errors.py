@@ -6,10 +6,10 @@ import builtins
 from typing import Any, Final
 
 from django_dbqueue.consumers import Retry
-from django_dbqueue.databases.events_sql import INTERRUPTED, LOST, REJECT, REJECTED, RESCUED
 from django_dbqueue.exceptions import MessageDropped, TaskExpired
 from django_dbqueue.failures.fingerprint import kind_of, traceback_of
 from django_dbqueue.models import ArchivedMessage, MessageEvent
+from django_dbqueue.statements.events_sql import INTERRUPTED, LOST, REJECT, REJECTED, RESCUED
 from django_dbqueue.statuses import DONE
 from django_dbqueue.tasks.compat import TaskError
 from django_dbqueue.tasks.task_headers import EXPIRED

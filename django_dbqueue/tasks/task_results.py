@@ -16,10 +16,10 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import Error
 
 from django_dbqueue import codecs
-from django_dbqueue.databases.events_sql import ATTEMPTS, RESULT_FORGOTTEN
 from django_dbqueue.exceptions import ResultForgotten, UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.statements.events_sql import ATTEMPTS, RESULT_FORGOTTEN
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.tasks.compat import (
     AnyResult,

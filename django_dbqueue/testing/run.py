@@ -16,7 +16,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django_dbqueue import conf
 from django_dbqueue.consumers import Reject, Retry, registry
 from django_dbqueue.consumers.registry import Consumer, largest_batch
-from django_dbqueue.databases.event_values_sql import LEFT_BEHIND
 from django_dbqueue.envelope import check_queue, check_whole
 from django_dbqueue.exceptions import LeaseLost, Suspended
 from django_dbqueue.lifecycle.claimer import Claimer
@@ -27,6 +26,7 @@ from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import refuse_inside_atomic, session_of
 from django_dbqueue.statuses import DONE, NEW
 from django_dbqueue.steps.emitting import wake_left_behind
+from django_dbqueue.steps.event_values_sql import LEFT_BEHIND
 from django_dbqueue.testing.containment import LostTransaction, in_the_tests_transaction
 from django_dbqueue.worker.batches import Ended, attempt_batch
 from django_dbqueue.worker.board import Board

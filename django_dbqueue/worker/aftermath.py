@@ -17,13 +17,14 @@ from django.db import DatabaseError
 from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Change, Claim
-from django_dbqueue.databases.statements import MAX_IDS, chunks
-from django_dbqueue.lifecycle.moves import blamed
+from django_dbqueue.databases.statement import MAX_IDS, chunks
+from django_dbqueue.lifecycle.moves import blamed, held_by
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
+from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import TIMED_OUT, backoff, timed_out
@@ -58,23 +59,23 @@ def settle_after(
     ``cut_off``: its own supervisor ended it, so what was running is charged, but counts neither as a failure nor as a
     crash. A message whose handler committed its ack, but whose slot was not cleared in time, is done and stays done.
     """
-    dialect = session.dialect
+    server = session.server
     standing = board.standing()
     started, hung = standing[SlotState.STARTED], standing[SlotState.TIMED_OUT]
     in_slots = {claim for claims in standing.values() for claim in claims}
     _await_the_locks_of_the_dead(session, in_slots)
-    owned = [Claim(*row) for row in session.fetch(dialect.messages.owned(tuple(consumers), worker_id))]
+    owned = held_by(session, consumers, worker_id)
     besides = [claim for claim in owned if claim not in in_slots]
-    crash = dialect.messages.rescue(f"WorkerDied: the process that ran this message ended by {how}.")
+    crash = changes_sql.rescue(server, f"WorkerDied: the process that ran this message ended by {how}.")
     behind = _behind(session, standing[SlotState.RETURNED], standing[SlotState.SUCCEEDED])
     # first: what follows them in their groups keeps its ticket
     acked = _ack(session, [claim for claim in standing[SlotState.SUCCEEDED] if claim not in behind])
     for claim in acked:
         signals.message_ended.send(Message, message_id=claim.id)
     returned = _run_again(session, None if cut_off else crash, standing[SlotState.RETURNED])
-    after_them = _settle(session, dialect.messages.release(), behind)
+    after_them = _settle(session, changes_sql.release(server), behind)
     if cut_off:
-        interrupted = dialect.messages.cut_off("Interrupted: the worker was stopped before the handler returned.")
+        interrupted = changes_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
         moved = _settle(session, interrupted, started)
     else:
         moved = _settle(session, crash, started)
@@ -84,7 +85,7 @@ def settle_after(
     running = len(moved)
     board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - after_them - moved)))
     if in_slots or cut_off:
-        _settle(session, dialect.messages.release(), besides)
+        _settle(session, changes_sql.release(server), besides)
     else:
         moved = _settle(session, crash, besides)
         _tell(session, moved, f"its process ended by {how}, before any handler had begun", board)
@@ -107,12 +108,12 @@ def _await_the_locks_of_the_dead(session: DjangoSession, claims: set[Claim]) -> 
 
 
 def _are_unlocked(session: DjangoSession, claims: list[Claim]) -> bool:
-    dialect, tokens = session.dialect, dict(claims)
+    server, tokens = session.server, dict(claims)
     with session.transaction():
         unlocked = {
-            row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
+            row[0] for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims), skip_locked=True))
         }
-        rows = session.fetch(dialect.messages.states(list(tokens)))
+        rows = session.fetch(fences_sql.states(server, list(tokens)))
     return all(row[0] in unlocked or row[1:] != (RUNNING, tokens[row[0]]) for row in rows)
 
 
@@ -150,10 +151,10 @@ def _run_again(session: DjangoSession, crash: Change | None, claims: list[Claim]
     children forever by dying after its return. ``crash`` is None where nobody is to blame.
     """
     if crash is None:
-        return _settle(session, session.dialect.messages.release(), claims)
+        return _settle(session, changes_sql.release(session.server), claims)
     rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims], crashes__gt=0)
     suspects = set(rows.values_list("pk", flat=True))
-    spared = session.dialect.messages.release(suspected=True)
+    spared = changes_sql.release(session.server, suspected=True)
     return _settle(session, spared, [claim for claim in claims if claim.id not in suspects]) | _settle(
         session, crash, [claim for claim in claims if claim.id in suspects]
     )
@@ -168,8 +169,8 @@ def _blamed(session: DjangoSession, change: Change, claims: list[Claim]) -> Chan
 
 def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
     """Return how many of these are done under their own token."""
-    dialect = session.dialect
-    rows = session.fetch(dialect.messages.states(list({claim.id for claim in claims}))) if claims else []
+    server = session.server
+    rows = session.fetch(fences_sql.states(server, list({claim.id for claim in claims}))) if claims else []
     return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
 
 
@@ -218,15 +219,14 @@ def _nack_timed_out(
 
 def _nack(session: DjangoSession, claim: Claim, queue: str, delay: float, text: str) -> tuple[bool, str]:
     """Nack what timed out; return whether it was still held, and its error, in ASCII if the database wants that."""
-    nack = session.dialect.messages.nack
     try:
-        change = blamed(session, nack(delay, text, TIMED_OUT), [queue])
+        change = blamed(session, changes_sql.nack(session.server, delay, text, TIMED_OUT), [queue])
         return bool(settle_claims(session, change, [claim])), text
     except DatabaseError as error:
         if not is_refused(error):
             raise
     plain = text.encode("ascii", "backslashreplace").decode()
-    return bool(_settle(session, nack(delay, plain, TIMED_OUT), [claim])), plain
+    return bool(_settle(session, changes_sql.nack(session.server, delay, plain, TIMED_OUT), [claim])), plain
 
 
 def _tell(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:

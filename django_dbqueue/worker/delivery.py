@@ -11,7 +11,7 @@ from django_dbqueue import signals
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Claim
-from django_dbqueue.databases.statements import Kept
+from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle.claim_rows import Claimed
 
 

@@ -15,7 +15,7 @@ from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Reject, Retry
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.consumers.unrun import refuse_unrun
-from django_dbqueue.databases.statements import Kept
+from django_dbqueue.databases.statement import Kept
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import InvalidFlow, InvalidStep, Suspended, UndecodableMessage
 from django_dbqueue.failures.error_texts import class_path, error_text, reason_of

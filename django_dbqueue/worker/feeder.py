@@ -12,7 +12,7 @@ from django.db import Error, OperationalError
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer, Kind
-from django_dbqueue.databases.statements import MAX_IDS
+from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lifecycle.claim_rows import Claimed

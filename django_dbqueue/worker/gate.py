@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from django.db import Error
 
+from django_dbqueue.lanes import rates_sql
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.delivery import Delivery
@@ -48,14 +49,14 @@ def _reserve_all(deliveries: Sequence[Delivery], patience: float) -> list[Start]
 
 
 def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: float) -> list[Start]:
-    rates, lanes = session.dialect.rates, sorted({each.lane for each in deliveries if each.lane is not None})
+    lanes = sorted({each.lane for each in deliveries if each.lane is not None})
     found: list[Start] = []
     starts: dict[int, int] = {}
     with session.transaction():
-        rows = session.fetch(rates.gate(lanes))
+        rows = session.fetch(rates_sql.gate(session.server, lanes))
         if len(rows) < len(lanes):  # what had a ticket before there was a rate
-            session.run(rates.make_groups([each.claim.id for each in deliveries]))
-            rows = session.fetch(rates.gate(lanes))
+            session.run(rates_sql.make_groups(session.server, [each.claim.id for each in deliveries]))
+            rows = session.fetch(rates_sql.gate(session.server, lanes))
         standing = {lane: rest for lane, *rest in rows}
         for delivery in deliveries:
             lane = delivery.lane or 0
@@ -67,7 +68,7 @@ def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: f
                 starts[lane] = moment
             found.append(start)
         if starts:
-            session.run(rates.start(sorted(starts.items())))
+            session.run(rates_sql.start(session.server, sorted(starts.items())))
     return found
 
 

@@ -12,10 +12,11 @@ from typing import Final
 from django.db import Error
 from django.db.models import Q
 
-from django_dbqueue.databases.statements import MAX_IDS, chunks
+from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
@@ -134,17 +135,18 @@ def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
 
     Rows that a handler's open transaction has locked are skipped: nothing can take them meanwhile.
     """
-    dialect = session.dialect
+    server = session.server
     claims = [delivery.claim for delivery in deliveries]
 
     def lock_and_extend() -> set[int]:
         with session.transaction():
             ids = {
-                row[0] for row in session.fetch(dialect.messages.lock(dialect.messages.held(claims), skip_locked=True))
+                row[0]
+                for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims), skip_locked=True))
             }
             if ids:
-                held = dialect.messages.held([claim for claim in claims if claim.id in ids])
-                session.run(dialect.messages.move(dialect.messages.extend(None), held))
+                held = fences_sql.held(server, [claim for claim in claims if claim.id in ids])
+                session.run(fences_sql.move(server, changes_sql.extend(server, None), held))
         return ids
 
     extended = session.outermost(lock_and_extend)

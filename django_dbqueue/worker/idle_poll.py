@@ -9,7 +9,11 @@ from collections.abc import Iterable, Set
 from typing import Final
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.lookout_sql import (
+from django_dbqueue.databases.statement import chunks
+from django_dbqueue.lanes import rates_sql
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.worker import idle_poll_sql
+from django_dbqueue.worker.idle_poll_sql import (
     ADDED,
     AT_WORK,
     EXPIRED,
@@ -20,8 +24,6 @@ from django_dbqueue.databases.lookout_sql import (
     RATED,
     READY,
 )
-from django_dbqueue.databases.statements import chunks
-from django_dbqueue.sessions.django_session import session_of
 
 _TOGETHER: Final = 100
 """Facts per statement: SQLite combines no more than 500 queries."""
@@ -47,17 +49,25 @@ class Lookout:
         self.awaits_work = False
         """Set by the claimer: the last claim left nothing, so the next check asks for ready messages too."""
 
-    def look(self, server: str, *, soon: float) -> None:
+    def look(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
-        dialect = session_of(self._using).dialect
-        parts = [*self._due(EXPIRED), dialect.lookout.paused(), dialect.lookout.given_up(), dialect.lookout.added()]
+        server = session_of(self._using).server
+        parts = [
+            *self._due(EXPIRED),
+            idle_poll_sql.paused(server),
+            idle_poll_sql.given_up(server),
+            idle_poll_sql.added(server),
+        ]
         if self.awaits_work:
             parts += self._due(READY)
-        parts += [dialect.lookout.rated(queue) for queue in self._queues]
+        parts += [idle_poll_sql.rated(server, queue) for queue in self._queues]
         if self._operations in self._queues:
-            parts.append(dialect.lookout.at_work(self._operations))
-        if server:
-            parts += [dialect.lookout.late(LATE, server, 0.0), dialect.lookout.late(LATE_SOON, server, soon)]
+            parts.append(idle_poll_sql.at_work(server, self._operations))
+        if here:
+            parts += [
+                idle_poll_sql.late(server, LATE, here, 0.0),
+                idle_poll_sql.late(server, LATE_SOON, here, soon),
+            ]
         self._seen = self._ask(parts)
         self.added = next(iter(self._seen.get(ADDED, ())), "")
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
@@ -65,7 +75,7 @@ class Lookout:
         self.rated = {
             lane
             for queue in queues
-            for (lane,) in session_of(self._using).fetch(dialect.rates.rated(queue, _RATED_AT_MOST))
+            for (lane,) in session_of(self._using).fetch(rates_sql.rated(server, queue, _RATED_AT_MOST))
         }
 
     def ready(self) -> set[str]:
@@ -111,16 +121,15 @@ class Lookout:
         return fact in self._seen
 
     def _due(self, fact: str) -> Iterable[Statement]:
-        dialect = session_of(self._using).dialect
+        here = session_of(self._using).server
         for queue in self._queues:
-            yield from dialect.lookout.due(fact, queue, self._known.get((fact, queue), []))
+            yield from idle_poll_sql.due(here, fact, queue, self._known.get((fact, queue), []))
 
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
         """Return, by fact, the names for which it holds."""
-        dialect = session_of(self._using).dialect
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
-            for fact, name, priority in session_of(self._using).fetch(dialect.lookout.together(some)):
+            for fact, name, priority in session_of(self._using).fetch(idle_poll_sql.together(some)):
                 seen.setdefault(fact, set()).add(str(priority) if fact == ADDED else name)
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django_dbqueue import conf
 from django_dbqueue.flows.flow_keeper import FlowKeeper
+from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lanes.lane_keeper import LaneKeeper
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -18,7 +19,7 @@ class Keepers:
 
     def turn(self) -> bool:
         """Look at the next edges, lanes and tickets; return whether more are left than one turn looks at."""
-        [(has_lanes, has_edges, has_flows)] = self._session.fetch(self._session.dialect.lanes.are_in_use())
+        [(has_lanes, has_edges, has_flows)] = self._session.fetch(lanes_sql.are_in_use(self._session.server))
         more = bool(has_edges) and self._flows.turn()
         if has_flows:
             self._flows.forget(age=conf.get("EVENT_RETENTION"))

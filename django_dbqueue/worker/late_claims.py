@@ -10,9 +10,11 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from django_dbqueue.databases import Claim
-from django_dbqueue.databases.statements import MAX_IDS, chunks
+from django_dbqueue.databases.statement import MAX_IDS, chunks
+from django_dbqueue.lifecycle.moves import held_by
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.holding import Holding
 
@@ -25,11 +27,11 @@ def release_unknown(
     session: DjangoSession, queues: Sequence[str], worker_id: int, known: Collection[Claim] = ()
 ) -> bool:
     """Release what the table says this worker holds and nobody knows of; return whether there was any."""
-    dialect = session.dialect
-    owned = {Claim(*row) for row in session.fetch(dialect.messages.owned(queues, worker_id))}
+    server = session.server
+    owned = {*held_by(session, queues, worker_id)}
     found = False
     for part in chunks(sorted(owned - set(known)), MAX_IDS):
-        found = bool(settle_claims(session, dialect.messages.release(), part)) or found
+        found = bool(settle_claims(session, changes_sql.release(server), part)) or found
     return found
 
 

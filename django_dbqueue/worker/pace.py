@@ -86,7 +86,7 @@ class Listener(threading.Thread):
     @classmethod
     def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
         """Start a listener if the database can notify, and the setting NOTIFY is on."""
-        if not (session_of(using).dialect.sql.notifies and conf.get("NOTIFY")):
+        if not (session_of(using).server.notifies and conf.get("NOTIFY")):
             return None
         listener = cls(using, queues, wake)
         listener.start()

@@ -10,6 +10,7 @@ from django.db import Error, connections
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.sessions.retry import is_out_of_memory
+from django_dbqueue.statements import fences_sql
 from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.thread_connections import discard
 
@@ -48,7 +49,7 @@ def read_body(message: Any) -> None:
     if "body" in message.__dict__:
         return
     session = session_of(message._state.db)
-    rows = session.fetch(session.dialect.messages.read_body(message.claim))
+    rows = session.fetch(fences_sql.read_body(session.server, message.claim))
     if not rows:
         raise LeaseLost(message.pk, "read")
     message.body = rows[0][0]

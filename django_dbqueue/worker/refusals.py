@@ -15,7 +15,6 @@ from django.db import DatabaseError, Error
 
 from django_dbqueue import conf, signals
 from django_dbqueue.databases import Claim
-from django_dbqueue.databases.events_sql import REJECT
 from django_dbqueue.failures.error_texts import class_path
 from django_dbqueue.lifecycle.moves import Ties, blamed
 from django_dbqueue.lifecycle.result_rows import keep
@@ -23,6 +22,8 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.sessions.retry import code_of, is_refused
+from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.finisher import Finisher
@@ -40,7 +41,7 @@ def settle_otherwise(
     """
     session, began = session_of(finish.using), time.monotonic()
     for other in others(verdict, error, on_ack=delivery.options.on_ack):
-        change = session.dialect.messages.ack() if other.verb == "ack" else change_of(session.dialect, other)
+        change = changes_sql.ack(session.server) if other.verb == "ack" else change_of(session.server, other)
         then = None
         if other.result is not None:
             then = partial(keep, session, {delivery.claim.id: other.result})
@@ -67,10 +68,10 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
     ``returned``: its handler had, so its end was an ack, and where one can be recorded that keeps the row, it is done.
     """
     what = "the ack of this message" if returned else "the end of this message"
-    text, messages = _sentence(what, error), session.dialect.messages
+    text = _sentence(what, error)
     queue = Message.objects.using(session.using).filter(pk=claim.id).values_list("queue", flat=True).first() or ""
-    ends = [(messages.ack(), "kept as done")] if returned else []
-    for change, so in (*ends, (messages.reject(text, class_path(error) or REJECT), "dead")):
+    ends = [(changes_sql.ack(session.server), "kept as done")] if returned else []
+    for change, so in (*ends, (changes_sql.reject(session.server, text, class_path(error) or REJECT), "dead")):
         try:
             held = settle_claims(session, blamed(session, change, [queue]), [claim])
         except DatabaseError as again:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from django_dbqueue import codecs, conf
-from django_dbqueue.databases.statements import Kept
+from django_dbqueue.databases.statement import Kept
 from django_dbqueue.exceptions import InvalidFlow, InvalidMessage
 from django_dbqueue.worker.delivery import Delivery
 

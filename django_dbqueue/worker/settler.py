@@ -17,7 +17,8 @@ from django.db import DatabaseError, Error
 from django_dbqueue import conf, hooks
 from django_dbqueue.consumers.registry import Kind
 from django_dbqueue.databases import Claim
-from django_dbqueue.databases.statements import MAX_IDS, Kept, Tie
+from django_dbqueue.databases.statement import MAX_IDS, Kept, Tie
+from django_dbqueue.lifecycle import results_sql
 from django_dbqueue.lifecycle.moves import blamed
 from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
@@ -25,6 +26,7 @@ from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import Ahead, MessageType, session_of
 from django_dbqueue.sessions.retry import is_passing, is_refused
+from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker import log_events
 from django_dbqueue.worker.board import Board
@@ -120,7 +122,7 @@ class Settler:
     def _release_some(self, unstarted: list[Delivery]) -> None:
         settle_claims(
             session_of(self.using),
-            session_of(self.using).dialect.messages.release(),
+            changes_sql.release(session_of(self.using).server),
             [delivery.claim for delivery in unstarted],
             ties=_ties_of(unstarted),
         )
@@ -140,7 +142,7 @@ class Settler:
     def _settle_other(self, delivery: Delivery, verdict: Verdict) -> None:
         session, claim = session_of(self.using), delivery.claim
         try:
-            change = blamed(session, change_of(session.dialect, verdict), [delivery.message.queue])
+            change = blamed(session, change_of(session.server, verdict), [delivery.message.queue])
             held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
         except DatabaseError as error:
             if not is_refused(error):
@@ -180,7 +182,7 @@ class Settler:
             delivery.ack_sent = True
         session, results = session_of(self.using), _results_of(self._sent)
         change = ack_of(session, self._sent[0][0].message.queue)  # all have one on_ack, so that one queue is enough
-        then = session.dialect.results.insert(list(results.items())) if results else None
+        then = results_sql.insert(session.server, list(results.items())) if results else None
         sent = [delivery for delivery, _ in self._sent]
         return settling_all(session, change, [delivery.claim for delivery in sent], _ties_of(sent), then)
 
@@ -252,8 +254,8 @@ class Settler:
         """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
         if not claims:
             return set(), set()
-        dialect, tokens = session_of(self.using).dialect, dict(claims)
-        rows = session_of(self.using).fetch(dialect.messages.states([claim.id for claim in claims]))
+        server, tokens = session_of(self.using).server, dict(claims)
+        rows = session_of(self.using).fetch(fences_sql.states(server, [claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}
         if gone:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
-from django_dbqueue.databases.statements import new_token
+from django_dbqueue.databases.statement import new_token
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board

@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from django_dbqueue.databases.statements import Params
+from django_dbqueue.databases.statement import Params
 from django_dbqueue.sessions.transaction_begin import Context, Execute
 
 

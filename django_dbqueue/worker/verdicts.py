@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from django_dbqueue.databases import Change, Dialect
-from django_dbqueue.databases.events_sql import REJECT
+from django_dbqueue.databases import Change, Server
+from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.worker.execution import Verdict
 
 
-def change_of(dialect: Dialect, verdict: Verdict) -> Change:
+def change_of(server: Server, verdict: Verdict) -> Change:
     """Return what a verdict other than an ack does to a row."""
-    messages = dialect.messages
     if verdict.verb == "release":
-        return messages.release(pause=verdict.delay or 0.0)
+        return changes_sql.release(server, pause=verdict.delay or 0.0)
     if verdict.verb == "drop":
-        return messages.drop(verdict.error)
+        return changes_sql.drop(server, verdict.error)
     if verdict.verb == "cut off":
-        return messages.cut_off(verdict.error)
+        return changes_sql.cut_off(server, verdict.error)
     if verdict.verb == "reject":
-        change = messages.reject(verdict.error, verdict.exception or REJECT)
+        change = changes_sql.reject(server, verdict.error, verdict.exception or REJECT)
     else:
-        change = messages.nack(verdict.delay, verdict.error, verdict.exception)
+        change = changes_sql.nack(server, verdict.delay, verdict.error, verdict.exception)
     if verdict.keeps_trace and change.event is not None:
         change = change._replace(event=change.event._replace(whole=True))
     return change

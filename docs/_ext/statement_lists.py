@@ -1,4 +1,4 @@
-"""Every statement about messages, as the dialects build it, with its docstring; once for servers that say the same."""
+"""Every statement about messages, as it is for each server, with its docstring; once for servers that say the same."""
 
 from __future__ import annotations
 
@@ -8,70 +8,85 @@ import textwrap
 import typing
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from generated import NotDescribed
 
-from django_dbqueue.databases.depths_sql import Place
-from django_dbqueue.databases.dialect import Dialect
+import django_dbqueue
+from django_dbqueue.claims import claims_sql
+from django_dbqueue.databases import NetworkServer, sessions_sql
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import POSTGRESQL
-from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
-from django_dbqueue.databases.statements import Change, Claim, Event, Kept, Statement
-from django_dbqueue.databases.steps_sql import STEP, Remembered
+from django_dbqueue.databases.statement import Change, Claim, Event, Kept, Statement
+from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements.steps_sql import STEP, Remembered
+from django_dbqueue.states.depths_sql import Place
 
-DIALECTS: Final[dict[str, Dialect]] = {
+PACKAGE: Final = Path(django_dbqueue.__file__).parent
+SERVERS: Final[dict[str, Server]] = {
     "MySQL and MariaDB": MYSQL,
     "PostgreSQL": POSTGRESQL,
     "SQLite": SQLITE,
 }
-SUBJECTS: Final = {
-    "enqueue": "Enqueue",
-    "claims": "Claim",
-    "messages": "Settle and move",
-    "events": "The record of what happened",
-    "failures": "Kinds of failure",
-    "results": "Results of tasks",
-    "once": "Tokens of once",
-    "steps": "Steps",
-    "flows": "Flows",
-    "event_values": "Events that handlers wait for",
-    "archive": "The history",
-    "lookout": "Is there anything to do?",
-    "workers": "Workers",
-    "sessions": "Sessions",
-    "queues": "Queues",
-    "depths": "Depths",
+SHOWN: Final = {
+    "statements.enqueue_sql": "Enqueue",
+    "claims.claims_sql": "Claim",
+    "statements.changes_sql": "Settle and move",
+    "statements.fences_sql": "Who may be moved",
+    "statements.events_sql": "The record of what happened",
+    "failures.failures_sql": "Kinds of failure",
+    "lifecycle.results_sql": "Results of tasks",
+    "lifecycle.once_sql": "Tokens of once",
+    "statements.steps_sql": "Steps",
+    "lifecycle.flows_sql": "Flows",
+    "flows.flow_parts_sql": "A flow as a whole",
+    "steps.event_values_sql": "Events that handlers wait for",
+    "lifecycle.archive_sql": "The history",
+    "worker.idle_poll_sql": "Is there anything to do?",
+    "liveness.workers_sql": "Workers",
+    "databases.sessions_sql": "Sessions",
+    "states.queues_sql": "Queues",
+    "states.skip_scans_sql": "Steps of a skip scan",
+    "states.depths_sql": "Depths",
 }
-"""Subjects of the dialect that the page shows, with their headings."""
+"""The modules of statements that the page shows, with their headings."""
 LEFT_OUT: Final = {
-    "sql": "the vocabulary",
-    "lanes": "groups: decision 26 shows them",
-    "rates": "groups",
-    "groups": "the admin's page of groups",
-    "bulk": "bulk operations page through the claim index like claims",
-    "listing": "the admin's lists",
-    "statistics": "the admin's charts",
-    "watch": "the dashboard",
-    "staging": "Spark",
-    "scan": "Spark",
-    "history": "Spark",
-    "partitions": "DDL of the history: decision 36 shows it",
-    "streams": "Spark",
-    "stream_claims": "Spark",
-    "stream_messages": "Spark",
-    "stream_progress": "Spark",
-    "replicas": "Spark",
+    "lanes.lanes_sql": "groups: decision 26 shows them",
+    "lanes.rates_sql": "groups",
+    "lanes.groups_sql": "the admin's page of groups",
+    "routines.one_lane_sql": "groups, in routines",
+    "routines.installer_sql": "what routines are there",
+    "operations.bulk_sql": "bulk operations page through the claim index like claims",
+    "insight.listing_sql": "the admin's lists",
+    "insight.statistics_sql": "the admin's charts",
+    "insight.watch_sql": "the dashboard",
+    "spark.staging_sql": "Spark",
+    "statements.scan_sql": "Spark",
+    "history.history_sql": "Spark",
+    "databases.partitions_sql": "DDL of the history: decision 36 shows it",
+    "databases.partitioning_sql": "the same",
+    "streams.streams_sql": "Spark",
+    "streams.stream_claims_sql": "Spark",
+    "streams.stream_messages_sql": "Spark",
+    "streams.stream_progress_sql": "Spark",
+    "spark.replicas_sql": "Spark",
 }
-"""Subjects that it leaves out, and why."""
+"""Those that it leaves out, and why."""
 ONLY_ON: Final = {
-    ("claims", "claim"): {"PostgreSQL"},
-    ("claims", "take_ids"): {"MySQL and MariaDB", "SQLite"},
-    ("enqueue", "id_step"): {"MySQL and MariaDB"},
-    ("enqueue", "notify"): {"PostgreSQL"},
+    "claims_sql.claim": {"PostgreSQL"},
+    "claims_sql.take_ids": {"MySQL and MariaDB", "SQLite"},
+    "enqueue_sql.id_step": {"MySQL and MariaDB"},
+    "enqueue_sql.notify": {"PostgreSQL"},
+    "once_sql.taken": {"MySQL and MariaDB"},
+    "queues_sql.plan": {"MySQL and MariaDB"},
+    "results_sql.packet": {"MySQL and MariaDB"},
 }
-"""Statements that exist in each dialect, but are sent on some servers alone."""
+"""Statements that are sent on some servers alone."""
 
 _NOW: Final = datetime(2026, 11, 21, tzinfo=UTC)
 _CLAIM: Final = Claim(17, 4711)
@@ -111,9 +126,11 @@ BY_TYPE: Final[dict[str, Any]] = {
     "tuple[int, int]": (17, 18),
     "Sequence[tuple[int, int]]": [(17, 18)],
     "Sequence[tuple[int, str]]": [(17, "emails")],
+    "Sequence[Statement]": [Statement("SELECT 'ready' AS fact, 'emails' AS name, 0 AS priority", ())],
     "Sequence[int]": [17, 18],
     "Sequence[str]": ["emails", "orders"],
     "Sequence[Claim]": [_CLAIM],
+    "Place": Place("emails", "ready", 0),
     "Sequence[Place]": [Place("emails", "ready", 0)],
     "Sequence[tuple[int, Kept]]": [(17, Kept("1", "json", 60.0))],
 }
@@ -122,51 +139,60 @@ CLAUSES: Final = re.compile(r" (?=(?:FROM|SET|WHERE|ORDER BY|UNION ALL|VALUES|RE
 
 
 def statements_of() -> str:
-    """Return a section for each subject."""
-    unknown = [name for name in vars(MYSQL) if name not in SUBJECTS and name not in LEFT_OUT]
-    if unknown:
-        raise NotDescribed(f"the dialect has subjects that are neither in SUBJECTS nor in LEFT_OUT: {unknown}")
-    return "\n\n".join("\n\n".join(_section(name, heading)) for name, heading in SUBJECTS.items())
+    """Return a section for each module of statements."""
+    there = {".".join(file.with_suffix("").parts[-2:]) for file in PACKAGE.glob("*/*_sql.py")}
+    if unknown := sorted(there - {*SHOWN, *LEFT_OUT}):
+        raise NotDescribed(f"modules of statements are neither in SHOWN nor in LEFT_OUT: {unknown}")
+    return "\n\n".join("\n\n".join(_section(name, heading)) for name, heading in SHOWN.items())
 
 
 def _section(name: str, heading: str) -> Iterator[str]:
     yield f"## {heading}"
-    subject: Subject = getattr(MYSQL, name)
-    for verb, method in inspect.getmembers(subject, inspect.ismethod):
-        kind = typing.get_type_hints(method, vars(inspect.getmodule(method))).get("return")
-        is_move = kind is Change and name == "messages"
+    home = import_module(f"django_dbqueue.{name}")
+    for verb, function in _functions(home, MYSQL):
+        kind = typing.get_type_hints(function, vars(inspect.getmodule(function))).get("return")
+        is_move = kind is Change and home is changes_sql
         if verb.startswith("_") or not (kind is Statement or is_move):
             continue
-        text = inspect.getdoc(method)
+        called = f"{name.rpartition('.')[2]}.{verb}"
+        text = inspect.getdoc(function)
         if not text:
-            raise NotDescribed(f"{type(subject).__name__}.{verb} has no docstring")
-        yield f"### {name}.{verb}"
+            raise NotDescribed(f"{called} has no docstring")
+        yield f"### {called}"
         yield text.replace("``", "`")
-        yield from _blocks(name, verb)
+        yield from _blocks(home, called, verb)
 
 
-def _blocks(name: str, verb: str) -> Iterator[str]:
+def _functions(home: ModuleType, server: Server) -> list[tuple[str, Callable[..., Any]]]:
+    """Return the statements of a module: its functions, or of sessions the methods that the server has."""
+    if home is sessions_sql:
+        return inspect.getmembers(server.sessions, inspect.ismethod) if isinstance(server, NetworkServer) else []
+    functions = inspect.getmembers(home, inspect.isfunction)
+    return [(verb, each) for verb, each in functions if each.__module__ == home.__name__]
+
+
+def _blocks(home: ModuleType, called: str, verb: str) -> Iterator[str]:
     """Yield the statement's text: a block for each that differs by more than its quotation marks."""
     servers: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
-    for server, dialect in DIALECTS.items():
-        if not hasattr(dialect, name) or server not in ONLY_ON.get((name, verb), DIALECTS):
+    for name, server in SERVERS.items():
+        function = dict(_functions(home, server)).get(verb)
+        if function is None or name not in ONLY_ON.get(called, SERVERS):
             continue
-        sql = _text(dialect, name, verb)
+        sql = _text(server, home, function)
         same = re.sub(r"[`\"]", "", sql)
-        servers.setdefault(same, []).append(server)
+        servers.setdefault(same, []).append(name)
         shown.setdefault(same, sql)
     for same, those in servers.items():
-        yield f"{', '.join(those)}:" if len(servers) > 1 or len(those) < len(DIALECTS) else "Everywhere:"
+        yield f"{', '.join(those)}:" if len(servers) > 1 or len(those) < len(SERVERS) else "Everywhere:"
         yield f"```sql\n{shown[same]}\n```"
 
 
-def _text(dialect: Dialect, name: str, verb: str) -> str:
-    method = getattr(getattr(dialect, name), verb)
-    change = _called(dialect.claims.take) if name == "claims" else dialect.messages.ack()
-    made = _called(method, change=change)
+def _text(server: Server, home: ModuleType, function: Callable[..., Any]) -> str:
+    change = _called(claims_sql.take, server) if home is claims_sql else changes_sql.ack(server)
+    made = _called(function, server, change=change)
     if isinstance(made, Change):
-        made = dialect.messages.settle(made, [_CLAIM])
+        made = fences_sql.settle(server, made, [_CLAIM])
     return "\n".join(_lines(str(made.sql).replace("%%", "%")))
 
 
@@ -183,7 +209,7 @@ def _lines(sql: str) -> Iterator[str]:
             start = end
 
 
-def _called(method: Callable[..., Any], *, change: Change | None = None) -> Any:
+def _called(method: Callable[..., Any], server: Server, *, change: Change | None = None) -> Any:
     """Call it with arguments for whatever has no default."""
     arguments: dict[str, Any] = {}
     for parameter in inspect.signature(method).parameters.values():
@@ -192,6 +218,8 @@ def _called(method: Callable[..., Any], *, change: Change | None = None) -> Any:
         written = str(parameter.annotation).removesuffix(" | None")
         if parameter.name == "row" and written == "Sequence[object]":
             arguments["row"] = _OVERWRITTEN
+        elif parameter.name == "server":
+            arguments["server"] = server
         elif parameter.name in BY_NAME:
             arguments[parameter.name] = BY_NAME[parameter.name]
         elif written == "Change":

@@ -80,7 +80,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(retries, "time", clock)
+    for module in (django_session, retries):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 

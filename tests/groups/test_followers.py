@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from django_dbqueue import Envelope
+from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Line, Message
 from django_dbqueue.sessions.django_session import session_of
@@ -232,15 +233,14 @@ def test_a_hand_over_passes_by_those_that_somebody_moved_by_hand() -> None:
 
 def test_a_claim_that_is_undone_leaves_all_in_their_line(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = send(*range(3))
-    session = session_of("default")
-    follow = session.dialect.lanes.follow
+    follow = lanes_sql.follow
 
     def fail(*_: object) -> Any:
         raise AssertionError("as told")
 
-    monkeypatch.setattr(session.dialect.lanes, "follow", fail, raising=False)
+    monkeypatch.setattr(lanes_sql, "follow", fail)
     with pytest.raises(AssertionError, match="as told"):
         take()
-    monkeypatch.setattr(session.dialect.lanes, "follow", follow, raising=False)
+    monkeypatch.setattr(lanes_sql, "follow", follow)
     assert (tickets(), line(), followers()) == (sent[:1], sent[1:], [])
     assert ids(take()[0]) == sent

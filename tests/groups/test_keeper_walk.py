@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases.statements import Statement
+from django_dbqueue.databases.statement import Statement
 from django_dbqueue.lanes import lane_keeper
 from django_dbqueue.lanes.walk import next_lanes
 from django_dbqueue.models import Line, Message, Ticket
@@ -33,7 +33,7 @@ def test_the_next_lanes_are_all_of_them_in_order_and_a_deep_one_is_skipped() -> 
     stand(FIRST, range(DEEP))
     for lane in range(10, 700):
         stand(FIRST + lane, (DEEP + lane,))
-    session, table = session_of("default"), session_of("default").dialect.sql.line
+    session, table = session_of("default"), session_of("default").server.line
     if connection.vendor == "postgresql":
         session.run(Statement(f"ANALYZE {table}", ()))  # it may take the table for a tiny one, and read it whole once
     with examined(connection) as found:

@@ -1,4 +1,4 @@
-"""Where code outside ``databases/`` tells servers apart, and what of the dialect has one user alone."""
+"""Where code outside ``databases/`` tells servers apart, and what of their interface has one user alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from tests.house.sources import PACKAGE, name_of, outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from tests.house.sources import Finding, House, Source
+    from tests.house.sources import Finding, House
 
 DATABASES = PACKAGE + "databases/"
 VENDORS = frozenset({"mysql", "mariadb", "postgresql", "sqlite"})
 NAMES_OF_SERVERS = frozenset({"MYSQL", "POSTGRESQL", "SQLITE", "SERVERS", "QUALIFIED"})
-OF_A_SERVER = re.compile(r"\b(?:ServerDialect|(?:MySQL|PostgreSQL|SQLite)\w*)\b")
+OF_A_SERVER = re.compile(r"\b(?:NetworkServer|(?:MySQL|PostgreSQL|SQLite)\w*)\b")
+INTERFACES = {"server": "Server", "sessions": "SessionsSQL", "partitions": "PartitionsSQL"}
+"""What a server is asked for, by the name of what has it."""
 
 
 def vendor_tests(house: House) -> Iterator[Finding]:
@@ -44,64 +46,25 @@ def vendor_names(house: House) -> Iterator[Finding]:
 
 
 def methods_of_one_user(house: House) -> Iterator[Finding]:
-    """Public methods of the dialect's subjects that one file alone calls, outside ``databases/``.
-
-    Where one interface takes the subjects' place, its methods are to be counted here.
-    """
-    subjects = subjects_of(house)
+    """Public methods of a server, its sessions and its partitions that one file alone calls, outside ``databases/``."""
+    methods = {whose: _public_methods(house, name) for whose, name in INTERFACES.items()}
     users: dict[tuple[str, str], set[str]] = defaultdict(set)
     for source in outside(house.package, DATABASES):
-        for subject, method in calls_of(source, subjects):
-            users[subject, method].add(source.file)
-    for subject, methods in subjects.items():
-        for method, found in methods.items():
-            if len(users[subject, method]) == 1:
-                yield found
+        for node in source.all(ast.Attribute):
+            if node.attr in methods.get(whose := name_of(node.value) or "", ()):
+                users[whose, node.attr].add(source.file)
+    for whose, found in methods.items():
+        yield from (each for method, each in found.items() if len(users[whose, method]) == 1)
 
 
-def subjects_of(house: House) -> Mapping[str, Mapping[str, Finding]]:
-    """Return the public methods of each attribute of the dialect that is a ``Subject``, inherited ones too."""
-    sources = [source for source in house.package if source.file.startswith(DATABASES)]
-    classes = {node.name: (source, node) for source in sources for node in source.all(ast.ClassDef)}
-    dialect = (source for source in sources if source.file == DATABASES + "dialect.py")
-    attributes = [node.targets[0] for source in dialect for node in source.all(ast.Assign)]
-    names = {each.attr: class_of(each.attr) for each in attributes if isinstance(each, ast.Attribute)}
-    return {name: _public_methods(found, classes) for name, found in names.items() if found in classes}
-
-
-def class_of(subject: str) -> str:
-    """Return the class of a subject: ``StreamClaimsSQL`` for ``stream_claims``."""
-    return "".join(map(str.capitalize, subject.split("_"))) + "SQL"
-
-
-def _public_methods(name: str, classes: Mapping[str, tuple[Source, ast.ClassDef]]) -> dict[str, Finding]:
-    source, node = classes[name]
-    inherited = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in classes]
-    found = {method: each for base in inherited for method, each in _public_methods(base, classes).items()}
-    methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
-    return found | {each.name: source.at(each, f"{name}.{each.name}") for each in methods}
-
-
-def calls_of(source: Source, subjects: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """What a file names of subjects: ``….claims.take``, or ``rows.take`` where ``rows`` was set or declared as one."""
-    aliases: dict[str, set[str]] = {subject: set() for subject in subjects}
-    for node in source.all(ast.Assign):
-        for target, value in _assigned(node.targets[0], node.value):
-            if isinstance(target, ast.Name) and (subject := name_of(value)) in aliases:
-                aliases[subject].add(target.id)
-    for node in source.all(ast.arg, ast.AnnAssign):
-        declared = ast.unparse(node.annotation) if node.annotation else ""
-        for subject in aliases:
-            if re.search(rf"\b{class_of(subject)}\b", declared):
-                aliases[subject].add(node.arg if isinstance(node, ast.arg) else name_of(node.target) or "")
-    for node in source.all(ast.Attribute):
-        if isinstance(node.value, ast.Attribute) and node.value.attr in aliases:
-            yield node.value.attr, node.attr
-        elif isinstance(node.value, ast.Name):
-            yield from ((subject, node.attr) for subject in aliases if node.value.id in aliases[subject])
-
-
-def _assigned(target: ast.expr, value: ast.expr) -> Iterable[tuple[ast.expr, ast.expr]]:
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        return zip(target.elts, value.elts, strict=True)
-    return [(target, value)]
+def _public_methods(house: House, name: str) -> dict[str, Finding]:
+    """Return the public methods of a class in ``databases/``, by name."""
+    found: dict[str, Finding] = {}
+    for source in house.package:
+        if source.file.startswith(DATABASES):
+            for node in source.all(ast.ClassDef):
+                if node.name == name:
+                    functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+                    public = [each for each in functions if not each.name.startswith("_")]
+                    found |= {each.name: source.at(each, f"{name}.{each.name}") for each in public}
+    return found

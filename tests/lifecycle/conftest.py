@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from tests.lifecycle.silent import WORKER
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATAB
 def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     """A worker's session, which holds the named lock of the worker's number."""
     with other_connection.cursor() as cursor:
-        cursor.execute(*dialect_of(connection).sessions.take_lock(WORKER))
+        cursor.execute(*server_of(connection).sessions.take_lock(WORKER))
         assert cursor.fetchone()[0]
     return other_connection
 

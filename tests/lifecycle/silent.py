@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
@@ -31,7 +31,7 @@ def ask(asked: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
 
 def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
     """The row of a worker that fell silent while it held messages."""
-    conn_id, server = ask(session, dialect_of(connection).sessions.me())
+    conn_id, server = ask(session, server_of(connection).sessions.me())
     said = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
     said |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": SILENT, "late_at": SILENT}
     return Worker.objects.create(**said | columns)
@@ -43,7 +43,7 @@ def end(session: BaseDatabaseWrapper) -> None:
     with connection.cursor() as cursor:
 
         def is_free() -> bool:
-            cursor.execute(*dialect_of(connection).sessions.free_locks([WORKER]))
+            cursor.execute(*server_of(connection).sessions.free_locks([WORKER]))
             return bool(cursor.fetchall())
 
         wait_until(is_free, "the server to see that the session has ended")

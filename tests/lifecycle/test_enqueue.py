@@ -11,8 +11,8 @@ from django.db import connection, transaction
 from django.db.models.signals import post_init
 from django.test import override_settings
 
-from django_dbqueue.databases.inserts_sql import DEFAULTS
 from django_dbqueue.models import Message
+from django_dbqueue.statements.enqueue_sql import DEFAULTS
 from tests.factories import QUEUE, MessageFactory, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
 

@@ -11,13 +11,13 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.events_sql import ACTOR_LENGTH, DETAIL_LENGTH, storable
+from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.operations import operator_moves
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements.events_sql import ACTOR_LENGTH, DETAIL_LENGTH, storable
 from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, waiting, written_by_sql
 from tests.lifecycle.losing import LOST_BY, VERBS, rescued
 from tests.lifecycle.moves import MOVES, one
@@ -195,13 +195,13 @@ def test_only_what_precedes_the_traceback_is_kept() -> None:
 def test_an_event_that_cannot_be_written_undoes_the_move(monkeypatch: pytest.MonkeyPatch) -> None:
     message = held()
     was = row(message)
-    monkeypatch.setattr(type(dialect_of(connection).sql), "event", "no_such_table")
+    monkeypatch.setattr(type(server_of(connection)), "event", "no_such_table")
     with pytest.raises(DatabaseError):
         message.nack(error="no")
     assert row(message) == was
     monkeypatch.undo()
     with transaction.atomic():
-        monkeypatch.setattr(type(dialect_of(connection).sql), "event", "no_such_table")
+        monkeypatch.setattr(type(server_of(connection)), "event", "no_such_table")
         with suppress(DatabaseError):
             message.nack(error="no")
         monkeypatch.undo()

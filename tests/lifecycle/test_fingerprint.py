@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.codecs import decode
-from django_dbqueue.databases.events_sql import REJECT
 from django_dbqueue.failures.error_texts import MAX_ERROR_BYTES, class_path, error_text
 from django_dbqueue.failures.fingerprint import Kind, kind_of, names_class, traceback_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.streams import stream_release
 from django_dbqueue.streams.stream_delivery import FAILED
 

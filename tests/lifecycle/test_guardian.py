@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.liveness import guardian as guardian_module
 from django_dbqueue.liveness.guardian import PERSISTS, Guardian
@@ -176,7 +176,7 @@ if settings.TEST_DATABASE != "sqlite":
             """Once the guardian has locked the worker's row, the worker's session holds its named lock again."""
             result = execute(sql, params, many, context)
             if "django_dbqueue_worker" in sql and "FOR UPDATE" in sql:
-                locks_taken.append(ask(session, dialect_of(connection).sessions.take_lock(WORKER))[0])
+                locks_taken.append(ask(session, server_of(connection).sessions.take_lock(WORKER))[0])
             return result
 
         with connection.execute_wrapper(come_back):

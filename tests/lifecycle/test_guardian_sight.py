@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
 from django_dbqueue.liveness.guardian import Guardian, blind_spots
 from django_dbqueue.models import Message, Worker
@@ -78,7 +78,7 @@ else:
             session: BaseDatabaseWrapper,
         ) -> None:
             name = f"emoji {WORKER}"
-            dialect = dialect_of(connection)
+            server = server_of(connection)
             waiting_for_it = Statement("SELECT GET_LOCK(%s, 60), '😀'", (name,))
             in_line = f"SELECT COUNT(*) FROM {MYSQL_PROCESS_LIST} WHERE id = %s AND state LIKE 'User%%lock'"
             assert ask(session, waiting_for_it) == (1, "😀")
@@ -88,7 +88,7 @@ else:
                     assert not waiting.done()
                 found = {
                     number
-                    for _server, number in DjangoSession("default").fetch(dialect.sessions.existing([other.session]))
+                    for _server, number in DjangoSession("default").fetch(server.sessions.existing([other.session]))
                 }
                 assert other.session in found
                 assert blind_spots(DjangoSession("default")) == []

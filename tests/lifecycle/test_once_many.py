@@ -74,7 +74,7 @@ def test_many_after_their_time() -> None:
 def test_a_chunk_needs_few_statements_and_those_without_a_token_need_none_more(
     django_assert_max_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    size = session_of("default").dialect.sql.rows_of_an_insert
+    size = session_of("default").server.rows_of_an_insert
     with transaction.atomic(), django_assert_max_num_queries(8) as sent:
         send_many(*(Envelope(n, once=str(n)) for n in range(size)))
     assert sum("django_dbqueue_once" in each["sql"] for each in sent.captured_queries) in (2, 3)

@@ -212,9 +212,9 @@ def killed_before(number: int, *arguments: str) -> bool:
 def is_free() -> bool:
     if connection.vendor == "postgresql":
         return bool(SESSION.fetch(sql.postgresql_hold())[0][0] and SESSION.fetch(sql.postgresql_let_go()))
-    dialect = SESSION.dialect
-    assert partitions.has_partitions(dialect)
-    return bool(SESSION.fetch(dialect.partitions.take_lock())[0][0] and SESSION.fetch(dialect.partitions.free_lock()))
+    server = SESSION.server
+    assert partitions.has_partitions(server)
+    return bool(SESSION.fetch(server.partitions.take_lock())[0][0] and SESSION.fetch(server.partitions.free_lock()))
 
 
 def is_whole() -> bool:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import transaction
 
-from django_dbqueue.databases.steps_sql import GRACE
 from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Event, Message, Waiter
 from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.statements.steps_sql import GRACE
 from django_dbqueue.steps import suspension
 from tests.factories import QUEUE, claim_one, claimed, held, row
 from tests.lifecycle.rollback import rolled_back

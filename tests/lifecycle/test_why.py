@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import connection
 
 from django_dbqueue.consumers import registry as consumer_registry
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.insight.why import AHEAD, Why, why
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
@@ -182,18 +182,18 @@ else:
     @pytest.mark.parametrize("by_lock", [True, False])
     def test_its_owner_is_gone_by_its_session(other_connection: BaseDatabaseWrapper, *, by_lock: bool) -> None:
         number = secrets.randbits(60)
-        dialect = dialect_of(connection)
+        server = server_of(connection)
 
         def of_the_other(statement: Any) -> Any:
             with other_connection.cursor() as cursor:
                 cursor.execute(*statement)
                 return cursor.fetchone()
 
-        conn_id, server = of_the_other(dialect.sessions.me())
+        conn_id, here = of_the_other(server.sessions.me())
         lock = number if by_lock else None
         if by_lock:
-            of_the_other(dialect.sessions.take_lock(number))
-        owner = worker(conn_id=conn_id, server=str(server), session_lock=lock)
+            of_the_other(server.sessions.take_lock(number))
+        owner = worker(conn_id=conn_id, server=str(here), session_lock=lock)
         message = held_by(owner)
         answer = ask(message)
         assert answer.code == "running"
@@ -213,7 +213,7 @@ else:
         raise AssertionError("the session never went")
 
     def test_a_claim_by_a_program_that_is_no_worker_names_its_session() -> None:
-        [(conn_id, _server)] = DjangoSession("default").fetch(dialect_of(connection).sessions.me())
+        [(conn_id, _server)] = DjangoSession("default").fetch(server_of(connection).sessions.me())
         answer = ask(held())
         assert answer.code == "running"
         assert f"session {conn_id}" in answer.text

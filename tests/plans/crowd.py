@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from django.db import connection, connections
 
 from django_dbqueue import Envelope
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.keys import key_hash
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from django.db.models import Model
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases import Dialect
+    from django_dbqueue.databases import Server
 
 QUEUE = "hot"
 BACKLOG = "backlog"
@@ -36,18 +36,18 @@ AT_ONCE = 100_000
 
 def fill(*, done: int, delayed: int, stuck: int, dead: int, backlog: int, queues: int) -> None:
     """Done and dead ones; delayed at a higher priority; running beyond their lease, and within it; ready."""
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     insert = partial(insert_messages, connection)
     day, hash_of_key = "-86400 + n * 0.0001", f"'{key_hash(QUEUE, KEY)}'"
-    run = f"{TOKEN}, {WORKER}, {dialect.sql.now}"
-    insert(done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=dialect.sql.now)
-    insert(dead, f"'{QUEUE}'", NEW, 0, None, finished=dialect.sql.now)
+    run = f"{TOKEN}, {WORKER}, {server.now}"
+    insert(done, f"'{QUEUE}'", DONE, 0, day, key=hash_of_key, finished=server.now)
+    insert(dead, f"'{QUEUE}'", NEW, 0, None, finished=server.now)
     insert(delayed, f"'{QUEUE}'", NEW, 9, "3600 + n * 0.01")
     insert(stuck, f"'{QUEUE}'", RUNNING, 0, "-3600 + n * 0.001", claim=run)
     insert(stuck, f"'{QUEUE}'", RUNNING, 0, "3600 + n * 0.001", claim=run)
     insert(stuck, f"'{QUEUE}'", RUNNING, 9, "3600 + n * 0.001", claim=run)
     insert(backlog, f"'{BACKLOG}'", NEW, 0, "-60")  # all due in one moment
-    insert(queues, _name(dialect), NEW, 0, "-60")
+    insert(queues, _name(server), NEW, 0, "-60")
     Message.objects.enqueue_many([Envelope(n, key=f"k{n}") for n in range(READY)], queue=QUEUE)
 
 
@@ -107,8 +107,8 @@ def forget_statistics() -> None:
         connection.close()
 
 
-def _name(dialect: Dialect) -> str:
-    return "CONCAT('q', n)" if dialect.sql.quote == "`" else "'q' || n"
+def _name(server: Server) -> str:
+    return "CONCAT('q', n)" if server.quote == "`" else "'q' || n"
 
 
 def insert_messages(
@@ -128,14 +128,14 @@ def insert_messages(
 
     ``available`` says the moment instead.
     """
-    dialect = dialect_of(into)
-    available = available or ("NULL" if seconds is None else dialect.sql.plus(dialect.sql.now, seconds))
+    server = server_of(into)
+    available = available or ("NULL" if seconds is None else server.plus(server.now, seconds))
     with into.cursor() as cursor:
         if into.vendor == "mysql":
             cursor.execute("SET SESSION sql_log_bin = 0")
         for first in range(0, count, AT_ONCE):
             cursor.execute(
-                f"INSERT INTO {dialect.sql.message} (queue, status, priority, available_at, key_hash, finished_at, "
+                f"INSERT INTO {server.message} (queue, status, priority, available_at, key_hash, finished_at, "
                 "claim_token, worker_id, claimed_at, body) "
                 "WITH RECURSIVE k (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i < 999), "
                 f"numbers (n) AS (SELECT {first} + a.i * 1000 + b.i FROM k AS a CROSS JOIN k AS b WHERE a.i < 100) "

@@ -9,17 +9,26 @@ from typing import Any
 
 from django.db import connection
 
+from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases import Claim, Statement
-from django_dbqueue.databases.archive_sql import Behind
-from django_dbqueue.databases.lookout_sql import EXPIRED, READY
 from django_dbqueue.databases.moments import as_text, to_column
-from django_dbqueue.databases.statements import MAX_IDS, MESSAGE_COLUMNS
-from django_dbqueue.databases.statistics_sql import Stretch
+from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS
+from django_dbqueue.flows import flow_parts_sql
+from django_dbqueue.insight import statistics_sql
+from django_dbqueue.insight.statistics_sql import Stretch
 from django_dbqueue.keys import key_hash
+from django_dbqueue.lanes import lanes_sql
+from django_dbqueue.lifecycle import archive_sql
+from django_dbqueue.lifecycle.archive_sql import Behind
 from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.models import Message
 from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
+from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.streams import stream_messages_sql
+from django_dbqueue.worker import idle_poll_sql
+from django_dbqueue.worker.idle_poll_sql import EXPIRED, READY
 from tests.plans import crowd
 
 LIMIT = 10
@@ -66,9 +75,9 @@ def _mark(message: Message) -> tuple[Any, int]:
 Build = Callable[[Any, Table], Statement]
 
 
-def claim_from(dialect: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -> Statement:
+def claim_from(server: Any, queue: str, limit: int, mark: tuple[Any, int] | None) -> Statement:
     terms = Terms(token=1, worker_id=1, lease=60.0, max_reads=5)
-    return first_statement(dialect, queue, 0, limit, mark, terms)
+    return first_statement(server, queue, 0, limit, mark, terms)
 
 
 def _hours_ago(hours: float) -> Any:
@@ -76,145 +85,160 @@ def _hours_ago(hours: float) -> Any:
 
 
 RANGES: dict[str, Build] = {
-    "count what was done": lambda d, _: d.statistics.done_within(
-        crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1)), LIMIT
+    "count what was done": lambda d, _: statistics_sql.done_within(
+        d, crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1)), LIMIT
     ),
-    "count what was done in one moment": lambda d, _: d.statistics.done_within(
-        crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1), 1), LIMIT
+    "count what was done in one moment": lambda d, _: statistics_sql.done_within(
+        d, crowd.QUEUE, 0, Stretch(_hours_ago(25), _hours_ago(-1), 1), LIMIT
     ),
     "claim": lambda d, _: claim_from(d, crowd.QUEUE, LIMIT, None),
     "claim behind the mark": lambda d, t: claim_from(d, crowd.QUEUE, LIMIT, t.mark),
     "claim from a backlog": lambda d, _: claim_from(d, crowd.BACKLOG, LIMIT, None),
     "claim from a backlog behind a mark": lambda d, t: claim_from(d, crowd.BACKLOG, LIMIT, t.mark_in_backlog),
-    "claim of what is delayed": lambda d, _: d.claims.due(MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
+    "claim of what is delayed": lambda d, _: claims_sql.due(d, MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
     "claim from a queue that isn't there": lambda d, _: claim_from(d, "nothing", LIMIT, None),
-    "claim for a stream": lambda d, _: d.stream_messages.due_for_stream(crowd.QUEUE, 0, LIMIT, None, None),
-    "claim for a stream behind the mark": lambda d, t: d.stream_messages.due_for_stream(
-        crowd.QUEUE, 0, LIMIT, t.mark, None
+    "claim for a stream": lambda d, _: stream_messages_sql.due_for_stream(d, crowd.QUEUE, 0, LIMIT, None, None),
+    "claim for a stream behind the mark": lambda d, t: stream_messages_sql.due_for_stream(
+        d, crowd.QUEUE, 0, LIMIT, t.mark, None
     ),
-    "claim for a stream until a moment": lambda d, t: d.stream_messages.due_for_stream(
-        crowd.BACKLOG, 0, LIMIT, t.mark_in_backlog, t.mark_in_backlog[0]
+    "claim for a stream until a moment": lambda d, t: stream_messages_sql.due_for_stream(
+        d, crowd.BACKLOG, 0, LIMIT, t.mark_in_backlog, t.mark_in_backlog[0]
     ),
-    "rescue": lambda d, _: d.claims.due(("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
-    "rescue of what runs in time": lambda d, _: d.claims.due(("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
-    "rescue, but what was just taken": lambda d, _: d.claims.due(
-        ("id",), crowd.QUEUE, RUNNING, 0, LIMIT, but_token=crowd.TOKEN + 1
+    "rescue": lambda d, _: claims_sql.due(d, ("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
+    "rescue of what runs in time": lambda d, _: claims_sql.due(d, ("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
+    "rescue, but what was just taken": lambda d, _: claims_sql.due(
+        d, ("id",), crowd.QUEUE, RUNNING, 0, LIMIT, but_token=crowd.TOKEN + 1
     ),
-    "archive": lambda d, _: d.archive.finished(crowd.QUEUE, 0, 60.0, LIMIT),
-    "archive behind what stays": lambda d, _: d.archive.finished(
-        crowd.QUEUE, 0, 60.0, LIMIT, behind=Behind(as_text(_hours_ago(12)), 1)
+    "archive": lambda d, _: archive_sql.finished(d, crowd.QUEUE, 0, 60.0, LIMIT),
+    "archive behind what stays": lambda d, _: archive_sql.finished(
+        d, crowd.QUEUE, 0, 60.0, LIMIT, behind=Behind(as_text(_hours_ago(12)), 1)
     ),
-    "archive of what is too young": lambda d, _: d.archive.finished(crowd.QUEUE, 0, 90_000.0, LIMIT),
-    "count of what is too young": lambda d, _: d.archive.count_finished(crowd.QUEUE, 0, 90_000.0),
-    "look at the dead": lambda d, _: d.archive.dead_behind(crowd.QUEUE, 0, 0, 60.0, LIMIT),
-    "look at more of the dead": lambda d, t: d.archive.dead_behind(crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
+    "archive of what is too young": lambda d, _: archive_sql.finished(d, crowd.QUEUE, 0, 90_000.0, LIMIT),
+    "count of what is too young": lambda d, _: archive_sql.count_finished(d, crowd.QUEUE, 0, 90_000.0),
+    "look at the dead": lambda d, _: archive_sql.dead_behind(d, crowd.QUEUE, 0, 0, 60.0, LIMIT),
+    "look at more of the dead": lambda d, t: archive_sql.dead_behind(d, crowd.QUEUE, 0, t.dead[0], 60.0, LIMIT),
 }
 PROBES: dict[str, Build] = {
-    "first that was done from a moment on": lambda d, _: d.statistics.first_ends([(crowd.QUEUE, 0)], _hours_ago(25)),
-    "none that was done from a moment on": lambda d, _: d.statistics.first_ends([(crowd.QUEUE, 0)], _hours_ago(-1)),
-    "highest priority": lambda d, _: d.claims.next_priority(crowd.QUEUE, NEW, 32_767),
-    "next priority": lambda d, _: d.claims.next_priority(crowd.QUEUE, NEW, 9),
-    "highest priority that runs": lambda d, _: d.claims.next_priority(crowd.QUEUE, RUNNING, 32_767),
-    "highest priority that is done": lambda d, _: d.claims.next_priority(crowd.QUEUE, DONE, 32_767),
-    "no lower priority": lambda d, _: d.claims.next_priority(crowd.QUEUE, DONE, 0),
-    "is something ready at a priority that is new": lambda d, _: d.lookout.together(
-        [*d.lookout.due(READY, crowd.QUEUE, [])]
+    "first that was done from a moment on": lambda d, _: statistics_sql.first_ends(
+        d, [(crowd.QUEUE, 0)], _hours_ago(25)
     ),
-    "does a lease end at a priority that is new": lambda d, _: d.lookout.together(
-        [*d.lookout.due(EXPIRED, crowd.QUEUE, [])]
+    "none that was done from a moment on": lambda d, _: statistics_sql.first_ends(
+        d, [(crowd.QUEUE, 0)], _hours_ago(-1)
     ),
-    "first queue": lambda d, _: d.claims.next_queue(""),
-    "next queue": lambda d, _: d.claims.next_queue(crowd.QUEUE),
+    "highest priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, NEW, 32_767),
+    "next priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, NEW, 9),
+    "highest priority that runs": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, RUNNING, 32_767),
+    "highest priority that is done": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, DONE, 32_767),
+    "no lower priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, DONE, 0),
+    "is something ready at a priority that is new": lambda d, _: idle_poll_sql.together(
+        [*idle_poll_sql.due(d, READY, crowd.QUEUE, [])]
+    ),
+    "does a lease end at a priority that is new": lambda d, _: idle_poll_sql.together(
+        [*idle_poll_sql.due(d, EXPIRED, crowd.QUEUE, [])]
+    ),
+    "first queue": lambda d, _: skip_scans_sql.next_queue(d, ""),
+    "next queue": lambda d, _: skip_scans_sql.next_queue(d, crowd.QUEUE),
 }
 
 
-def take_ids(dialect: Any, ids: list[int]) -> Statement:
-    change = dialect.claims.take(token=1, worker_id=1, session=1, lease=60.0, max_reads=5, now=None)
-    return dialect.claims.take_ids(ids, change)
+def take_ids(server: Any, ids: list[int]) -> Statement:
+    change = claims_sql.take(server, token=1, worker_id=1, session=1, lease=60.0, max_reads=5, now=None)
+    return claims_sql.take_ids(server, ids, change)
 
 
-def _park(dialect: Any) -> Any:
-    return dialect.stream_messages.park(token=1, session=1, lease=60.0, max_reads=5)
+def _park(server: Any) -> Any:
+    return stream_messages_sql.park(server, token=1, session=1, lease=60.0, max_reads=5)
 
 
 BY_ID: dict[str, Build] = {
-    "park for a stream": lambda d, t: d.stream_messages.move_due(_park(d), d.stream_messages.named(t.ids)),
-    "park a range for a stream": lambda d, t: d.stream_messages.move_due(
-        _park(d), d.stream_messages.between(t.ids[0], t.ids[-1])
+    "park for a stream": lambda d, t: stream_messages_sql.move_due(d, _park(d), stream_messages_sql.named(t.ids)),
+    "park a range for a stream": lambda d, t: stream_messages_sql.move_due(
+        d, _park(d), stream_messages_sql.between(t.ids[0], t.ids[-1])
     ),
-    "ack of a stream": lambda d, t: d.stream_messages.move_parked(
-        d.messages.ack(), d.stream_messages.named([claim.id for claim in t.running[:LIMIT]]), 1
+    "ack of a stream": lambda d, t: stream_messages_sql.move_parked(
+        d, changes_sql.ack(d), stream_messages_sql.named([claim.id for claim in t.running[:LIMIT]]), 1
     ),
-    "ack of a range of a stream": lambda d, t: d.stream_messages.move_parked(
-        d.messages.ack(), d.stream_messages.between(t.ids[0], t.ids[-1]), 1
+    "ack of a range of a stream": lambda d, t: stream_messages_sql.move_parked(
+        d, changes_sql.ack(d), stream_messages_sql.between(t.ids[0], t.ids[-1]), 1
     ),
-    "read for a stream": lambda d, t: d.stream_messages.delivered("id", d.stream_messages.named(t.ids), 1),
-    "read of a range for a stream": lambda d, t: d.stream_messages.delivered(
-        "id", d.stream_messages.between(t.ids[0], t.ids[-1]), 1
+    "read for a stream": lambda d, t: stream_messages_sql.delivered(d, "id", stream_messages_sql.named(t.ids), 1),
+    "read of a range for a stream": lambda d, t: stream_messages_sql.delivered(
+        d, "id", stream_messages_sql.between(t.ids[0], t.ids[-1]), 1
     ),
-    "lock what a stream holds": lambda d, t: d.stream_messages.parked(d.stream_messages.named(t.ids), 1),
+    "lock what a stream holds": lambda d, t: stream_messages_sql.parked(d, stream_messages_sql.named(t.ids), 1),
     "take": lambda d, t: take_ids(d, t.ids),
-    "ack": lambda d, t: d.messages.settle(d.messages.ack(), t.running[:1]),
-    "ack of a batch": lambda d, t: d.messages.settle(d.messages.ack(), t.running[:LIMIT]),
-    "ack of claims under their own tokens": lambda d, t: d.messages.settle(
-        d.messages.ack(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    "ack": lambda d, t: fences_sql.settle(d, changes_sql.ack(d), t.running[:1]),
+    "ack of a batch": lambda d, t: fences_sql.settle(d, changes_sql.ack(d), t.running[:LIMIT]),
+    "ack of claims under their own tokens": lambda d, t: fences_sql.settle(
+        d, changes_sql.ack(d), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
-    "ack, and say which": lambda d, t: d.messages.settle(
-        d.messages.ack(), t.running[:LIMIT], returning=d.sql.returns_rows
+    "ack, and say which": lambda d, t: fences_sql.settle(
+        d, changes_sql.ack(d), t.running[:LIMIT], returning=d.returns_rows
     ),
-    "lock what is held": lambda d, t: d.messages.lock(d.messages.held(t.running[:LIMIT])),
-    "lock what is held and free": lambda d, t: d.messages.lock(d.messages.held(t.running[:LIMIT]), skip_locked=True),
-    "requeue": lambda d, t: d.messages.move(
-        d.messages.requeue(), d.messages.unmoved(t.running[0], f"status = '{RUNNING}'")
+    "lock what is held": lambda d, t: fences_sql.lock(d, fences_sql.held(d, t.running[:LIMIT])),
+    "lock what is held and free": lambda d, t: fences_sql.lock(
+        d, fences_sql.held(d, t.running[:LIMIT]), skip_locked=True
     ),
-    "into another queue": lambda d, t: d.messages.move(
-        d.messages.into("there", "0" * 64, None, None, is_dead=False, actor="ann"),
-        d.messages.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d)),
+    "requeue": lambda d, t: fences_sql.move(
+        d, changes_sql.requeue(d), fences_sql.unmoved(t.running[0], f"status = '{RUNNING}'")
     ),
-    "lock what goes to another queue": lambda d, t: d.messages.lock_place(
-        d.messages.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d))
+    "into another queue": lambda d, t: fences_sql.move(
+        d,
+        changes_sql.into(d, "there", "0" * 64, None, None, is_dead=False, actor="ann"),
+        fences_sql.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d)),
     ),
-    "due now": lambda d, t: d.messages.move(
-        d.messages.due_now(), d.messages.unmoved(Claim(t.ids[0], None), VERBS["due-now"].fence(d))
+    "lock what goes to another queue": lambda d, t: changes_sql.lock_place(
+        d, fences_sql.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d))
     ),
-    "record of failures": lambda d, t: d.events.record(
-        d.messages.nack(5.0, "no").event, d.messages.held(t.running[:LIMIT])
+    "due now": lambda d, t: fences_sql.move(
+        d,
+        changes_sql.due_now(d),
+        fences_sql.unmoved(Claim(t.ids[0], None), VERBS["due-now"].fence(d)),
     ),
-    "record of failures under their own tokens": lambda d, t: d.events.record(
-        d.messages.nack(5.0, "no").event,
-        d.messages.held([Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])]),
+    "record of failures": lambda d, t: events_sql.record(
+        d, changes_sql.nack(d, 5.0, "no").event, fences_sql.held(d, t.running[:LIMIT])
     ),
-    "record of what an operator does": lambda d, t: d.events.record(
-        d.messages.requeue(actor="ann").event, d.messages.unmoved(t.running[0], f"status = '{RUNNING}'")
+    "record of failures under their own tokens": lambda d, t: events_sql.record(
+        d,
+        changes_sql.nack(d, 5.0, "no").event,
+        fences_sql.held(d, [Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])]),
     ),
-    "record of what a stream gives back": lambda d, t: d.events.record(
-        d.messages.rescue("over").event,
-        d.stream_messages.held_in_claim(d.stream_messages.between(t.ids[0], t.ids[-1]), 1),
+    "record of what an operator does": lambda d, t: events_sql.record(
+        d,
+        changes_sql.requeue(d, actor="ann").event,
+        fences_sql.unmoved(t.running[0], f"status = '{RUNNING}'"),
     ),
-    "ack that removes": lambda d, t: d.messages.settle(d.messages.remove(), t.running[:1]),
-    "ack that removes a batch": lambda d, t: d.messages.settle(d.messages.remove(), t.running[:LIMIT]),
-    "ack that removes claims under their own tokens": lambda d, t: d.messages.settle(
-        d.messages.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    "record of what a stream gives back": lambda d, t: events_sql.record(
+        d,
+        changes_sql.rescue(d, "over").event,
+        stream_messages_sql.held_in_claim(stream_messages_sql.between(t.ids[0], t.ids[-1]), 1),
     ),
-    "ack that removes, and say which": lambda d, t: d.messages.settle(
-        d.messages.remove(), t.running[:LIMIT], returning=d.sql.returns_rows
+    "ack that removes": lambda d, t: fences_sql.settle(d, changes_sql.remove(), t.running[:1]),
+    "ack that removes a batch": lambda d, t: fences_sql.settle(d, changes_sql.remove(), t.running[:LIMIT]),
+    "ack that removes claims under their own tokens": lambda d, t: fences_sql.settle(
+        d, changes_sql.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
-    "states": lambda d, t: d.messages.states(t.ids),
-    "ties of what is held": lambda d, t: d.messages.ties(d.messages.held(t.running[:LIMIT])),
-    "lanes of what is held": lambda d, t: d.lanes.places(d.messages.held(t.running[:LIMIT])),
-    "lock the dead of some": lambda d, t: d.messages.lock(d.messages.dead_of(t.ids)),
-    "those of some that are not done": lambda d, t: d.messages.lock(d.flows.not_done(t.ids)),
-    "one body": lambda d, t: d.messages.read_body(t.running[0]),
-    "into lines, this transaction's own": lambda d, _: d.lanes.enter_after(BEYOND_ALL),
-    "overwrite": lambda d, t: d.enqueue.overwrite(t.ids[0], ("1", "json", None, 0, None, None, None, None), 0.0, None),
-    "lock what is finished": lambda d, t: d.archive.lock_finished(t.finished),
-    "lock what is dead": lambda d, t: d.archive.lock_dead(t.dead, 60.0),
-    "copy to the archive": lambda d, t: d.archive.copy_to_archive(t.finished),
-    "delete": lambda d, t: d.messages.delete(t.finished),
+    "ack that removes, and say which": lambda d, t: fences_sql.settle(
+        d, changes_sql.remove(), t.running[:LIMIT], returning=d.returns_rows
+    ),
+    "states": lambda d, t: fences_sql.states(d, t.ids),
+    "ties of what is held": lambda d, t: fences_sql.ties(d, fences_sql.held(d, t.running[:LIMIT])),
+    "lanes of what is held": lambda d, t: lanes_sql.places(d, fences_sql.held(d, t.running[:LIMIT])),
+    "lock the dead of some": lambda d, t: fences_sql.lock(d, fences_sql.dead_of(d, t.ids)),
+    "those of some that are not done": lambda d, t: fences_sql.lock(d, flow_parts_sql.not_done(d, t.ids)),
+    "one body": lambda d, t: fences_sql.read_body(d, t.running[0]),
+    "into lines, this transaction's own": lambda d, _: lanes_sql.enter_after(d, BEYOND_ALL),
+    "overwrite": lambda d, t: enqueue_sql.overwrite(
+        d, t.ids[0], ("1", "json", None, 0, None, None, None, None), 0.0, None
+    ),
+    "lock what is finished": lambda d, t: archive_sql.lock_finished(d, t.finished),
+    "lock what is dead": lambda d, t: archive_sql.lock_dead(d, t.dead, 60.0),
+    "copy to the archive": lambda d, t: archive_sql.copy_to_archive(d, t.finished),
+    "delete": lambda d, t: fences_sql.delete(d, t.finished),
 }
 if connection.vendor == "mysql":  # which tells only the first id of an INSERT
-    BY_ID["into lines, those of one INSERT"] = lambda d, t: d.lanes.enter_range(t.ids[0], LIMIT)
+    BY_ID["into lines, those of one INSERT"] = lambda d, t: lanes_sql.enter_range(d, t.ids[0], LIMIT)
 BY_KEY: dict[str, Build] = {
-    "live row of a key": lambda d, _: d.enqueue.live_by_hash([key_hash(crowd.QUEUE, crowd.KEY)]),
-    "live rows of keys": lambda d, _: d.enqueue.live_by_hash([key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),
+    "live row of a key": lambda d, _: enqueue_sql.live_by_hash(d, [key_hash(crowd.QUEUE, crowd.KEY)]),
+    "live rows of keys": lambda d, _: enqueue_sql.live_by_hash(d, [key_hash(crowd.QUEUE, f"k{n}") for n in range(20)]),
 }

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.depths_sql import Place
+from django_dbqueue.databases import server_of
+from django_dbqueue.failures import failures_sql
 from django_dbqueue.insight import failure_groups
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.operations import bulk
+from django_dbqueue.operations import bulk, bulk_sql
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import fences_sql
+from django_dbqueue.states.depths_sql import Place
+from django_dbqueue.worker import idle_poll_sql
 from tests.plans import crowd
 from tests.plans.plan import cost_of
 
@@ -57,7 +60,7 @@ def rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 )
 @pytest.mark.usefixtures("rows")
 def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, priority: int, part: str) -> None:
-    dialect, place = dialect_of(connection), Place(queue, state, priority)
+    server, place = server_of(connection), Place(queue, state, priority)
     at = bulk.Selection.now(DjangoSession("default"), state=state).at
     found = Message.objects.in_queue(queue).filter(priority=priority)
     rows = getattr(found, state)() if state != "dead" else found.filter(available_at=None)
@@ -68,23 +71,23 @@ def test_a_page_costs_what_it_gives_wherever_it_begins(queue: str, state: str, p
     if part == "later":
         if state == "dead":
             return  # they have no moment
-        statement = dialect.bulk.page_later(place, at, moment, PAGE)
+        statement = bulk_sql.page_later(server, place, at, moment, PAGE)
     else:
-        statement = dialect.bulk.page(place, at, None if part == "first" else (moment, middle[1]), PAGE)
+        statement = bulk_sql.page(server, place, at, None if part == "first" else (moment, middle[1]), PAGE)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
 
 
 @pytest.mark.usefixtures("rows")
 def test_what_still_matches_is_locked_row_by_row() -> None:
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     ids = list(Message.objects.dead(crowd.QUEUE).values_list("pk", flat=True)[:PAGE])
-    fence = dialect.bulk.still(ids, "dead", bulk.Selection.now(DjangoSession("default"), state="dead").at)
-    assert cost_of(connection, dialect.messages.lock(fence, skip_locked=True)) <= MOST[connection.vendor]
+    fence = bulk_sql.still(server, ids, "dead", bulk.Selection.now(DjangoSession("default"), state="dead").at)
+    assert cost_of(connection, fences_sql.lock(server, fence, skip_locked=True)) <= MOST[connection.vendor]
 
 
 @pytest.mark.usefixtures("rows")
 def test_looking_for_operations_costs_next_to_nothing() -> None:
-    assert cost_of(connection, dialect_of(connection).lookout.at_work("dbqueue.operations")) <= 60
+    assert cost_of(connection, idle_poll_sql.at_work(server_of(connection), "dbqueue.operations")) <= 60
 
 
 @pytest.fixture
@@ -111,31 +114,31 @@ def failures(rows: None) -> list[int]:
 
 def test_a_list_of_groups_reads_a_bounded_part_of_each(failures: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_groups, "CAP", 100)
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     page = failures[:25]
     per_group = {"mysql": 3 * (failure_groups.CAP + 1), "postgresql": 0, "sqlite": 40 * (failure_groups.CAP + 1)}[
         connection.vendor
     ]
-    newest = dialect.failures.newest_of(page, failure_groups.CAP + 1)
+    newest = failures_sql.newest_of(server, page, failure_groups.CAP + 1)
     assert cost_of(connection, newest) <= per_group * len(page)
-    last = dialect.failures.by_last_event(None, 500)
+    last = failures_sql.by_last_event(server, None, 500)
     assert cost_of(connection, last) <= {"mysql": 8, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
     found = failure_groups.groups(DjangoSession("default"), page)
     assert {int(group.count) for group in found.values()} == {failure_groups.CAP}
 
 
 def test_a_step_of_a_group_reads_its_own_events_only(failures: list[int]) -> None:
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     last = MessageEvent.objects.latest("pk").pk
     behind = list(MessageEvent.objects.filter(failure_id=failures[7]).order_by("pk").values_list("pk", flat=True))
-    statement = dialect.failures.events_of(failures[7], behind[100], last, PAGE)
+    statement = failures_sql.events_of(server, failures[7], behind[100], last, PAGE)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
     most = {"mysql": 10, "postgresql": 10, "sqlite": 200}[connection.vendor] * PAGE
-    assert cost_of(connection, dialect.failures.dead_of_events(behind[:PAGE])) <= most
+    assert cost_of(connection, failures_sql.dead_of_events(server, behind[:PAGE])) <= most
 
 
 def test_forgetting_groups_reads_no_more_of_their_events_than_one(failures: list[int]) -> None:
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     most = {"mysql": 6, "postgresql": 0, "sqlite": 60}[connection.vendor] * GROUPS
-    assert cost_of(connection, dialect.failures.forgotten(0, 86_400.0, 500)) <= most
-    assert cost_of(connection, dialect.failures.delete(failures)) <= most
+    assert cost_of(connection, failures_sql.forgotten(server, 0, 86_400.0, 500)) <= most
+    assert cost_of(connection, failures_sql.delete(server, failures)) <= most

@@ -8,7 +8,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
+from django_dbqueue.history import history_sql
 from django_dbqueue.models import MessageEvent
 from tests.plans.crowd import gather_statistics
 from tests.plans.plan import cost_of
@@ -24,7 +25,7 @@ MOST = {"mysql": 60, "postgresql": 0, "sqlite": 900}
 
 def test_rows_with_a_key_are_looked_for_in_a_range_of_ids() -> None:
     ids = archive(2_000, key="k")
-    statement = dialect_of(connection).history.with_keys(ids[0] - 1, ids[9], ["k", "other"])
+    statement = history_sql.with_keys(server_of(connection), ids[0] - 1, ids[9], ["k", "other"])
     assert cost_of(connection, statement) <= MOST[connection.vendor]
 
 
@@ -32,7 +33,7 @@ def test_events_are_found_by_their_messages() -> None:
     MessageEvent.objects.bulk_create(
         MessageEvent(message_id=message, queue="q", kind="failed") for message in range(1, 2_001)
     )
-    statement = dialect_of(connection).history.events_of(list(range(1, 11)))
+    statement = history_sql.events_of(server_of(connection), list(range(1, 11)))
     assert cost_of(connection, statement) <= MOST[connection.vendor]
 
 
@@ -55,7 +56,7 @@ if settings.TEST_DATABASE in ("mariadb", "mysql"):
                 )
                 cursor.execute(f"FLUSH TABLES {table}")
                 MessageEvent.objects.first()  # opening a table reads the server's own
-                statement = dialect_of(connection).history.events_of(list(range(1, 11)))
+                statement = history_sql.events_of(server_of(connection), list(range(1, 11)))
                 assert cost_of(connection, statement) <= MOST[connection.vendor]
             finally:
                 cursor.execute(f"ALTER TABLE {table} STATS_AUTO_RECALC = DEFAULT")
@@ -64,4 +65,4 @@ if settings.TEST_DATABASE in ("mariadb", "mysql"):
 
 def test_the_bounds_of_the_history_are_read_at_its_ends() -> None:
     archive(2_000)
-    assert cost_of(connection, dialect_of(connection).history.bounds()) <= MOST[connection.vendor]
+    assert cost_of(connection, history_sql.bounds(server_of(connection))) <= MOST[connection.vendor]

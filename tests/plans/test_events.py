@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.models import MessageEvent
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.statements import events_sql
 from tests.plans.plan import cost_of
 
 pytestmark = pytest.mark.django_db
@@ -29,13 +30,13 @@ def events() -> list[int]:
 
 
 def test_the_old_are_found_by_their_age(events: list[int]) -> None:
-    statement = dialect_of(connection).events.old(30 * 86_400.0, 10)
+    statement = events_sql.old(server_of(connection), 30 * 86_400.0, 10)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
     assert len(events) == 10
 
 
 def test_those_that_are_named_are_deleted_one_by_one(events: list[int]) -> None:
-    statement = dialect_of(connection).events.delete(events)
+    statement = events_sql.delete(server_of(connection), events)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.flows_sql import WHEN_DONE
+from django_dbqueue.databases import server_of
+from django_dbqueue.lifecycle import flows_sql
+from django_dbqueue.lifecycle.flows_sql import WHEN_DONE
 from django_dbqueue.models import Edge
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases.statements import Statement
+    from django_dbqueue.databases.statement import Statement
 
 pytestmark = pytest.mark.django_db
 CHILDREN, LAST = 20_000, 1_000_000
@@ -55,15 +56,14 @@ def edges(
 
 
 def statements(children: list[int]) -> dict[str, Statement]:
-    sql = dialect_of(connection).flows
     return {
-        "who waits for them": sql.waiters_for(children),
-        "who waits for what": sql.needs_of_waiters_for(children),
-        "they have ended": sql.forget_edges_from(children),
-        "they have died": sql.forget_finished_edges_from(children),
-        "which gates are open": sql.open_gates([LAST, LAST + 1]),
-        "lock the gates": sql.lock_gates([LAST, LAST + 1]),
-        "through the gates": sql.forget_gates([LAST, LAST + 1]),
+        "who waits for them": flows_sql.waiters_for(server_of(connection), children),
+        "who waits for what": flows_sql.needs_of_waiters_for(server_of(connection), children),
+        "they have ended": flows_sql.forget_edges_from(server_of(connection), children),
+        "they have died": flows_sql.forget_finished_edges_from(server_of(connection), children),
+        "which gates are open": flows_sql.open_gates(server_of(connection), [LAST, LAST + 1]),
+        "lock the gates": flows_sql.lock_gates(server_of(connection), [LAST, LAST + 1]),
+        "through the gates": flows_sql.forget_gates(server_of(connection), [LAST, LAST + 1]),
     }
 
 
@@ -74,7 +74,9 @@ def test_an_end_costs_the_same_however_many_wait(edges: list[int], what: str) ->
 
 @pytest.mark.skipif(connection.vendor == "postgresql", reason="it takes no hints, and a scan waits for no locks there")
 def test_so_do_ends_that_are_in_no_range(edges: list[int]) -> None:
-    sql = dialect_of(connection).flows
     apart = [child + place for place, child in enumerate(edges)]
-    for statement in (sql.waiters_for(apart), sql.forget_edges_from(apart)):
+    for statement in (
+        flows_sql.waiters_for(server_of(connection), apart),
+        flows_sql.forget_edges_from(server_of(connection), apart),
+    ):
         assert cost_of(connection, statement, everywhere=True) <= ASKED * (MOST[connection.vendor] + 2)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement, server_of
+from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.flows.flow_progress import SHOWN, _sample
+from django_dbqueue.lifecycle import flows_sql, results_sql
 from django_dbqueue.models import Edge, Flow, FlowPart, Message
 from tests.plans import crowd
 from tests.plans.plan import cost_of, plan_of
@@ -93,7 +95,7 @@ def clear(*models: Any) -> None:
 
 
 def insert_flow() -> Many:
-    sql = dialect_of(connection).sql
+    sql = server_of(connection)
     Flow.objects.bulk_create([Flow(name=f"other {n}") for n in range(OTHERS)], batch_size=1_000)
     flow = Flow.objects.create(name="many").pk
     others = Flow.objects.exclude(pk=flow).values_list("pk", flat=True)
@@ -124,48 +126,53 @@ def insert_flow() -> Many:
 
 
 STATEMENTS: dict[str, Callable[[Any, Many], Statement]] = {
-    "who waits for those that end": lambda d, m: d.flows.waiters_for(m.ids),
-    "who waits for what": lambda d, m: d.flows.needs_of_waiters_for(m.ids),
-    "forget the edges of those that end": lambda d, m: d.flows.forget_edges_from(m.ids[:5]),
-    "look at one that waits for many": lambda d, m: d.flows.open_gates([m.waits]),
-    "look at many that wait for one": lambda d, m: d.flows.open_gates(m.waiting),
-    "look at those that wait for nobody": lambda d, m: d.flows.open_gates(m.ids),
-    "lock gates": lambda d, m: d.flows.lock_gates([m.waits, *m.waiting[:5]]),
-    "forget gates": lambda d, m: d.flows.forget_gates([m.waits, *m.waiting[:4]]),
-    "lock those that may run": lambda d, m: d.flows.queues_of(d.flows.waiting(m.waiting)),
-    "let one run at a death": lambda d, m: d.flows.fire(m.waits)[0],
-    "the keeper's walk along edges": lambda d, m: d.flows.edges_behind(m.ids[0], 0, 10),
-    "the keeper's walk inside those of one": lambda d, m: d.flows.edges_behind(m.waited_for, m.waiting[0], 10),
-    "the keeper's walk along gates": lambda d, m: d.flows.gates_behind(m.waiting[0], 10),
-    "the keeper's old flows": lambda d, m: d.flows.old(m.flow - 100, 0.0, 10),
-    "is a message of a flow left": lambda d, m: d.flows.any_of(m.flow, m.ranges),
-    "write gates": lambda d, m: d.flows.add_gates(m.flow, *m.free, "done"),
-    "write edges": lambda d, m: d.flows.add_edges(m.flow, (m.free[0], m.free[0]), (m.ids[0], m.ids[4]), "done"),
-    "write edges of children": lambda d, m: d.flows.add_children(m.ids[0], m.flow, m.free[0], m.free[0] + 4),
-    "does it wait": lambda d, m: d.flows.has_gate(m.waits),
-    "for whom it waits": lambda d, m: d.flows.ahead_of(m.waits, 10),
-    "how many messages a flow has": lambda d, m: d.flows.total(m.flow),
-    "the parts of a flow": lambda d, m: d.flows.parts(m.flow, 10),
-    "the parts of children": lambda d, m: d.flows.parts_of_children(m.flow),
-    "progress of some": lambda d, m: d.flows.standing(m.flow, m.ranges),
-    "some that are not done": lambda d, m: d.flows.unfinished(m.flow, m.ranges, 10),
-    "some of several ranges": lambda d, m: d.flows.unfinished(m.flow, [*m.ranges, (m.waiting[0], m.waiting[-1])], 20),
-    "the last that are parked": lambda d, m: d.flows.last_parked(m.flow, [(m.first, m.first + 9), *m.ranges], 10),
-    "results of some": lambda d, m: d.results.of_flow(m.flow, *m.ranges[0]),
+    "who waits for those that end": lambda d, m: flows_sql.waiters_for(d, m.ids),
+    "who waits for what": lambda d, m: flows_sql.needs_of_waiters_for(d, m.ids),
+    "forget the edges of those that end": lambda d, m: flows_sql.forget_edges_from(d, m.ids[:5]),
+    "look at one that waits for many": lambda d, m: flows_sql.open_gates(d, [m.waits]),
+    "look at many that wait for one": lambda d, m: flows_sql.open_gates(d, m.waiting),
+    "look at those that wait for nobody": lambda d, m: flows_sql.open_gates(d, m.ids),
+    "lock gates": lambda d, m: flows_sql.lock_gates(d, [m.waits, *m.waiting[:5]]),
+    "forget gates": lambda d, m: flows_sql.forget_gates(d, [m.waits, *m.waiting[:4]]),
+    "lock those that may run": lambda d, m: flows_sql.queues_of(d, flows_sql.waiting(d, m.waiting)),
+    "let one run at a death": lambda d, m: flows_sql.fire(d, m.waits)[0],
+    "the keeper's walk along edges": lambda d, m: flows_sql.edges_behind(d, m.ids[0], 0, 10),
+    "the keeper's walk inside those of one": lambda d, m: flows_sql.edges_behind(d, m.waited_for, m.waiting[0], 10),
+    "the keeper's walk along gates": lambda d, m: flows_sql.gates_behind(d, m.waiting[0], 10),
+    "the keeper's old flows": lambda d, m: flow_parts_sql.old(d, m.flow - 100, 0.0, 10),
+    "is a message of a flow left": lambda d, m: flow_parts_sql.any_of(d, m.flow, m.ranges),
+    "write gates": lambda d, m: flows_sql.add_gates(d, m.flow, *m.free, "done"),
+    "write edges": lambda d, m: flows_sql.add_edges(d, m.flow, (m.free[0], m.free[0]), (m.ids[0], m.ids[4]), "done"),
+    "write edges of children": lambda d, m: flows_sql.add_children(d, m.ids[0], m.flow, m.free[0], m.free[0] + 4),
+    "does it wait": lambda d, m: flows_sql.has_gate(d, m.waits),
+    "for whom it waits": lambda d, m: flows_sql.ahead_of(d, m.waits, 10),
+    "how many messages a flow has": lambda d, m: flow_parts_sql.total(d, m.flow),
+    "the parts of a flow": lambda d, m: flow_parts_sql.parts(d, m.flow, 10),
+    "the parts of children": lambda d, m: flow_parts_sql.parts_of_children(d, m.flow),
+    "progress of some": lambda d, m: flow_parts_sql.standing(d, m.flow, m.ranges),
+    "some that are not done": lambda d, m: flow_parts_sql.unfinished(d, m.flow, m.ranges, 10),
+    "some of several ranges": lambda d, m: flow_parts_sql.unfinished(
+        d, m.flow, [*m.ranges, (m.waiting[0], m.waiting[-1])], 20
+    ),
+    "the last that are parked": lambda d, m: flow_parts_sql.last_parked(
+        d, m.flow, [(m.first, m.first + 9), *m.ranges], 10
+    ),
+    "results of some": lambda d, m: results_sql.of_flow(d, m.flow, *m.ranges[0]),
 }
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_statement_about_flows_reads_what_it_needs(many: Many, name: str) -> None:
-    statement = STATEMENTS[name](dialect_of(connection), many)
+    statement = STATEMENTS[name](server_of(connection), many)
     cost = cost_of(connection, statement, everywhere=True)
     assert cost <= MOST[connection.vendor], plan_of(connection, statement).text
 
 
 def test_progress_of_a_large_flow_reads_a_sample_of_it(many: Many) -> None:
-    flows = dialect_of(connection).flows
     sample = _sample([(many.first, many.last)])
     assert sum(last - first + 1 for first, last in sample) == SHOWN
-    of_sample = cost_of(connection, flows.standing(many.flow, sample))
-    of_all = cost_of(connection, flows.standing(many.flow, [(many.first, many.last)]))
-    assert of_sample <= of_all / 4, plan_of(connection, flows.standing(many.flow, sample)).text
+    of_sample = cost_of(connection, flow_parts_sql.standing(server_of(connection), many.flow, sample))
+    of_all = cost_of(connection, flow_parts_sql.standing(server_of(connection), many.flow, [(many.first, many.last)]))
+    assert of_sample <= of_all / 4, plan_of(
+        connection, flow_parts_sql.standing(server_of(connection), many.flow, sample)
+    ).text

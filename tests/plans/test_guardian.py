@@ -9,7 +9,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
+from django_dbqueue.liveness import workers_sql
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.plans.plan import cost_of
@@ -31,7 +32,7 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
     @pytest.mark.parametrize("late", [0, 3])
     def test_a_look_among_a_thousand_workers_reads_the_late_ones(late: int) -> None:
         workers(1_000, late=late)
-        assert cost_of(connection, dialect_of(connection).workers.late_workers(SERVER, 100)) <= late + 2
+        assert cost_of(connection, workers_sql.late_workers(server_of(connection), SERVER, 100)) <= late + 2
 
 
 if settings.TEST_DATABASE == "postgres":
@@ -42,7 +43,7 @@ if settings.TEST_DATABASE == "postgres":
         with connection.cursor() as cursor:
             if statistics == "fresh":
                 cursor.execute("ANALYZE django_dbqueue_worker")
-            sql, params = dialect_of(connection).workers.late_workers(SERVER, 100)
+            sql, params = workers_sql.late_workers(server_of(connection), SERVER, 100)
             cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
             said = json.dumps(cursor.fetchone()[0])
         assert "dbqueue_worker_late" in said

@@ -9,8 +9,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.statistics_sql import Stretch
+from django_dbqueue.databases import server_of
+from django_dbqueue.history import history_sql
+from django_dbqueue.insight import statistics_sql
+from django_dbqueue.insight.statistics_sql import Stretch
+from django_dbqueue.lifecycle import once_sql
+from django_dbqueue.statements import scan_sql
 from tests.lifecycle.partitioned_history import in_partitions, one_table
 from tests.plans.crowd import gather_statistics
 from tests.plans.plan import cost_of
@@ -19,7 +23,7 @@ from tests.spark.archives import archive_by_and_by
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from django_dbqueue.databases import Dialect, Statement
+    from django_dbqueue.databases import Server, Statement
 
 __all__ = ["in_partitions", "one_table"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,19 +32,19 @@ LITTLE = 60
 """Entries or pages, of nearly four thousand rows or hundreds of pages: an index of each partition is looked into."""
 BEGIN = timezone.now() - timedelta(days=2)
 NOON = BEGIN + timedelta(seconds=2_500)
-READS: dict[str, Callable[[Dialect], Statement]] = {
-    "the ends": lambda d: d.scan.ends(d.sql.archived),
-    "a reader's next rows": lambda d: d.history.following(2_500, ROWS, FEW),
-    "a batch to plan": lambda d: d.history.window(1_995, FEW, timezone.now()),
-    "a batch's rows": lambda d: d.history.count_history(1_995, 2_005),
-    "a chunk to purge": lambda d: d.history.purge_end(1_995, ROWS, FEW),
+READS: dict[str, Callable[[Server], Statement]] = {
+    "the ends": lambda d: scan_sql.ends(d.archived),
+    "a reader's next rows": lambda d: history_sql.following(d, 2_500, ROWS, FEW),
+    "a batch to plan": lambda d: history_sql.window(d, 1_995, FEW, timezone.now()),
+    "a batch's rows": lambda d: history_sql.count_history(d, 1_995, 2_005),
+    "a chunk to purge": lambda d: history_sql.purge_end(d, 1_995, ROWS, FEW),
     "the first row of a partition": lambda d: d.partitions.first_at(3_000),  # type: ignore[attr-defined]
     "whether the rest has rows": lambda d: d.partitions.count_from(4_000, FEW),  # type: ignore[attr-defined]
-    "the first end": lambda d: d.statistics.first_archived_end(NOON),
+    "the first end": lambda d: statistics_sql.first_archived_end(d, NOON),
     # MariaDB sorts a stretch for each of its pages: over partitions it takes no index for (finished_at, id)
-    "what ended then": lambda d: d.statistics.archived_within(Stretch(NOON, NOON + timedelta(seconds=30)), FEW),
-    "some messages": lambda d: d.statistics.archived_dues([17, 2_017, 3_017]),
-    "one message": lambda d: d.once.in_history(2_017),
+    "what ended then": lambda d: statistics_sql.archived_within(d, Stretch(NOON, NOON + timedelta(seconds=30)), FEW),
+    "some messages": lambda d: statistics_sql.archived_dues(d, [17, 2_017, 3_017]),
+    "one message": lambda d: once_sql.in_history(d, 2_017),
 }
 
 
@@ -53,6 +57,6 @@ def full(in_partitions: None) -> None:
 
 
 def test_an_index_finds_it(full: Any) -> None:
-    dialect = dialect_of(connection)
-    costs = {name: cost_of(connection, build(dialect), everywhere=True) for name, build in READS.items()}
+    server = server_of(connection)
+    costs = {name: cost_of(connection, build(server), everywhere=True) for name, build in READS.items()}
     assert {name: cost for name, cost in costs.items() if cost > LITTLE} == {}

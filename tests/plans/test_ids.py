@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import Claim, dialect_of
+from django_dbqueue.databases import Claim, server_of
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import changes_sql
 from tests.factories import held
 
 pytestmark = pytest.mark.django_db
@@ -16,8 +17,8 @@ pytestmark = pytest.mark.django_db
 
 def test_any_number_of_ids_is_one_statement_and_names_just_these_rows() -> None:
     messages = [held() for _ in range(4)]
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     claims = [Claim(each.pk, each.claim_token) for each in messages]
-    assert dialect.sql.id_in([1, 2]).sql == dialect.sql.id_in(range(1, 300)).sql
-    assert settle_claims(DjangoSession("default"), dialect.messages.ack(), claims[1:3]) == set(claims[1:3])
+    assert server.id_in([1, 2]).sql == server.id_in(range(1, 300)).sql
+    assert settle_claims(DjangoSession("default"), changes_sql.ack(server), claims[1:3]) == set(claims[1:3])
     assert list(Message.objects.order_by("pk").values_list("status", flat=True)) == ["run", "y", "y", "run"]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
-from django_dbqueue.databases.statements import PARKED
+from django_dbqueue.databases import server_of
+from django_dbqueue.databases.statement import PARKED
+from django_dbqueue.lanes import groups_sql, lanes_sql, rates_sql
 from django_dbqueue.models import Group, Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases.statements import Statement
+    from django_dbqueue.databases.statement import Statement
 
 pytestmark = pytest.mark.django_db
 HOT, LANES, EACH = 20_000, 400, 50
@@ -77,36 +78,36 @@ def own_groups(lanes: list[int]) -> list[int]:
 
 
 def statements(lanes: list[int]) -> dict[str, Statement]:
-    dialect = dialect_of(connection)
-    sql, rates, groups = dialect.lanes, dialect.rates, dialect.groups
+    server = server_of(connection)
     asked = lanes[:ASKED]
     heads = [(lane, lane) for lane in asked]
     first = [(lane, lane + 1) for lane in asked]
     return {
-        "who is next": sql.heads(heads),
-        "which tickets are out": sql.standing(asked),
-        "take a ticket": sql.draw([(lane, 1) for lane in asked], -7),
-        "leave the line": sql.leave(first),
-        "enter the line": sql.enter([(lane, lane + HOT) for lane in asked]),
-        "pass the ticket on": sql.pass_on([(lane, 0, lane, lane + 1) for lane in asked]),
-        "free the ticket": sql.free(heads),
-        "let it run": sql.let_run([number for _, number in first]),
-        "next lane": sql.next_lane(lanes[0]),
-        "walk the tickets": sql.tickets_behind(-1, 0, ASKED),
-        "who may go along": sql.behind([lane for lane in asked if lane not in own_groups(lanes)], 1),
-        "go along": sql.follow(first),
-        "walk those that went along": sql.followers_behind(~lanes[-1], 0, ASKED),
-        "make groups for their rates": rates.make_groups([number for _, number in first]),
-        "schedule their starts": rates.step([(lane, 1_000, 1_000) for lane in asked]),
-        "ask for their starts": rates.gate(asked),
-        "reserve their starts": rates.start([(lane, 1) for lane in asked]),
-        "hurry one": rates.hurry(lanes[0]),
-        "who is ready in one": sql.ready_in(lanes[0]),
-        "who is first": groups.firsts(asked),
-        "who has a ticket": groups.with_ticket(heads),
-        "who stands in line": groups.in_line(first),
-        "how many are before one": groups.ahead(lanes[0], lanes[0] + HOT, ASKED),
-        "who is gone from a line": groups.gone_from_line((lanes[0], lanes[0] + HOT // 2), ASKED),
+        "who is next": lanes_sql.heads(server, heads),
+        "which tickets are out": lanes_sql.standing(server, asked),
+        "take a ticket": lanes_sql.draw(server, [(lane, 1) for lane in asked], -7),
+        "leave the line": lanes_sql.leave(server, first),
+        "enter the line": lanes_sql.enter(server, [(lane, lane + HOT) for lane in asked]),
+        "pass the ticket on": lanes_sql.pass_on(server, [(lane, 0, lane, lane + 1) for lane in asked]),
+        "free the ticket": lanes_sql.free(server, heads),
+        "let it run": lanes_sql.let_run(server, [number for _, number in first]),
+        "next lane": lanes_sql.next_lane(server, lanes[0]),
+        "walk the tickets": lanes_sql.tickets_behind(server, -1, 0, ASKED),
+        "who may go along": lanes_sql.behind(server, [lane for lane in asked if lane not in own_groups(lanes)], 1),
+        "go along": lanes_sql.follow(server, first),
+        "walk those that went along": lanes_sql.followers_behind(server, ~lanes[-1], 0, ASKED),
+        "make groups for their rates": rates_sql.make_groups(server, [number for _, number in first]),
+        "schedule their starts": rates_sql.step(server, [(lane, 1_000, 1_000) for lane in asked]),
+        "ask for their starts": rates_sql.gate(server, asked),
+        "reserve their starts": rates_sql.start(server, [(lane, 1) for lane in asked]),
+        "who has a ticket of one": lanes_sql.ticketed(server, lanes[0]),
+        "hurry some": rates_sql.hurry(server, [number for _, number in heads]),
+        "who of some is ready": lanes_sql.ready(server, [number for _, number in heads]),
+        "who is first": groups_sql.firsts(server, asked),
+        "who has a ticket": groups_sql.with_ticket(server, heads),
+        "who stands in line": groups_sql.in_line(server, first),
+        "how many are before one": groups_sql.ahead(server, lanes[0], lanes[0] + HOT, ASKED),
+        "who is gone from a line": groups_sql.gone_from_line(server, (lanes[0], lanes[0] + HOT // 2), ASKED),
     }
 
 

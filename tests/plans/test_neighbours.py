@@ -10,8 +10,9 @@ from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue import Envelope
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.models import Message
+from django_dbqueue.statements import fences_sql
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -111,8 +112,8 @@ def test_a_locked_row_holds_up_nobody_who_wants_others(
     act: Callable[[list[Any]], bool],
 ) -> None:
     other_connection.set_autocommit(False)
-    where = dialect_of(connection).messages.held([neighbours[0].claim])
-    statement = dialect_of(connection).messages.lock(where)
+    where = fences_sql.held(server_of(connection), [neighbours[0].claim])
+    statement = fences_sql.lock(server_of(connection), where)
     with other_connection.cursor() as cursor:  # as a handler that has acked in its open transaction
         cursor.execute(statement.sql, statement.params)
         assert [row[0] for row in cursor.fetchall()] == [neighbours[0].pk]

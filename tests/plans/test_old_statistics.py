@@ -8,8 +8,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states import queues_sql
+from django_dbqueue.states.queues_sql import skips
 from django_dbqueue.states.ranges_in_use import queues_in_use, ranges_in_use
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -36,11 +38,11 @@ def unknown_crowd(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("unknown_crowd")
 def test_queues_and_ranges_are_found_all_the_same() -> None:
-    dialect = dialect_of(connection)
-    for statement in (dialect.queues.names(), dialect.queues.ranges()):
-        plan = dialect.queues.plan(statement)
+    server = server_of(connection)
+    for statement in (queues_sql.names(server), queues_sql.ranges(server)):
+        plan = queues_sql.plan(server, statement)
         assert plan is not None
-        assert dialect.queues.skips(DjangoSession("default").fetch(plan)) == (cost_of(connection, statement) <= BUDGET)
+        assert skips(DjangoSession("default").fetch(plan)) == (cost_of(connection, statement) <= BUDGET)
     with CaptureQueriesContext(connection) as queries:
         assert len(queues_in_use(DjangoSession("default"))) == 52
         assert len({each.queue for each in ranges_in_use(DjangoSession("default"))}) == 52

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.keys import key_hash
+from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.models import Once
 from tests.plans import crowd
 from tests.plans.plan import cost_of, plan_of
@@ -57,13 +58,14 @@ def hashes(
 
 
 def statements(hashes: list[str]) -> dict[str, Statement]:
-    once = dialect_of(connection).once
     return {
-        "take tokens": once.take(dict.fromkeys(hashes, 60.0)),
-        "read whose they are": once.taken(hashes),
-        "name their messages": once.name({token: number for number, token in enumerate(hashes)}),
-        "those that have expired": once.expired(10),
-        "forget some": once.delete(hashes),
+        "take tokens": once_sql.take(server_of(connection), dict.fromkeys(hashes, 60.0)),
+        "read whose they are": once_sql.taken(server_of(connection), hashes),
+        "name their messages": once_sql.name(
+            server_of(connection), {token: number for number, token in enumerate(hashes)}
+        ),
+        "those that have expired": once_sql.expired(server_of(connection), 10),
+        "forget some": once_sql.delete(server_of(connection), hashes),
     }
 
 

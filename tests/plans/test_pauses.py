@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.models import Queue
 from django_dbqueue.models.fields import DbLater
+from django_dbqueue.streams import streams_sql
 from tests.factories import QUEUE
 from tests.plans.plan import cost_of
 
@@ -25,7 +26,7 @@ def test_one_queue_is_found_by_its_name_among_a_thousand(pause: dict[str, Any] |
     )
     if pause is not None:
         Queue.objects.pause(QUEUE, **pause)
-    statement = dialect_of(connection).streams.is_paused(QUEUE)
+    statement = streams_sql.is_paused(server_of(connection), QUEUE)
     with connection.cursor() as cursor:
         cursor.execute(statement.sql, statement.params)
         assert len(cursor.fetchall()) == (0 if pause is None else 1)

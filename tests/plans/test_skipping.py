@@ -8,8 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states import queues_sql
 from django_dbqueue.states.depths import depths
 from django_dbqueue.states.ranges_in_use import queues_in_use, ranges_in_use
 from tests.plans import crowd
@@ -60,10 +61,10 @@ def test_queues_and_ranges_are_found_by_skipping_over_their_rows(rows: dict[str,
     )  # of the hot one: n at 0 and 9, run at 0 and 9, y at 0
     if rows is SMALL:
         return  # optimisers like to read what is small
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     for statement, answers in (
-        (dialect.queues.names(), len(names(rows))),
-        (dialect.queues.ranges(), 3 * len(names(rows)) + 3),
+        (queues_sql.names(server), len(names(rows))),
+        (queues_sql.ranges(server), 3 * len(names(rows)) + 3),
     ):
         assert cost_of(connection, statement) <= EACH[connection.vendor] * (answers + 10)
 

@@ -15,10 +15,13 @@ from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from django_dbqueue.databases import Claim, dialect_of
-from django_dbqueue.databases.lookout_sql import EXPIRED, READY
-from django_dbqueue.databases.statements import MAX_IDS
+from django_dbqueue.databases import Claim, server_of
+from django_dbqueue.databases.statement import MAX_IDS
+from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.models import Message
+from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.worker import idle_poll_sql
+from django_dbqueue.worker.idle_poll_sql import EXPIRED, READY
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, PRIMARY, cost_of, plan_of
 from tests.plans.statements import BY_ID, BY_KEY, PROBES, RANGES, Table, claim_from, table_of_crowd, take_ids
@@ -120,7 +123,7 @@ def whole(table: Table) -> float:
 @pytest.mark.usefixtures("shy_of_scans")
 @pytest.mark.parametrize("name", RANGES)
 def test_a_range_of_the_claim_index_is_read_in_its_own_order(table: Table, name: str) -> None:
-    statement = RANGES[name](dialect_of(connection), table)
+    statement = RANGES[name](server_of(connection), table)
     plan = plan_of(connection, statement)
     assert CLAIM in plan.indexes, plan.text
     assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
@@ -134,7 +137,7 @@ def test_a_range_of_the_claim_index_is_read_in_its_own_order(table: Table, name:
 @pytest.mark.usefixtures("shy_of_scans")
 @pytest.mark.parametrize("name", PROBES)
 def test_a_probe_reads_an_entry_or_two(table: Table, name: str) -> None:
-    statement = PROBES[name](dialect_of(connection), table)
+    statement = PROBES[name](server_of(connection), table)
     plan = plan_of(connection, statement)
     assert plan.indexes == (CLAIM,), plan.text
     assert not plan.sorts, plan.text
@@ -147,10 +150,10 @@ def test_a_probe_reads_an_entry_or_two(table: Table, name: str) -> None:
 def test_the_question_of_an_idle_worker_reads_an_entry_or_two_for_each_stretch(
     table: Table, fact: str, known: list[int]
 ) -> None:
-    dialect = dialect_of(connection)
-    facts = list(dialect.lookout.due(fact, crowd.QUEUE, known))
+    server = server_of(connection)
+    facts = list(idle_poll_sql.due(server, fact, crowd.QUEUE, known))
     assert len(facts) == 2 * len(known) + 1
-    statement = dialect.lookout.together(facts)
+    statement = idle_poll_sql.together(facts)
     plan = plan_of(connection, statement)
     assert set(plan.indexes) == {CLAIM}, plan.text
     assert not plan.sorts, plan.text
@@ -160,7 +163,7 @@ def test_the_question_of_an_idle_worker_reads_an_entry_or_two_for_each_stretch(
 @pytest.mark.usefixtures("shy_of_scans")
 @pytest.mark.parametrize("name", BY_ID)
 def test_rows_named_by_id_are_found_by_the_primary_key(table: Table, name: str) -> None:
-    statement = BY_ID[name](dialect_of(connection), table)
+    statement = BY_ID[name](server_of(connection), table)
     plan = plan_of(connection, statement)
     if plan_matters(table):
         assert set(plan.indexes) == {PRIMARY}, plan.text
@@ -169,7 +172,7 @@ def test_rows_named_by_id_are_found_by_the_primary_key(table: Table, name: str) 
 
 @pytest.mark.parametrize("name", BY_KEY)
 def test_live_rows_are_found_by_their_key(table: Table, name: str) -> None:
-    statement = BY_KEY[name](dialect_of(connection), table)
+    statement = BY_KEY[name](server_of(connection), table)
     plan = plan_of(connection, statement)
     if plan_matters(table):
         assert plan.indexes == (LIVE_KEY,), plan.text
@@ -177,18 +180,18 @@ def test_live_rows_are_found_by_their_key(table: Table, name: str) -> None:
 
 
 def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     claims = [Claim(claim.id, place + 1) for place, claim in enumerate(table.running)]
     ids = [claim.id for claim in claims]
     for statement in (
-        dialect.messages.settle(dialect.messages.ack(), claims),
-        dialect.messages.settle(dialect.messages.ack(), table.running),
-        take_ids(dialect, ids),
-        dialect.messages.settle(dialect.messages.remove(), claims),
-        dialect.archive.lock_finished(ids),
-        dialect.archive.lock_dead(ids, 60.0),
-        dialect.archive.copy_to_archive(ids),
-        dialect.messages.delete(ids),
+        fences_sql.settle(server, changes_sql.ack(server), claims),
+        fences_sql.settle(server, changes_sql.ack(server), table.running),
+        take_ids(server, ids),
+        fences_sql.settle(server, changes_sql.remove(), claims),
+        archive_sql.lock_finished(server, ids),
+        archive_sql.lock_dead(server, ids, 60.0),
+        archive_sql.copy_to_archive(server, ids),
+        fences_sql.delete(server, ids),
     ):
         plan = plan_of(connection, statement)
         if plan_matters(table):
@@ -198,14 +201,14 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
 @pytest.mark.usefixtures("shy_of_scans")
 def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
     for mark in (None, table.mark_in_backlog):
-        plan = plan_of(connection, claim_from(dialect_of(connection), crowd.BACKLOG, MAX_IDS, mark))
+        plan = plan_of(connection, claim_from(server_of(connection), crowd.BACKLOG, MAX_IDS, mark))
         assert CLAIM in plan.indexes, plan.text
         assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
         assert not plan.sorts, plan.text
 
 
 def test_what_a_worker_holds_is_found_among_the_running_rows(table: Table) -> None:
-    statement = dialect_of(connection).messages.owned([crowd.QUEUE, "nothing"], crowd.WORKER)
+    statement = fences_sql.owned(server_of(connection), crowd.QUEUE, crowd.WORKER)
     plan = plan_of(connection, statement)
     if plan_matters(table):
         assert set(plan.indexes) == {CLAIM}, plan.text

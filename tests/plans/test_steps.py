@@ -8,11 +8,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases import Claim, Statement, dialect_of
-from django_dbqueue.databases.lookout_sql import EXPIRED, READY
-from django_dbqueue.databases.statements import Mark
+from django_dbqueue.databases import Claim, Statement, server_of
+from django_dbqueue.databases.statement import Mark
 from django_dbqueue.models import Event, Message, Step, Waiter
+from django_dbqueue.statements import steps_sql
+from django_dbqueue.steps import event_values_sql
 from django_dbqueue.steps.emitting import hash_of_event
+from django_dbqueue.worker import idle_poll_sql
+from django_dbqueue.worker.idle_poll_sql import EXPIRED, READY
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, NO_INDEX, PRIMARY, cost_of, plan_of, walk
 from tests.plans.statements import claim_from
@@ -59,7 +62,7 @@ def sleepers(
 
 
 def insert_sleepers() -> None:
-    sql = dialect_of(connection).sql
+    sql = server_of(connection)
     crowd.insert_messages(connection, SLEEPERS, f"'{crowd.QUEUE}'", "n", 0, "3600 + n * 0.01")
     parked = f"FROM {sql.message} WHERE available_at = '9999-12-31 00:00:00.000000'"
     with connection.cursor() as cursor:
@@ -102,39 +105,39 @@ def no_table_is_read_whole(statement: Statement) -> None:
 @pytest.mark.usefixtures("sleepers")
 @pytest.mark.parametrize("limit", [10, 200])
 def test_100_000_sleepers_cost_a_claim_and_an_idle_worker_nothing(limit: int) -> None:
-    dialect = dialect_of(connection)
+    server = server_of(connection)
     mark: Mark | None = None
-    statement = claim_from(dialect, crowd.QUEUE, limit, mark)
+    statement = claim_from(server, crowd.QUEUE, limit, mark)
     plan = plan_of(connection, statement)
     assert CLAIM in plan.indexes, plan.text
     assert set(plan.indexes) <= {CLAIM, PRIMARY}, plan.text
     assert cost_of(connection, statement) <= MOST[connection.vendor]
     for fact in (READY, EXPIRED):
-        facts = dialect.lookout.together(list(dialect.lookout.due(fact, crowd.QUEUE, [9, 0])))
+        facts = idle_poll_sql.together(list(idle_poll_sql.due(server, fact, crowd.QUEUE, [9, 0])))
         assert NO_INDEX not in plan_of(connection, facts).indexes
         assert cost_of(connection, facts) <= MOST[connection.vendor]
 
 
 STATEMENTS: dict[str, Callable[[Any, list[int]], Statement]] = {
-    "read the steps of a message": lambda d, ids: d.steps.of_message(ids[7]),
-    "read their names": lambda d, ids: d.steps.names(ids[7]),
-    "is there a step": lambda d, _: d.steps.any(),
-    "walk behind an id": lambda d, ids: d.steps.behind(ids[7], 10),
-    "park a message": lambda d, ids: d.steps.park(Claim(ids[7], ids[7]), "many"),
-    "forget a step": lambda d, ids: d.steps.forget_one(ids[7], "done"),
-    "resolve a wait": lambda d, ids: d.event_values.wait_no_more(ids[7], WAITING),
-    "forget the steps of messages": lambda d, ids: d.steps.forget(ids[:5])[0],
-    "forget what they wait for": lambda d, ids: d.steps.forget(ids[:5])[1],
-    "who waits for an event": lambda d, ids: d.event_values.waiting(WAITING, ids[7], 10),
-    "wake them": lambda d, ids: d.event_values.wake(d.event_values.still_waiting(WAITING, ids[:5])),
-    "who was left behind": lambda d, _: d.event_values.left_behind(0.0, 10),
-    "events that have expired": lambda d, _: d.event_values.expired(10),
+    "read the steps of a message": lambda d, ids: steps_sql.of_message(d, ids[7]),
+    "read their names": lambda d, ids: steps_sql.names(d, ids[7]),
+    "is there a step": lambda d, _: steps_sql.any_step(d),
+    "walk behind an id": lambda d, ids: steps_sql.behind(d, ids[7], 10),
+    "park a message": lambda d, ids: steps_sql.park(d, Claim(ids[7], ids[7]), "many"),
+    "forget a step": lambda d, ids: steps_sql.forget_one(d, ids[7], "done"),
+    "resolve a wait": lambda d, ids: event_values_sql.wait_no_more(d, ids[7], WAITING),
+    "forget the steps of messages": lambda d, ids: steps_sql.forget(d, ids[:5])[0],
+    "forget what they wait for": lambda d, ids: steps_sql.forget(d, ids[:5])[1],
+    "who waits for an event": lambda d, ids: event_values_sql.waiting(d, WAITING, ids[7], 10),
+    "wake them": lambda d, ids: event_values_sql.wake(d, event_values_sql.still_waiting(d, WAITING, ids[:5])),
+    "who was left behind": lambda d, _: event_values_sql.left_behind(d, 0.0, 10),
+    "events that have expired": lambda d, _: event_values_sql.expired(d, 10),
 }
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_statement_about_steps_reads_what_it_needs(sleepers: list[int], name: str) -> None:
-    statement = STATEMENTS[name](dialect_of(connection), sleepers)
+    statement = STATEMENTS[name](server_of(connection), sleepers)
     assert cost_of(connection, statement) <= MOST[connection.vendor]
     if name != "is there a step":
         no_table_is_read_whole(statement)
@@ -145,7 +148,7 @@ if settings.TEST_DATABASE == "postgres":
     @pytest.mark.usefixtures("sleepers")
     def test_the_first_step_of_any_message_is_read_and_no_other() -> None:
         with connection.cursor() as cursor:
-            statement = dialect_of(connection).steps.any()
+            statement = steps_sql.any_step(server_of(connection))
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}", statement.params)
             plan = cursor.fetchone()[0][0]["Plan"]
         assert max(node["Actual Rows"] for node in walk(plan)) == 1

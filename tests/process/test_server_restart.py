@@ -124,9 +124,9 @@ if settings.TEST_DATABASE in OURS:
 
         def beaten_since_the_restart(queue: str) -> str:
             code = (
-                "from django_dbqueue.models import Worker; from django_dbqueue.databases import dialect_of; "
+                "from django_dbqueue.models import Worker; from django_dbqueue.databases import server_of; "
                 "from django.db import connection; c = connection.cursor(); "
-                "c.execute(dialect_of(connection).sessions.me().sql); here = c.fetchone()[1]; "
+                "c.execute(server_of(connection).sessions.me().sql); here = c.fetchone()[1]; "
                 f"print(Worker.objects.filter(queues={queue!r}, server=here).count())"
             )
             return django(environment, code)

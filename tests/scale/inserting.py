@@ -11,7 +11,7 @@ from django_dbqueue.databases.moments import to_column
 from django_dbqueue.models.fields import clock
 
 if TYPE_CHECKING:
-    from django_dbqueue.databases import Dialect
+    from django_dbqueue.databases import Server
 
 AT_ONCE: Final = 500_000
 """Rows of one INSERT."""
@@ -20,18 +20,18 @@ AT_ONCE: Final = 500_000
 class Inserting:
     """``n`` is the number of a row, from 0; a per cent sign is written twice."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+    def __init__(self, server: Server) -> None:
+        self.server = server
 
     def _joined(self, *parts: str) -> str:
         return f"CONCAT({', '.join(parts)})" if connection.vendor == "mysql" else f"({' || '.join(parts)})"
 
     def _at(self, seconds: str) -> str:
-        return self.dialect.sql.plus(self.dialect.sql.now, seconds)
+        return self.server.plus(self.server.now, seconds)
 
     def _back_from(self, beginning: dict[str, int], seconds: str) -> str:
         moment = clock("default").replace(second=0, microsecond=0, **beginning)
-        return self.dialect.sql.plus(f"'{to_column(moment, connection.vendor)}'", seconds)
+        return self.server.plus(f"'{to_column(moment, connection.vendor)}'", seconds)
 
     def _insert(self, model: type[Any], count: int, **columns: str) -> None:
         """Insert rows 0 to count - 1 of these columns, each SQL of n."""
@@ -57,7 +57,7 @@ class Inserting:
             if field.unique:
                 found[field.column] = self._joined("'number-'", "n")
                 continue
-            found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.dialect.sql.now}.get(
+            found[field.column] = {"CharField": "''", "TextField": "''", "DateTimeField": self.server.now}.get(
                 field.get_internal_type(), "FALSE" if isinstance(field, BooleanField) else "0"
             )
         return found

@@ -15,7 +15,7 @@ from tests.scale.inserting import Inserting
 from tests.scale.size import GROUP, KEY, TASK, WIDE, Size, hot
 
 if TYPE_CHECKING:
-    from django_dbqueue.databases import Dialect
+    from django_dbqueue.databases import Server
 
 DAY: Final = 86_400
 _HEADERS: Final = f'{{"{TASK_HEADER}":"{TASK}"}}'
@@ -25,8 +25,8 @@ _ERROR: Final = 'Traceback (most recent call last):\n  File "app/mail.py", line 
 class MessageRows(Inserting):
     """Each method fills one table, or one state of messages."""
 
-    def __init__(self, dialect: Dialect, size: Size) -> None:
-        super().__init__(dialect)
+    def __init__(self, server: Server, size: Size) -> None:
+        super().__init__(server)
         self.size = size
 
     def _messages(self, state: str) -> None:
@@ -71,7 +71,7 @@ class MessageRows(Inserting):
             "done": f"-60 - n * {spread}",
         }
         if state == "waiting":
-            return self.dialect.sql.parked
+            return self.server.parked
         return self._at(seconds[state]) if state in seconds else "NULL"
 
     def _lane(self, count: int) -> str:

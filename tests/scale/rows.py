@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.flows.flow_progress import SHOWN
 from django_dbqueue.models import (
     ALL_QUEUES,
@@ -80,7 +80,7 @@ _HISTOGRAM: Final = json.dumps([number for bucket in range(320, 560) for number 
 
 def fill(size: Size) -> None:
     """Fill tables that are empty."""
-    Builder(dialect_of(connection), size).run()
+    Builder(server_of(connection), size).run()
     _flows()
 
 
@@ -170,7 +170,7 @@ class Builder(MessageRows):
             wait=f"'{_HISTOGRAM}'",
             run=f"'{_HISTOGRAM}'",
         )
-        self._insert(StatisticProgress, 1, id="1", fresh_to=self.dialect.sql.now, settled_to=self._at("-60"))
+        self._insert(StatisticProgress, 1, id="1", fresh_to=self.server.now, settled_to=self._at("-60"))
 
     def _workers_queues_and_schedules(self) -> None:
         queues = ",".join(name_of(number) for number in range(self.size.queues))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.databases.events_sql import DEADLY
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.schedules.declarations import DUE_HEADER
+from django_dbqueue.statements.events_sql import DEADLY
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:

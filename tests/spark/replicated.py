@@ -53,7 +53,7 @@ def options(credentials: Credentials, replica: Replica, tmp_path: Path) -> Itera
     for name, content in places.items():
         (tmp_path / name).write_text(json.dumps(content))
     with Connection(credentials) as own:
-        for table in (HISTORY.table, MESSAGES.table, own.dialect.sql.reader):
+        for table in (HISTORY.table, MESSAGES.table, own.server.reader):
             own.run(Statement(f"DELETE FROM {table}", ()))
     yield {name: str(tmp_path / name) for name in places}
     replica.go_on()
@@ -62,7 +62,7 @@ def options(credentials: Credentials, replica: Replica, tmp_path: Path) -> Itera
 def archive(credentials: Credentials, rows: int, *, body: str = "") -> list[int]:
     """Rows of the history, on the primary; returns all ids."""
     with Connection(credentials) as own:
-        now = own.dialect.sql.now
+        now = own.server.now
         for number in range(rows):
             own.run(
                 Statement(

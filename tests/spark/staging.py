@@ -8,6 +8,7 @@ from typing import Any
 
 from django_dbqueue.envelope import Envelope, seal
 from django_dbqueue.management.spark_settings import credentials_of
+from django_dbqueue.spark import staging_sql
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.publication import Attempt
 from django_dbqueue.spark.rows import row_of
@@ -30,5 +31,5 @@ def stage(envelopes: Iterable[Any], *, run: int, job: str = "job", queue: str = 
     attempt = Attempt(number(), len(sealed), any(item.lane is not None for item in sealed))
     with connect() as connection:
         rows = [row_of(item, connection.vendor) for item in sealed]
-        connection.run(connection.dialect.staging.stage(job, run, attempt.number, rows, place=0))
+        connection.run(staging_sql.stage(connection.server, job, run, attempt.number, rows, place=0))
     return attempt

@@ -62,7 +62,7 @@ def test_a_second_exporter_is_told_who_is_at_it(lake: Lake) -> None:
 def _name_of_session(other: Connection) -> str:
     if other.vendor == "sqlite":
         return f"process {os.getpid()} on "
-    return f"database session {other.fetch(Statement(f'SELECT {other.dialect.sql.session_id}', ()))[0][0]} ("
+    return f"database session {other.fetch(Statement(f'SELECT {other.server.session_id}', ()))[0][0]} ("
 
 
 @pytest.mark.once
@@ -226,7 +226,7 @@ def end_session(own: Connection) -> None:
     """As a server does that loses its client."""
     if own.vendor == "sqlite":
         return
-    [(session,)] = own.fetch(Statement(f"SELECT {own.dialect.sql.session_id}", ()))
+    [(session,)] = own.fetch(Statement(f"SELECT {own.server.session_id}", ()))
     with connection.cursor() as cursor:
         cursor.execute("KILL %s" if own.vendor == "mysql" else "SELECT pg_terminate_backend(%s)", [session])
 

@@ -14,8 +14,10 @@ from django.conf import settings
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from django_dbqueue.databases import Statement
-from django_dbqueue.databases.history_sql import READERS
 from django_dbqueue.exceptions import HistoryGone, InvalidPipeline
+from django_dbqueue.history import history_sql
+from django_dbqueue.history.history_sql import READERS
+from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader
 from django_dbqueue.spark import history_readers
@@ -276,12 +278,12 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer, whoever it is
         """Who begins to read waits for a purge that has looked at the readers, and begins behind what it deletes."""
         there = archive(4)
         stream = follow()
-        session = stream._ask(lambda each: each.fetch(Statement(f"SELECT {each.dialect.sql.session_id}", ()))[0][0])
+        session = stream._ask(lambda each: each.fetch(Statement(f"SELECT {each.server.session_id}", ()))[0][0])
         history_readers.under_mutex(own, lambda: None)  # which makes it, the first time
         with ThreadPoolExecutor(1) as aside:
             with own.transaction():
-                assert own.fetch(own.dialect.archive.lock_mutex(READERS, wait=True))
-                own.run(own.dialect.history.delete_history(0, there[1]))
+                assert own.fetch(archive_sql.lock_mutex(own.server, READERS, wait=True))
+                own.run(history_sql.delete_history(own.server, 0, there[1]))
                 begun = aside.submit(stream.initialOffset)
                 assert waits_for_a_lock(session, begun)
             assert begun.result(PATIENCE) == {"id": there[1]}

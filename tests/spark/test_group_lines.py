@@ -12,7 +12,7 @@ from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Group, Line, Message, StagedMessage, Ticket
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.spark import group_lines, publication, write_tasks
+from django_dbqueue.spark import group_lines, publication, staging_sql, write_tasks
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.publication import Attempt, Published
@@ -160,7 +160,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer at a time
             rows = [write_tasks.row_of(item, job.vendor) for item in envelopes]
 
             def write() -> int:
-                count = job.run(job.dialect.staging.insert_directly(rows))
+                count = job.run(staging_sql.insert_directly(job.server, rows))
                 others = [Message.objects.enqueue(n, queue=QUEUE, group="a").pk for n in ("second", "third")]
                 claimed = Message.objects.claim(1, queue=QUEUE)
                 assert [message.pk for message in claimed] == [first]

@@ -9,7 +9,6 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases.scan_sql import Span
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.models import Message
 from django_dbqueue.spark import arrow, table_reader
@@ -18,6 +17,7 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
 from django_dbqueue.spark.table_reader import IdRanges
+from django_dbqueue.statements.scan_sql import Span
 from tests.concurrency.steps import looks
 from tests.plans.plan import CLAIM, PRIMARY, plan_of
 from tests.spark.table_readers import SEVERAL_PARTITIONS, every, ids_of, messages, reader

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from django_dbqueue.databases.scan_sql import Span
 from django_dbqueue.spark.id_pieces import SAMPLED, Piece, dealt
+from django_dbqueue.statements.scan_sql import Span
 from tests.spark.table_readers import SEVERAL_PARTITIONS, every, ids_of, messages, reader
 
 pytestmark = pytest.mark.django_db(transaction=True)

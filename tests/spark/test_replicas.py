@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
+from django_dbqueue.history import history_sql
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import ReplicaBeat
 from django_dbqueue.models.fields import DbNow
@@ -86,7 +87,7 @@ def test_a_beat_is_as_young_as_was_asked_and_another_is_not() -> None:
         ReplicaBeat.objects.update(at=DbNow() - timedelta(seconds=60))
         with pytest.raises(DatabaseAway, match="committed 0 s before"):
             second.check(own)
-        late = replicas.SeenBeat(own.fetch(own.dialect.history.moment_before(90.0))[0][0], 90)
+        late = replicas.SeenBeat(own.fetch(history_sql.moment_before(own.server, 90.0))[0][0], 90)
         late.check(own)
 
 
@@ -105,7 +106,7 @@ if CAN_BE_HERE:
         else:
             with Connection(credentials) as own:
                 for body in "abc":
-                    [(now,)] = own.fetch(own.dialect.history.moment_before(0.0))
+                    [(now,)] = own.fetch(history_sql.moment_before(own.server, 0.0))
                     own.run(
                         Statement(
                             f"INSERT INTO {MESSAGES.table} (queue, status, available_at, due_at, priority, read_count, "

@@ -42,7 +42,7 @@ if CAN_BE_HERE:
 
     def position(credentials: Credentials) -> int:
         with Connection(credentials) as own:
-            found = own.fetch(Statement(f"SELECT position FROM {own.dialect.sql.reader}", ()))
+            found = own.fetch(Statement(f"SELECT position FROM {own.server.reader}", ()))
             return int(found[0][0]) if found else 0
 
     @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import DatabaseAway, DBQueueError
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, PublishedJob, StagedMessage
-from django_dbqueue.spark import publication
+from django_dbqueue.spark import publication, staging_sql
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.publication import Attempt, Published
 from tests.factories import MessageFactory
@@ -140,7 +140,7 @@ def test_a_run_that_waits_for_another_publishes_when_that_one_rolls_back() -> No
     attempt = stage(["a"], run=run)
     with connect() as other, ThreadPoolExecutor(1) as pool:
         with suppress(ZeroDivisionError), other.transaction():
-            other.run(other.dialect.staging.name_job("job", number(), 5))
+            other.run(staging_sql.name_job(other.server, "job", number(), 5))
             waiting = pool.submit(publish, attempt, run=run)
             raise ZeroDivisionError
         assert waiting.result(timeout=patience(30)) == Published("job", created=1, ignored=0, again=False)
@@ -170,7 +170,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions to end
 
         def end_its_session(connection: Connection, *args: Any) -> None:
             if next(doomed, False):
-                [(session,)] = connection.fetch(Statement(f"SELECT {connection.dialect.sql.session_id}", ()))
+                [(session,)] = connection.fetch(Statement(f"SELECT {connection.server.session_id}", ()))
                 with connect() as other:
                     if other.vendor == "mysql":
                         other.run(Statement(f"KILL CONNECTION {session:d}", ()))
@@ -208,19 +208,19 @@ def test_a_publication_walks_over_a_stage_of_others_by_its_index() -> None:
     runs = [number() for _ in range(20)]
     for run in runs:
         stage(["a"] * 100, run=run)
-    dialect = connect_dialect()
+    server = connect_server()
     statements = [
-        dialect.staging.next_attempt(runs[3], 5),
-        dialect.staging.is_forsaken(runs[3], 5, 1.0),
-        dialect.staging.count_staged(runs[3]),
+        staging_sql.next_attempt(server, runs[3], 5),
+        staging_sql.is_forsaken(server, runs[3], 5, 1.0),
+        staging_sql.count_staged(server, runs[3]),
     ]
     for statement in statements:
         assert INDEX in plan_of(statement), statement.sql
 
 
-def connect_dialect() -> Any:
+def connect_server() -> Any:
     with connect() as connection:
-        return connection.dialect
+        return connection.server
 
 
 def plan_of(statement: Statement) -> str:

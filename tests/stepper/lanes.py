@@ -12,6 +12,7 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
 from tests.stepper.contenders import claim
@@ -37,7 +38,7 @@ def ack_in_a_transaction(message: Message) -> None:
 def ack_as_a_worker(message: Message) -> None:
     """As a worker's batch of acks, which returns what it still held."""
     session = session_of("default")
-    if not settle_claims(session, session.dialect.messages.ack(), [message.claim]):
+    if not settle_claims(session, changes_sql.ack(session.server), [message.claim]):
         raise LeaseLost(message.pk, "ack")
 
 

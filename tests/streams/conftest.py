@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases import NetworkServer
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.spark.connection import Connection
-from django_dbqueue.streams import ownership
+from django_dbqueue.streams import ownership, stream_messages_sql
 from django_dbqueue.streams.id_ranges import Ranges, from_text
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_claimer import StreamClaimer
@@ -61,12 +61,13 @@ class Query:
     def read(self, number: int) -> list[int]:
         """The ids of the rows that a task reads of a claim."""
         delivery = deliver(self.connection, self.spec, self.run, number)
-        dialect = self.connection.dialect
+        server = self.connection.server
         found: list[int] = []
         for first, last in delivery.ranges:
-            among = dialect.stream_messages.between(first, last)
+            among = stream_messages_sql.between(first, last)
             found += [
-                row[0] for row in self.connection.fetch(dialect.stream_messages.delivered("id", among, delivery.token))
+                row[0]
+                for row in self.connection.fetch(stream_messages_sql.delivered(server, "id", among, delivery.token))
             ]
         return found
 
@@ -79,11 +80,11 @@ class Query:
 
     def die(self) -> None:
         """As a kill leaves it: the session ends, nothing is said; on SQLite the process that it names is gone."""
-        dialect = self.connection.dialect
-        if isinstance(dialect, ServerDialect):
-            [(number, _server)] = self.connection.fetch(dialect.sessions.me())
+        server = self.connection.server
+        if isinstance(server, NetworkServer):
+            [(number, _server)] = self.connection.fetch(server.sessions.me())
             self.connection.close()
-            there = dialect.sessions.existing([number])
+            there = server.sessions.existing([number])
             wait_until(
                 lambda: number not in {each for _server, each in session_of("default").fetch(there)},
                 "the server to see the session's end",

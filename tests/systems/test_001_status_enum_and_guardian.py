@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
@@ -32,10 +32,10 @@ BUSINESS = "biz-1000"
 
 def my_session() -> int:
     """What the article calls CONNECTION_ID()."""
-    dialect = dialect_of(connection)
-    if not dialect.sql.session_id:
+    server = server_of(connection)
+    if not server.session_id:
         return os.getpid()
-    return int(DjangoSession("default").fetch(dialect.sessions.me())[0][0])
+    return int(DjangoSession("default").fetch(server.sessions.me())[0][0])
 
 
 def letters_and_owner(message: Message) -> tuple[str, int | None]:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.mysql import MYSQL
+from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statuses import NEW
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -23,12 +25,12 @@ def test_every_weakness_that_is_shown_is_told(file: Path) -> None:
 
 
 def test_our_statements_are_quoted_as_they_are_built() -> None:
-    dialect = MYSQL
-    take = dialect.claims.take(token=1, worker_id=None, session=None, lease=60, max_reads=5, now=None)
+    server = MYSQL
+    take = claims_sql.take(server, token=1, worker_id=None, session=None, lease=60, max_reads=5, now=None)
     built = [
-        dialect.claims.due(("id",), "q", NEW, 0, 1).sql,
-        dialect.claims.take_ids([1, 2], take).sql,
-        dialect.messages.move(dialect.messages.ack(), dialect.messages.held([Claim(1, 3), Claim(2, 3)])).sql,
+        claims_sql.due(server, ("id",), "q", NEW, 0, 1).sql,
+        claims_sql.take_ids(server, [1, 2], take).sql,
+        fences_sql.move(server, changes_sql.ack(server), fences_sql.held(server, [Claim(1, 3), Claim(2, 3)])).sql,
     ]
     quoted = [part for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) for part in block.split("\n\n")]
     assert len(quoted) == len(built)

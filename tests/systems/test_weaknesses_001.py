@@ -11,7 +11,8 @@ from django.contrib.auth.models import Group
 from django.db import DataError, OperationalError, ProgrammingError, connection, transaction
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.databases import Statement, dialect_of
+from django_dbqueue.claims import claims_sql
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.liveness import guardian as guardian_module
 from django_dbqueue.liveness.guardian import Guardian
@@ -210,8 +211,8 @@ def test_ours_a_guardian_that_sees_no_session_leaves_a_silent_worker_alone(
 ) -> None:
     monkeypatch.setattr(guardian_module, "PERSISTS", 0)
     number = secrets.randbits(60)
-    assert ask(dialect_of(connection).sessions.take_lock(number).sql, number) == [(1,)]
-    [(conn_id, server)] = ask(dialect_of(connection).sessions.me().sql)
+    assert ask(server_of(connection).sessions.take_lock(number).sql, number) == [(1,)]
+    [(conn_id, server)] = ask(server_of(connection).sessions.me().sql)
     waiting()
     [message] = Claimer(Message, DjangoSession("default"), QUEUE, worker_id=number).claim(1, lease=600, max_reads=5)
     silent = DbNow() - timedelta(seconds=60)
@@ -236,7 +237,7 @@ def test_article_001_a_claim_reads_all_that_was_ever_done(table: None) -> None:
 
 def test_ours_a_claim_reads_nothing_of_what_was_ever_done() -> None:
     nothing_else = {"delayed": 0, "stuck": 0, "dead": 0, "backlog": 0, "queues": 0}
-    find = dialect_of(connection).claims.due(("id",), crowd.QUEUE, NEW, 0, 1)
+    find = claims_sql.due(server_of(connection), ("id",), crowd.QUEUE, NEW, 0, 1)
     crowd.fill(done=0, **nothing_else)
     alone = cost_of(connection, find)
     crowd.fill(done=500, **nothing_else)

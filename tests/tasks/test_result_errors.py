@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import Reject, Retry
-from django_dbqueue.databases.events_sql import LOST, REJECT
 from django_dbqueue.exceptions import WorkerLost
 from django_dbqueue.models import Failure, Message, MessageEvent
+from django_dbqueue.statements.events_sql import LOST, REJECT
 from django_dbqueue.testing import run_consumers
 from tests.process.conftest import wait_until
 

@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection
 from django_dbqueue import flow
 from django_dbqueue.claims.low_water import RESCAN_SECONDS
 from django_dbqueue.consumers.registry import Consumer
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import claimer, expired_streams, rescue
 from django_dbqueue.liveness.guardian import LOOK_AGAIN
@@ -219,7 +219,7 @@ def worker_row(server: str, *, late_in: float) -> None:
 
 def here() -> str:
     with connection.cursor() as cursor:
-        cursor.execute(dialect_of(connection).sessions.me().sql)
+        cursor.execute(server_of(connection).sessions.me().sql)
         return str(cursor.fetchone()[1])
 
 

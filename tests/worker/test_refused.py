@@ -10,12 +10,13 @@ from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
 
 from django_dbqueue import signals
-from django_dbqueue.databases.statements import Kept
+from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.result_rows import OversizedResult
 from django_dbqueue.models import Failure, Message, Result
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.sessions.retry import is_refused
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.worker import aftermath
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK, Verdict, decided
@@ -162,7 +163,7 @@ def test_a_supervisor_settles_what_its_dead_child_held_in_the_same_way(settings:
             assert states(messages) == ["y"] + ["gone"] * 4
         return
     with refusing("UPDATE", f"NEW.status = 'n' AND NEW.available_at IS NOT NULL AND OLD.id = {messages[3].pk}"):
-        aftermath._settle(session, session.dialect.messages.release(), claims)
+        aftermath._settle(session, changes_sql.release(session.server), claims)
         assert states(messages) == ["n", "n", "n", "dead", "n"]
 
 

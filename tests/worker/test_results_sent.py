@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases.statements import Kept
+from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle import result_rows
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message, Result

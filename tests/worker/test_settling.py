@@ -9,10 +9,11 @@ from django.db import OperationalError, connections
 
 from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
-from django_dbqueue.databases import dialect_of
+from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import changes_sql
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -113,7 +114,7 @@ def test_what_its_handler_settled_before_it_was_claimed_anew_is_no_loss(
 def test_a_batch_that_names_a_message_under_two_tokens_says_which_one_held() -> None:
     stale = held()
     new, other = claimed_anew(stale), held()
-    change = dialect_of(connections["default"]).messages.release()
+    change = changes_sql.release(server_of(connections["default"]))
     for order in (1, -1):
         claims = [stale.claim, new.claim, other.claim][::order]
         assert settle_claims(DjangoSession("default"), change, claims) == (

@@ -17,8 +17,8 @@ _TASKS: Final = ("django.tasks", "django_tasks")
 
 def report(queue: str, message_id: int, error: str, *, event: bool, check_in: bool) -> None:
     """Send the event, and the check-in's end if a schedule had sent the message."""
-    from django_dbqueue.databases.events_sql import DEADLY
     from django_dbqueue.models import Message, MessageEvent
+    from django_dbqueue.statements.events_sql import DEADLY
 
     row = Message.objects.filter(pk=message_id).values_list("headers_text", "read_count").first()
     headers_text, reads = row or (None, None)

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from django_dbqueue.databases.partitioning_sql import TABLE
-from django_dbqueue.databases.statements import Row
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.history import partitioned, partitioning, partitions
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.management.common_options import Options, whole
@@ -120,9 +120,9 @@ class Command(ConsoleCommand):
 
 def _first_row(session: DjangoSession, partition: Partition) -> Row | None:
     """Return id and time of a partition's first row; None if it has none."""
-    dialect = session.dialect
-    assert partitions.has_partitions(dialect)
-    rows = session.fetch(dialect.partitions.first_at(partition.lower or 0))
+    server = session.server
+    assert partitions.has_partitions(server)
+    rows = session.fetch(server.partitions.first_at(partition.lower or 0))
     return rows[0] if rows and (partition.upper is None or rows[0][0] < partition.upper) else None
 
 

@@ -12,11 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django_dbqueue.exceptions import InvalidPipeline, LakeDamaged
+from django_dbqueue.history import history_sql
+from django_dbqueue.insight import listing_sql
 from django_dbqueue.keys import key_hash
+from django_dbqueue.lifecycle import results_sql
 from django_dbqueue.spark.jobs.arguments import Progress, quiet
 from django_dbqueue.spark.lake import frame_of
 from django_dbqueue.spark.lake_keeping import Keeper, keeping
 from django_dbqueue.spark.lake_rewriting import rewrite, vacuum
+from django_dbqueue.statements import events_sql, steps_sql
+from django_dbqueue.states import queues_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -120,11 +125,15 @@ class Erasure:
 
     def refuse_live(self) -> None:
         """Raise InvalidPipeline if messages with these keys have not yet left the live table."""
-        fetch, dialect = self.connection.fetch, self.connection.dialect
-        queues = self.config.queue or [str(name) for (name,) in fetch(dialect.queues.names())]
+        fetch, server = self.connection.fetch, self.connection.server
+        queues = self.config.queue or [str(name) for (name,) in fetch(queues_sql.names(server))]
         hashes = [key_hash(queue, key) for queue in queues for key in self.config.key]
         live = sorted(
-            {int(row[1]) for some in _parts(hashes, 50) for row in fetch(dialect.listing.latest_of_keys(some, AT_ONCE))}
+            {
+                int(row[1])
+                for some in _parts(hashes, 50)
+                for row in fetch(listing_sql.latest_of_keys(server, some, AT_ONCE))
+            }
         )
         if live:
             raise InvalidPipeline(
@@ -135,38 +144,40 @@ class Erasure:
 
     def archived(self) -> Iterator[tuple[int, int]]:
         """Yield id and message of each row of the history that has one of the keys."""
-        fetch, history = self.connection.fetch, self.connection.dialect.history
-        here, end = (int(each or 0) for each in fetch(history.bounds())[0])
+        fetch = self.connection.fetch
+        here, end = (int(each or 0) for each in fetch(history_sql.bounds(self.connection.server))[0])
         here -= 1
         while here < end:
-            for row, message, queue, key in fetch(history.with_keys(here, here + IDS, self.config.key)):
+            for row, message, queue, key in fetch(
+                history_sql.with_keys(self.connection.server, here, here + IDS, self.config.key)
+            ):
                 if key in self.config.key and (not self.config.queue or queue in self.config.queue):
                     yield int(row), int(message)
             here += IDS
 
     def forget(self, messages: Sequence[int]) -> None:
         """Delete what hangs on messages: their record of events, their steps, what they returned."""
-        connection, dialect = self.connection, self.connection.dialect
+        connection, server = self.connection, self.connection.server
 
         def work() -> None:
             with connection.transaction():
-                events = [int(each) for (each,) in connection.fetch(dialect.history.events_of(messages))]
+                events = [int(each) for (each,) in connection.fetch(history_sql.events_of(server, messages))]
                 for some in _parts(events, AT_ONCE):
-                    connection.run(dialect.events.delete(some))
-                for statement in dialect.steps.forget(messages):
+                    connection.run(events_sql.delete(server, some))
+                for statement in steps_sql.forget(server, messages):
                     connection.run(statement)
-                connection.run(dialect.results.delete(messages))
+                connection.run(results_sql.delete(server, messages))
 
         connection.outermost(work)
 
     def delete(self, rows: Sequence[int]) -> None:
         """Delete rows of the history."""
-        connection, history = self.connection, self.connection.dialect.history
+        connection = self.connection
 
         def work() -> None:
             with connection.transaction():
                 for row in rows:
-                    connection.run(history.delete_history(row - 1, row))
+                    connection.run(history_sql.delete_history(self.connection.server, row - 1, row))
 
         connection.outermost(work)
 
@@ -206,7 +217,7 @@ class Erasure:
 
     def elsewhere(self) -> tuple[str, ...]:
         """Return the names of other lakes that this history was exported to."""
-        statement = self.connection.dialect.history.lakes()
+        statement = history_sql.lakes(self.connection.server)
         own = self.keeper.register.lake
         return tuple(str(name) for (name,) in self.connection.fetch(statement) if name != own)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django_dbqueue.databases.stream_progress_sql import READER
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.history_readers import Reader, readers
 from django_dbqueue.spark.jobs.config import ReadersConfig
 from django_dbqueue.spark.stream_figures import told_by_name
+from django_dbqueue.streams.stream_progress_sql import READER
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue.databases.moments import to_column
-from django_dbqueue.databases.statements import Row
-from django_dbqueue.databases.statistics_sql import MUTEX
+from django_dbqueue.databases.statement import Row
 from django_dbqueue.exceptions import InvalidPipeline
+from django_dbqueue.insight import statistics_sql
+from django_dbqueue.insight.statistics_sql import MUTEX
+from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.spark.files import Files
@@ -99,7 +101,7 @@ def run(spark: SparkSession, config: StatisticsConfig, *, progress: Progress = q
 
 def _window(connection: Connection, since: datetime | None) -> _Window:
     if since is None:
-        last = connection.fetch(connection.dialect.statistics.last_hour())[0][0]
+        last = connection.fetch(statistics_sql.last_hour(connection.server))[0][0]
         since = None if last is None else to_utc(last) - RECOMPUTED
     return _Window(
         since=None if since is None else since.replace(minute=0, second=0, microsecond=0), until=connection.clock()
@@ -109,7 +111,7 @@ def _window(connection: Connection, since: datetime | None) -> _Window:
 def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: Iterable[str], window: _Window) -> None:
     """Raise InvalidPipeline if rows of these hours have left the archive for a lake that isn't listed."""
     since = None if window.since is None else to_column(window.since, connection.vendor)
-    purged = {str(name) for (name,) in connection.fetch(connection.dialect.statistics.lakes_purged_into(since))}
+    purged = {str(name) for (name,) in connection.fetch(statistics_sql.lakes_purged_into(connection.server, since))}
     told = {identity(Files(spark, root), make=False) for root in roots}
     if missing := sorted(purged - told):
         raise InvalidPipeline(
@@ -179,15 +181,17 @@ def _cells(ended: DataFrame) -> DataFrame:
 
 def _replace(connection: Connection, cells: DataFrame, since: datetime | None) -> tuple[int, int]:
     """Replace the roll-ups from this hour on, in one transaction; one writer at a time."""
-    dialect = connection.dialect
-    if not connection.fetch(dialect.archive.find_mutex(MUTEX)):
-        connection.run(dialect.archive.create_mutex(MUTEX))
+    server = connection.server
+    if not connection.fetch(archive_sql.find_mutex(server, MUTEX)):
+        connection.run(archive_sql.create_mutex(server, MUTEX))
     written = messages = 0
     with connection.transaction():
-        connection.fetch(dialect.archive.lock_mutex(MUTEX, wait=True))
-        connection.run(dialect.statistics.drop_hours(None if since is None else to_column(since, connection.vendor)))
+        connection.fetch(archive_sql.lock_mutex(server, MUTEX, wait=True))
+        connection.run(
+            statistics_sql.drop_hours(server, None if since is None else to_column(since, connection.vendor))
+        )
         for rows in _chunks(_column_values(each, connection.vendor) for each in cells.toLocalIterator()):
-            connection.run(dialect.statistics.add_hours(rows))
+            connection.run(statistics_sql.add_hours(server, rows))
             written, messages = written + len(rows), messages + sum(row[2] for row in rows)
     return written, messages
 

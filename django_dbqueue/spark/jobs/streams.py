@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django_dbqueue.databases.stream_progress_sql import STREAM
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import to_utc
 from django_dbqueue.spark.jobs.config import StreamsConfig
 from django_dbqueue.spark.stream_figures import told_by_name
 from django_dbqueue.streams.stream_list import Standing, streams
+from django_dbqueue.streams.stream_progress_sql import STREAM
 
 
 @dataclass(frozen=True, slots=True)

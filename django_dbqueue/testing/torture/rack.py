@@ -13,7 +13,7 @@ from typing import Final
 
 from django.db import Error, connections
 
-from django_dbqueue.databases import ServerDialect
+from django_dbqueue.databases import NetworkServer
 from django_dbqueue.models import Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import DONE
@@ -63,13 +63,13 @@ class Result:
 
 def why_no_session_can_be_ended(alias: str) -> str | None:
     """Try it on a session of our own; return why it can't be done, or None."""
-    if not isinstance(session_of(alias).dialect, ServerDialect):
+    if not isinstance(session_of(alias).server, NetworkServer):
         return "SQLite has no sessions"
-    dialect = session_of(alias).dialect
-    assert isinstance(dialect, ServerDialect)
+    server = session_of(alias).server
+    assert isinstance(server, NetworkServer)
     other = connections[alias].copy()
     try:
-        me = dialect.sessions.me()
+        me = server.sessions.me()
         with other.cursor() as cursor:
             cursor.execute(me.sql, me.params)
             [conn_id, *_] = cursor.fetchone()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statements import chunks
+from django_dbqueue.databases.statement import chunks
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.models import (
     ArchivedMessage,

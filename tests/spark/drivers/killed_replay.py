@@ -38,7 +38,7 @@ class MortalConnection(Connection):
 
     def run(self, statement: Statement) -> int:
         rows = super().run(statement)
-        if statement.sql.startswith(f"INSERT INTO {self.dialect.sql.message} "):
+        if statement.sql.startswith(f"INSERT INTO {self.server.message} "):
             assert rows
             die()
         return rows

@@ -1,0 +1,150 @@
+"""The claim's statements, and those of a rescue, which has the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import MOMENTS, SAID_LEASE, TAKEN_COLUMNS, Change, InOrder, Mark, Statement
+from django_dbqueue.statuses import NEW, RUNNING
+
+
+def _quoted(server: Server, names: Sequence[str]) -> list[str]:
+    return [server.columns([name]) for name in names]
+
+
+def due(
+    server: Server,
+    names: Sequence[str],
+    queue: str,
+    status: str,
+    priority: int,
+    limit: int,
+    mark: Mark | None = None,
+    *,
+    but_token: int | None = None,
+    moments_as_text: bool = False,
+    most_bytes: int | None = None,
+) -> Statement:
+    """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
+
+    Besides these columns it returns the clock's time. ``most_bytes``: a larger body is returned as NULL.
+    """
+    columns, now = server.columns(names), server.now
+    if moments_as_text:
+        columns, now = _columns_as_text(server, tuple(names), most_bytes), server.as_text(now)
+    behind, params = server.after(mark)
+    if but_token is not None:
+        behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
+    return InOrder(
+        f"SELECT {columns}, {now} FROM {server.message}{server.use[Index.CLAIM]} "
+        f"WHERE queue = %s AND status = %s AND priority = %s AND {behind} "
+        f"ORDER BY available_at, id LIMIT %s{server.skip_locked}",
+        (queue, status, priority, *params, limit),
+    )
+
+
+@cache
+def _columns_as_text(server: Server, names: tuple[str, ...], most_bytes: int | None) -> str:
+    quoted = {name: server.columns([name]) for name in names} | {
+        "body": _body(server, server.columns(["body"]), most_bytes)
+    }
+    return ", ".join(server.as_text(one) if name in MOMENTS else one for name, one in quoted.items())
+
+
+@cache
+def _columns_of(server: Server, row: str, most_bytes: int | None) -> str:
+    whole, body = server.columns(TAKEN_COLUMNS, row), server.columns(["body"], row)
+    return whole.replace(body, _body(server, body, most_bytes))
+
+
+def _body(server: Server, body: str, most_bytes: int | None) -> str:
+    if most_bytes is None:
+        return body
+    return f"CASE WHEN {server.size_of(body)} <= {most_bytes:d} THEN {body} END" if most_bytes else "NULL"
+
+
+def take(
+    server: Server,
+    *,
+    token: int,
+    worker_id: int | None,
+    session: int | None,
+    lease: float,
+    max_reads: int,
+    now: object,
+    own_lease: str = SAID_LEASE,
+) -> Change:
+    """n → run. ``now`` is the moment that the locking SELECT returned, or None for the statement's own.
+
+    ``own_lease`` is the SQL for the message's own lease, NULL for none.
+    """
+    moment, at = (server.now, ()) if now is None else ("%s", (now,))
+    owner, owner_params = (server.session_id, ()) if server.session_id else ("%s", (session,))
+    return Change(
+        f"status = '{RUNNING}', conn_id = {owner}, worker_id = %s, claim_token = %s, read_count = read_count + 1, "
+        f"claimed_at = {moment}, available_at = {server.plus(moment, f'COALESCE({own_lease}, %s)')}, "
+        f"lease_seconds = COALESCE({own_lease}, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
+        (*owner_params, worker_id, token, *at, *at, lease, lease, max_reads),
+    )
+
+
+def claim(
+    server: Server,
+    queue: str,
+    priority: int,
+    limit: int,
+    mark: Mark | None,
+    change: Change,
+    *,
+    most_bytes: int | None = None,
+) -> Statement:
+    """Lock, take and return in one statement (PostgreSQL). ``most_bytes``: a larger body is returned as NULL.
+
+    The last column is when each row was due, in UTC without saying so, which the driver reads in C.
+
+    Rows are found by their physical place, without a search. When joined by id, the picked rows were compared with
+    all waiting ones if the table was small when the server last gathered statistics.
+    """
+    picked = due(server, ("ctid", "available_at"), queue, NEW, priority, limit, mark)
+    return InOrder(
+        f"WITH picked (place, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "
+        f"UPDATE {server.message} AS m SET {change.sql} FROM picked WHERE m.ctid = picked.place "
+        f"RETURNING {_columns_of(server, 'm.', most_bytes)}, picked.was_due AT TIME ZONE 'UTC' AS was_due",
+        picked.params + change.params,
+    )
+
+
+def take_ids(server: Server, ids: Sequence[int], change: Change, returning: str = "") -> Statement:
+    """Take rows that the same transaction has locked."""
+    named = server.id_in(ids)
+    return Statement(
+        f"UPDATE {server.message}{server.use[Index.IDS]} SET {change.sql} WHERE {named.sql} "
+        f"AND status = '{NEW}'{returning}",
+        (*change.params, *named.params),
+    )
+
+
+def take_ids_and_return(
+    server: Server, ids: Sequence[int], change: Change, names: Sequence[str], most_bytes: int | None
+) -> Statement:
+    """Take rows that the same transaction has locked, and return them (PostgreSQL)."""
+    columns = ", ".join(_body(server, one, most_bytes) if one == '"body"' else one for one in _quoted(server, names))
+    return take_ids(server, ids, change, f" RETURNING {columns}")
+
+
+def parked(server: Server, ids: Sequence[int], names: Sequence[str], most_bytes: int | None) -> Statement:
+    """Lock those of these rows that wait for nothing but their turn, skipping locked ones; as ``due`` returns them.
+
+    Not those that no ordinary claim would give out now, or that must run alone.
+    """
+    named = server.id_in(ids)
+    return Statement(
+        f"SELECT {_columns_as_text(server, tuple(names), most_bytes)}, {server.as_text(server.now)} "
+        f"FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
+        f"AND available_at = {server.parked} AND due_at <= {server.now} AND crashes = 0 "
+        f"AND (COALESCE(max_reads, 0) = 0 OR read_count < max_reads) ORDER BY id{server.skip_locked}",
+        named.params,
+    )

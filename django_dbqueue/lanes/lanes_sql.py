@@ -1,0 +1,266 @@
+"""The lanes of groups: who waits in a line, who has a ticket, and how one message makes way for the next.
+
+Two side tables, so that messages without a group pay nothing. All of their statements look rows up by the primary key,
+one by one, in the order of the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import Statement
+from django_dbqueue.statuses import DONE, NEW, RUNNING
+
+ENTRIES: Final = 250
+"""Places that are read for some of the next lanes: of a deep one no more."""
+OWN: Final = "g.width, g.is_paused"
+"""What a group may have of its own; NULL where the settings of its queue apply."""
+
+
+def enter(server: Server, waiting: Sequence[tuple[int, int]]) -> Statement:
+    """Put messages, given as lane and id, into their lines, unless they stand there already."""
+    given = server.values(("lane", "message_id"), waiting)
+    return Statement(
+        f"INSERT INTO {server.line} (lane, message_id) SELECT given.lane, given.message_id FROM {given.sql} "
+        f"WHERE 1 = 1{server.or_nothing(server.line, 'lane, message_id')}",
+        given.params,
+    )
+
+
+def enter_range(server: Server, first: int, count: int) -> Statement:
+    """Put the rows of one INSERT into their lines, where the server tells only the first id (MySQL)."""
+    return Statement(
+        f"INSERT INTO {server.line} (lane, message_id) SELECT lane, id FROM {server.message} AS m"
+        f"{server.use[Index.IDS]} WHERE id BETWEEN %s AND %s + %s * @@auto_increment_increment "
+        f"AND lane IS NOT NULL AND status = '{NEW}' AND available_at = {server.parked}"
+        f"{server.or_nothing(server.line, 'lane, message_id')}",
+        (first, first, count - 1),
+    )
+
+
+def enter_after(server: Server, above: int) -> Statement:
+    """Put this transaction's own messages into their lines: with a higher id than any was when it began.
+
+    Nobody else's waits and stands in no line. At READ COMMITTED, it waits for nobody.
+    """
+    return Statement(
+        f"INSERT INTO {server.line} (lane, message_id) SELECT m.lane, m.id FROM {server.message} AS m"
+        f"{server.use[Index.IDS]} WHERE m.id > %s AND m.lane IS NOT NULL AND m.status = '{NEW}' "
+        f"AND m.available_at = {server.parked} AND m.claim_token IS NULL "
+        f"AND NOT EXISTS (SELECT 1 FROM {server.line} AS l"
+        f"{server.use[Index.PRIMARY]} WHERE l.lane = m.lane AND l.message_id = m.id)",
+        (above,),
+    )
+
+
+def leave(server: Server, waiting: Sequence[tuple[int, int]]) -> Statement:
+    """Take messages, given as lane and id, out of their lines."""
+    return server.delete_each(server.line, ("lane", "message_id"), waiting)
+
+
+def behind(server: Server, lanes: Sequence[int], limit: int) -> Statement:
+    """Read who waits first in each of these lines, up to ``limit`` each.
+
+    Not of a group that is paused, or that has a rate of its own.
+    """
+    # Line by line: the servers differ in what they read for a LATERAL, and MariaDB has none
+    first = (
+        f"SELECT * FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
+        f"WHERE lane = %s ORDER BY lane, message_id LIMIT %s) AS w"
+    )
+    each = " UNION ALL ".join(f"{first}{number}" for number in range(len(lanes)))
+    return Statement(
+        f"SELECT w.lane, w.message_id FROM ({each}) AS w LEFT JOIN {server.group} AS g ON g.lane = w.lane "
+        "WHERE g.lane IS NULL OR (NOT g.is_paused AND g.rate IS NULL)",
+        tuple(value for lane in lanes for value in (lane, limit)),
+    )
+
+
+def follow(server: Server, taken: Sequence[tuple[int, int]]) -> Statement:
+    """Let messages, given as lane and id, stand among those taken along, and no more in their lines."""
+    given = server.values(("from_lane", "taken"), taken)
+    same = "t.lane = given.from_lane AND t.message_id = given.taken"
+    return server.update_each(server.line, given, "lane = -1 - given.from_lane", same)
+
+
+def standing(server: Server, lanes: Sequence[int]) -> Statement:
+    """Read of each lane: who waits first, a ticket that is out (one row each, or NULL), and what it has of its own.
+
+    A plain read: it waits for nobody.
+    """
+    given = server.values(("lane",), [(lane,) for lane in lanes])
+    return Statement(
+        f"SELECT given.lane, {first_of(server, 'given.lane')}, k.ticket, {OWN} FROM {given.sql} "
+        f"LEFT JOIN {server.group} AS g ON g.lane = given.lane "
+        f"LEFT JOIN {server.ticket} AS k ON k.lane = given.lane",
+        given.params,
+    )
+
+
+def draw(server: Server, tickets: Sequence[tuple[int, int]], mark: int) -> Statement:
+    """Take tickets, given as lane and number, under a mark in place of a message, unless somebody has them."""
+    given = server.values(("lane", "ticket"), tickets)
+    return Statement(
+        f"INSERT INTO {server.ticket} (lane, ticket, message_id) SELECT given.lane, given.ticket, %s "
+        f"FROM {given.sql} WHERE 1 = 1{server.or_nothing(server.ticket, 'lane, ticket')}",
+        (mark, *given.params),
+    )
+
+
+def heads(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
+    """Read the tickets of messages (or marks), given as lane and id, and who is next in each of the lanes.
+
+    Lane, ticket, id; the first that a worker has taken along, the first that waits, or NULLs; of the next of them
+    the status and whether it is parked (NULL: dead); what the lane has of its own.
+    """
+    given = server.values(("lane", "held_by"), held)
+    return Statement(
+        "SELECT h.lane, h.ticket, h.message_id, h.follower, h.first_one, m.status, "
+        f"m.available_at = {server.parked}, {OWN}, g.rate, g.lane FROM (SELECT k.lane, k.ticket, k.message_id, "
+        f"{first_of(server, '-1 - k.lane')} AS follower, {first_of(server, 'k.lane')} AS first_one FROM {given.sql} "
+        f"{server.join_each} {server.ticket} AS k{server.use[Index.PRIMARY]} "
+        f"ON k.lane = given.lane AND k.message_id = given.held_by) AS h "
+        f"LEFT JOIN {server.message} AS m ON m.id = COALESCE(h.follower, h.first_one) "
+        f"LEFT JOIN {server.group} AS g ON g.lane = h.lane",
+        given.params,
+    )
+
+
+def first_of(server: Server, lane: str) -> str:
+    """Return SQL for who waits first in a lane."""
+    # MySQL reads and sorts the whole lane unless its column is named in the order too
+    return (
+        f"(SELECT w.message_id FROM {server.line} AS w{server.use[Index.PRIMARY]} WHERE w.lane = {lane} "
+        "ORDER BY w.lane, w.message_id LIMIT 1)"
+    )
+
+
+def pass_on(server: Server, tickets: Sequence[tuple[int, int, int, int]]) -> Statement:
+    """Give tickets (lane, number, whose, to whom) to others, as far as they still are whose it says."""
+    given = server.values(("of_lane", "number", "held_by", "next_one"), tickets)
+    same = "t.lane = given.of_lane AND t.ticket = given.number AND t.message_id = given.held_by"
+    return server.update_each(server.ticket, given, "message_id = given.next_one", same)
+
+
+def free(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
+    """Free the tickets of messages (or marks), given as lane and id."""
+    return server.delete_each(server.ticket, ("lane", "message_id"), held)
+
+
+def let_run(server: Server, ids: Sequence[int], *, paced: bool = False) -> Statement:
+    """Make parked messages due: now, or when their senders wanted, or (``paced``) when their groups' turn is."""
+    named, due = server.id_in(ids), server.later_of("due_at", server.now)
+    if paced:
+        ahead = (
+            f"SELECT (g.scheduled - {server.clock_us}) / 1000000.0 FROM {server.group} AS g "
+            f"WHERE g.lane = {server.message}.lane"
+        )
+        due = server.later_of(due, server.plus(server.now, f"({ahead})"))
+    return Statement(
+        f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {due} "
+        f"WHERE {named.sql} AND status = '{NEW}' AND available_at = {server.parked}",
+        named.params,
+    )
+
+
+def park(server: Server, ids: Sequence[int]) -> Statement:
+    """Let messages that are new, and not dead, wait for a ticket."""
+    named = server.id_in(ids)
+    return Statement(
+        f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {server.parked} "
+        f"WHERE {named.sql} AND status = '{NEW}' AND available_at IS NOT NULL",
+        named.params,
+    )
+
+
+def ticketed(server: Server, lane: int) -> Statement:
+    """Read who has a ticket of a lane: messages, and marks, which are below 0."""
+    return Statement(f"SELECT message_id FROM {server.ticket} WHERE lane = %s", (lane,))
+
+
+def ready(server: Server, ids: Sequence[int]) -> Statement:
+    """Lock those of these messages that are ready, or delayed, and read their ids."""
+    named = server.id_in(ids)
+    return Statement(
+        f"SELECT id FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
+        f"AND available_at < {server.parked} ORDER BY id{server.lock_row}",
+        named.params,
+    )
+
+
+def places(server: Server, where: Statement) -> Statement:
+    """Lock the rows of a fence that are in a lane, and read their places."""
+    return Statement(
+        f"SELECT lane, id, queue FROM {server.message}{server.use[Index.IDS]} "
+        f"WHERE {where.sql} AND lane IS NOT NULL ORDER BY id{server.lock_row}",
+        where.params,
+    )
+
+
+def are_in_use(server: Server) -> Statement:
+    """Read whether anybody is in a line or has a ticket, whether anybody waits in a flow, if one exists."""
+    return Statement(
+        f"SELECT CASE WHEN EXISTS (SELECT 1 FROM {server.line}) OR EXISTS (SELECT 1 FROM {server.ticket}) "
+        f"THEN 1 ELSE 0 END, CASE WHEN EXISTS (SELECT 1 FROM {server.edge}) THEN 1 ELSE 0 END, "
+        f"CASE WHEN EXISTS (SELECT 1 FROM {server.flow}) THEN 1 ELSE 0 END",
+        (),
+    )
+
+
+def next_lane(server: Server, after: int) -> Statement:
+    """Read the next lane with somebody in its line, and who is the first there."""
+    return Statement(
+        f"SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} WHERE lane > %s "
+        "ORDER BY lane, message_id LIMIT 1",
+        (after,),
+    )
+
+
+def queues_of(server: Server, ids: Sequence[int]) -> Statement:
+    """Read the queues of messages."""
+    named = server.id_in(ids)
+    return Statement(f"SELECT id, queue FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql}", named.params)
+
+
+def next_lanes(server: Server, table: str, after: int, until: int, limit: int) -> Statement:
+    """Read some of the next lanes that a line or a ticket names, in their order; none only if there are no more."""
+    # Among so many places, and not by a skip scan: by recursion MySQL and MariaDB read the whole table for each lane
+    # (measured at 30,000 rows: 15 million for 500 lanes), and whether they skip for DISTINCT depends on statistics
+    return Statement(
+        f"SELECT DISTINCT lane FROM (SELECT lane FROM {table}{server.use[Index.PRIMARY]} "
+        f"WHERE lane > %s AND lane <= %s ORDER BY lane LIMIT {ENTRIES}) AS places ORDER BY lane LIMIT %s",
+        (after, until, limit),
+    )
+
+
+def tickets_behind(server: Server, lane: int, ticket: int, limit: int) -> Statement:
+    """Read the next tickets, and what became of the messages that have them: lane, ticket, id, queue, standing.
+
+    The standing is 'lives', 'dead', or 'ended': done, or not there any more.
+    """
+    ended, dead = f"m.id IS NULL OR m.status = '{DONE}'", f"m.status = '{NEW}' AND m.available_at IS NULL"
+    standing = f"CASE WHEN {ended} THEN 'ended' WHEN {dead} THEN 'dead' ELSE 'lives' END"
+    behind = server.behind(("lane", "ticket"), (lane, ticket))
+    return Statement(
+        f"SELECT k.lane, k.ticket, k.message_id, m.queue, {standing} FROM (SELECT lane, ticket, message_id "
+        f"FROM {server.ticket}{server.use[Index.PRIMARY]} WHERE {behind.sql} "
+        f"ORDER BY lane, ticket LIMIT %s) AS k LEFT JOIN {server.message} AS m ON m.id = k.message_id "
+        "ORDER BY k.lane, k.ticket",
+        (*behind.params, limit),
+    )
+
+
+def followers_behind(server: Server, lane: int, message_id: int, limit: int) -> Statement:
+    """Read the next of those taken along: line, id, and whether it is 'run', 'new' or 'ended'."""
+    new = f"m.status = '{NEW}' AND m.available_at IS NOT NULL"
+    behind = server.behind(("lane", "message_id"), (lane, message_id))
+    return Statement(
+        f"SELECT w.lane, w.message_id, CASE WHEN m.status = '{RUNNING}' THEN 'run' WHEN {new} THEN 'new' "
+        f"ELSE 'ended' END FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
+        f"WHERE lane < 0 AND {behind.sql} ORDER BY lane, message_id LIMIT %s) "
+        f"AS w LEFT JOIN {server.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",
+        (*behind.params, limit),
+    )

@@ -1,0 +1,81 @@
+"""What matches a bulk operation, a page at a time: ranges of the claim index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import Params, Statement, holes
+from django_dbqueue.statements import scan_sql
+from django_dbqueue.states.depths_sql import Place, order_of, range_of
+
+_SINCE: Final = {
+    "ready": "available_at <= %s",
+    "delayed": None,
+    "waiting": None,
+    "running": "claimed_at <= %s",
+    "stuck": "available_at <= %s",
+    "dead": "finished_at <= %s",
+    "done": "finished_at <= %s",
+}
+"""Which column tells since when a message has been in its state; for one that is delayed or waits, none does."""
+_BY_TIME: Final = ("ready", "stuck", "done")
+"""States whose ranges end at messages that entered the state later than asked for."""
+_AHEAD: Final = ("delayed", "running")
+"""States whose range begins now."""
+
+
+def page(server: Server, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
+    """Read the first rows of a place, or those after a row with the same ``available_at``.
+
+    Rows that entered the state later than ``at`` are left out if the index can tell, and so is what streams hold.
+    """
+    if mark is None:
+        return _page(server, place, at, "", (), limit)
+    if place.state == "dead":
+        return _page(server, place, at, " AND id > %s", mark[1:], limit)
+    return _page(server, place, at, " AND available_at = %s AND id > %s", mark, limit)
+
+
+def page_later(server: Server, place: Place, at: str, moment: str, limit: int) -> Statement:
+    """Continue after all rows with this ``available_at``."""
+    return _page(server, place, at, " AND available_at > %s", (moment,), limit)
+
+
+def _page(server: Server, place: Place, at: str, behind: str, params: Params, limit: int) -> Statement:
+    where = range_of(server, place)
+    if behind and place.state in _AHEAD:
+        # SQLite bounds a range by the first condition that it meets; the fence excludes what is due by now
+        where = Statement(f"queue = %s AND status = '{place.status}' AND priority = %s", where.params)
+    if place.state in _BY_TIME:
+        behind, params = f"{behind} AND available_at <= %s", (*params, at)
+    if place.state in _AHEAD:
+        behind = f"{behind} AND available_at < {server.parked}"
+    return Statement(
+        f"SELECT available_at, id FROM {server.message}{server.use[Index.CLAIM]} WHERE {where.sql}{behind} "
+        f"ORDER BY {order_of(server, place)} LIMIT %s",
+        (*where.params, *params, limit),
+    )
+
+
+def still(server: Server, ids: Sequence[int], state: str, at: str) -> Statement:
+    """Return the fence of a bulk operation: those of the rows that are in this state, and were at that moment."""
+    such, since = scan_sql.standing(server, [state]).sql, _SINCE[state]
+    if state == "running":
+        such = f"{such} AND available_at < {server.parked}"
+    named = f"id IN ({holes(len(ids))}) AND {such}"
+    if since is None:
+        return Statement(named, tuple(ids))
+    return Statement(f"{named} AND {since}", (*ids, at))
+
+
+def count_these(server: Server, where: Statement) -> Statement:
+    """Count the rows of a fence."""
+    return Statement(f"SELECT COUNT(*) FROM {server.message}{server.use[Index.IDS]} WHERE {where.sql}", where.params)
+
+
+def last_ids(server: Server) -> Statement:
+    """Read the highest message id and the highest event id; NULL where there is none."""
+    return Statement(f"SELECT (SELECT MAX(id) FROM {server.message}), (SELECT MAX(id) FROM {server.event})", ())

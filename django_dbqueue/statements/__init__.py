@@ -1,0 +1,1 @@
+"""SQL that several rooms send, and its moves and fences; no Django."""

@@ -1,0 +1,193 @@
+"""What a move writes, and the fences that decide who may make it.
+
+Every statement that moves a message names the state it leaves, and a holder's statements name its token too (promise
+P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates assignments from left to
+right, the others don't.
+"""
+
+from __future__ import annotations
+
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import SPENT, Change, Event, Params, Statement
+from django_dbqueue.statements.events_sql import (
+    DIED,
+    DROPPED,
+    FAILED,
+    HASTENED,
+    INTERRUPTED,
+    LOST,
+    MOVED,
+    REJECT,
+    REJECTED,
+    RELEASED,
+    REQUEUED,
+    RESCUED,
+)
+from django_dbqueue.statuses import DONE, NEW
+
+
+def ack(server: Server) -> Change:
+    """run → y."""
+    return Change(
+        f"status = '{DONE}', available_at = {server.now}, finished_at = {server.now}, live = NULL, "
+        "crashes = 0, error = NULL",
+        (),
+        in_lane="done",
+    )
+
+
+def remove() -> Change:
+    """run → nowhere: the ack of a queue that keeps no history."""
+    return Change("", (), removes=True, in_lane="done")
+
+
+def _back(
+    server: Server, kind: str, due: str, due_params: Params, crashes: str, error: str | None, exception: str | None
+) -> Change:
+    """Return it, charged; to the dead letters when the reads are spent. ``due`` is SQL for when it is due again."""
+    return Change(
+        f"status = '{NEW}', conn_id = NULL, worker_id = NULL, "
+        f"available_at = CASE WHEN {SPENT} THEN NULL ELSE {due} END, "
+        f"due_at = CASE WHEN {SPENT} THEN due_at ELSE {due} END, "
+        f"finished_at = CASE WHEN {SPENT} THEN {server.now} ELSE NULL END, "
+        f"live = CASE WHEN {SPENT} THEN NULL ELSE live END, "
+        f"crashes = {crashes}, error = COALESCE(%s, error)",
+        (*due_params, *due_params, error),
+        event=Event(kind, error, may_die=True, exception=exception),
+        in_lane="returns",
+    )
+
+
+def nack(server: Server, delay: float | None, error: str | None, exception: str | None = None) -> Change:
+    """run → n after a delay in seconds, or at its old place; or dead. ``exception`` is the path of its class."""
+    if delay is None:
+        return _back(server, FAILED, "due_at", (), "0", error, exception)
+    return _back(server, FAILED, server.plus(server.now, "%s"), (delay,), "0", error, exception)
+
+
+def cut_off(server: Server, error: str) -> Change:
+    """run → n, charged, but neither a failure nor a crash: its worker was told to stop."""
+    return _back(server, INTERRUPTED, "due_at", (), "crashes", error, LOST)
+
+
+def rescue(server: Server, error: str) -> Change:
+    """run → n, charged, and a crash: its owner is gone or its lease has expired; or dead."""
+    return _back(server, RESCUED, "due_at", (), "crashes + 1", error, LOST)
+
+
+def reject(server: Server, error: str, exception: str = REJECT, *, actor: str | None = None) -> Change:
+    """run or n → dead. Without the path of a class, the error is a reason that somebody gave."""
+    return _to_the_dead(server, error, "", Event(REJECTED, error, actor, exception=exception))
+
+
+def bury(server: Server, error: str, *, charged: bool = False) -> Change:
+    """run or n → dead: it had no reads left. ``charged``: its last delivery had begun."""
+    return _to_the_dead(server, error, "" if charged else "read_count = read_count - 1, ", Event(DIED, error))
+
+
+def _to_the_dead(server: Server, error: str, uncharge: str, event: Event) -> Change:
+    return Change(
+        f"{uncharge}status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = NULL, "
+        f"finished_at = {server.now}, live = NULL, crashes = 0, error = %s",
+        (error,),
+        event=event,
+        in_lane="dies",
+    )
+
+
+def release(
+    server: Server, *, actor: str | None = None, why: str | None = None, pause: float = 0.0, suspected: bool = False
+) -> Change:
+    """run → n, uncharged, at its old place, or after a pause in seconds if that is later. A suspect stays one.
+
+    It is an event if an operator does it. ``suspected``: it becomes a suspect.
+    """
+    paused = server.plus(server.now, "%s")
+    due = f"CASE WHEN due_at > {paused} THEN due_at ELSE {paused} END" if pause else "due_at"
+    return Change(
+        f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {due}, finished_at = NULL, "
+        "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END"
+        f"{', crashes = crashes + 1' if suspected else ''}",
+        (pause, pause) if pause else (),
+        event=Event(RELEASED, why, actor) if actor or why else None,
+        in_lane="returns",
+    )
+
+
+def extend(server: Server, seconds: float | None) -> Change:
+    """run → run, with the lease ending in ``seconds`` (None: after the row's own lease)."""
+    if seconds is None:
+        return Change(f"available_at = {server.plus(server.now, 'lease_seconds')}", ())
+    return Change(f"available_at = {server.plus(server.now, '%s')}", (seconds,))
+
+
+def requeue(server: Server, *, actor: str | None = None) -> Change:
+    """run or dead → n, as if new: due now, counts at zero, the key taken back."""
+    return Change(
+        f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {server.now}, "
+        f"due_at = {server.now}, finished_at = NULL, read_count = 0, crashes = 0, "
+        "live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
+        (),
+        event=Event(REQUEUED, actor=actor),
+        in_lane="returns",
+    )
+
+
+def due_now(server: Server, *, actor: str | None = None) -> Change:
+    """n → n, due now; of one that also waits for its group or its group's rate, when that lets it."""
+    return Change(
+        f"available_at = CASE WHEN available_at = due_at THEN {server.now} ELSE available_at END, "
+        f"due_at = {server.now}",
+        (),
+        event=Event(HASTENED, actor=actor),
+    )
+
+
+def is_early(server: Server) -> str:
+    """Return the condition that a row's own time has not come, whatever else it waits for."""
+    return f"due_at > {server.now}"
+
+
+def into(
+    server: Server,
+    queue: str,
+    key_hash: str | None,
+    lane: int | None,
+    group: str | None,
+    *,
+    is_dead: bool,
+    actor: str | None,
+) -> Change:
+    """n or dead → n in another queue. Due when it was to be, but not in the past; a dead one as if new.
+
+    In the record, the queue is the one that it leaves. Its lanes are the caller's.
+    """
+    as_new = f", finished_at = NULL, read_count = 0, crashes = 0, due_at = {server.now}" if is_dead else ""
+    due = server.now if is_dead else server.later_of("due_at", server.now)
+    return Change(
+        f"available_at = {due}, queue = %s, key_hash = %s, lane = %s, group_name = %s, live = %s{as_new}",
+        (queue, key_hash, lane, group, None if key_hash is None else 1),
+        event=Event(MOVED, f"→ {queue}", actor),
+    )
+
+
+def lock_place(server: Server, where: Statement) -> Statement:
+    """Lock the row of a fence, and read its key, lane and group, and whether it is dead, or parked."""
+    columns = server.columns(("key", "lane", "group_name"))
+    return Statement(
+        f"SELECT {columns}, available_at IS NULL, available_at = {server.parked} FROM {server.message}"
+        f"{server.use[Index.IDS]} WHERE {where.sql}{server.lock_row}",
+        where.params,
+    )
+
+
+def drop(server: Server, error: str, *, actor: str | None = None) -> Change:
+    """n, run or dead → y, marked by whom."""
+    return Change(
+        f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {server.now}, "
+        f"finished_at = {server.now}, live = NULL, error = %s",
+        (error,),
+        event=Event(DROPPED, error, actor),
+        in_lane="dropped",
+    )

@@ -1,0 +1,115 @@
+"""Whether there is anything to do: any number of facts in one statement, without locks, one index entry each.
+
+A fact is a row (fact, name, priority) if it holds, and no row if it doesn't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from django_dbqueue.databases.indexes import Index
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.statement import Statement
+from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.streams import stream_claims_sql
+
+READY: Final = "ready"
+EXPIRED: Final = "expired"
+PAUSED: Final = "paused"
+AT_WORK: Final = "at work"
+GIVEN_UP: Final = "given up"
+RATED: Final = "rated"
+ADDED: Final = "added"
+LATE: Final = "late"
+LATE_SOON: Final = "late soon"
+_DUE: Final = {READY: NEW, EXPIRED: RUNNING}
+
+
+def together(parts: Sequence[Statement]) -> Statement:
+    """Ask all of them at once."""
+    return Statement(
+        " UNION ALL ".join(part.sql for part in parts), tuple(value for part in parts for value in part.params)
+    )
+
+
+def due(server: Server, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
+    """READY or EXPIRED: a row is due at a known priority, or one exists, due or not, at another.
+
+    ``known`` is in descending order. So each range of the claim index is bounded, whatever else the queue holds. A
+    caller that learns of a new priority only has to remember it.
+    """
+    above: int | None = None
+    for priority in known:
+        yield _between(server, fact, queue, priority, above)
+        yield _stretch(
+            server, fact, queue, f"priority = %s AND available_at <= {server.now} ORDER BY available_at", (priority,)
+        )
+        above = priority
+    yield _between(server, fact, queue, None, above)
+
+
+def _between(server: Server, fact: str, queue: str, low: int | None, high: int | None) -> Statement:
+    bounds = [("priority > %s AND ", low), ("priority < %s AND ", high)]
+    params = tuple(value for _, value in bounds if value is not None)
+    where = "".join(sql for sql, value in bounds if value is not None).removesuffix(" AND ") or "priority <= 32767"
+    return _stretch(server, fact, queue, f"{where} ORDER BY priority DESC", params)
+
+
+def _stretch(server: Server, fact: str, queue: str, where: str, params: tuple[int, ...]) -> Statement:
+    return Statement(
+        f"SELECT * FROM (SELECT '{fact}' AS fact, queue AS name, priority "
+        f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
+        f"AND {where} LIMIT 1) AS stretch",
+        (queue, *params),
+    )
+
+
+def paused(server: Server) -> Statement:
+    """PAUSED, for each queue that is paused now."""
+    return Statement(f"SELECT '{PAUSED}' AS fact, name, 0 AS priority FROM {server.queue} WHERE {server.is_paused}", ())
+
+
+def at_work(server: Server, queue: str) -> Statement:
+    """AT_WORK: the queue holds messages that wait or run."""
+    return Statement(
+        f"SELECT * FROM (SELECT '{AT_WORK}' AS fact, queue AS name, priority "
+        f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
+        "AND available_at IS NOT NULL LIMIT 1) AS work",
+        (queue,),
+    )
+
+
+def given_up(server: Server) -> Statement:
+    """GIVEN_UP: a claim of a stream is to be released."""
+    given = stream_claims_sql.given_up(server, 1)
+    return Statement(
+        f"SELECT '{GIVEN_UP}' AS fact, stream AS name, 0 AS priority FROM ({given.sql}) AS given", given.params
+    )
+
+
+def rated(server: Server, queue: str) -> Statement:
+    """RATED: groups of the queue have rates of their own."""
+    return Statement(
+        f"SELECT * FROM (SELECT '{RATED}' AS fact, queue AS name, 0 AS priority FROM {server.group} "
+        "WHERE queue = %s AND rate IS NOT NULL LIMIT 1) AS rated",
+        (queue,),
+    )
+
+
+def added(server: Server) -> Statement:
+    """ADDED: operators have added schedules; the priority is a number that changes with them."""
+    return Statement(
+        f"SELECT '{ADDED}' AS fact, '' AS name, COUNT(*) + SUM(revision) AS priority FROM {server.schedule} "
+        "WHERE is_added HAVING COUNT(*) > 0",
+        (),
+    )
+
+
+def late(server: Server, fact: str, here: str, seconds: float) -> Statement:
+    """LATE or LATE_SOON: the beat of a worker of this server will be late in ``seconds``, unless it arrives."""
+    return Statement(
+        f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {server.worker} "
+        f"WHERE server = %s AND late_at < {server.plus(server.now, '%s')} LIMIT 1) AS tardy",
+        (here, seconds),
+    )
