@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.partitions_sql import MySQLPartitionsSQL
-from django_dbqueue.databases.server import ANY
 from django_dbqueue.databases.sessions_sql import MySQLSessionsSQL
 from django_dbqueue.databases.statement import Mark, Params, Statement
 
@@ -37,6 +36,10 @@ class MySQL(NetworkServer):
     keep_failure = " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"
     padded_text = True
     skips_for_distinct = True
+    on_conflict = " ON DUPLICATE KEY UPDATE"
+    inserted = "VALUES({})"
+    # MariaDB reads a small table in full whatever index it is told to use (measured for 900 of 100,000: 24 ms, not 11)
+    deletes_by_list = False
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"
@@ -48,12 +51,6 @@ class MySQL(NetworkServer):
         # Not INSERT IGNORE, which also hides every other error of a row
         same = f"{table}.{key.split(', ')[0]}"
         return f" ON DUPLICATE KEY UPDATE {same} = {same}"
-
-    def or_replace_expired(self, table: str, key: str, columns: Sequence[str]) -> str:  # noqa: ARG002
-        # Assigned from left to right: expires_at, which all of them read, is the last to change
-        assert columns[-1] == "expires_at"
-        news = (f"{name} = IF({table}.expires_at <= {self.now}, VALUES({name}), {table}.{name})" for name in columns)
-        return f" ON DUPLICATE KEY UPDATE {', '.join(news)}"
 
     def update_each(
         self, table: str, given: Statement, sets: str, where: str, index: Index = Index.PRIMARY
@@ -67,23 +64,8 @@ class MySQL(NetworkServer):
         # Only the form of DELETE that is for several tables takes a FORCE INDEX
         return f"DELETE t FROM {table} AS t{self.use[index]}"
 
-    def delete_each(
-        self,
-        table: str,
-        columns: tuple[str, ...],
-        rows: Sequence[Sequence[int | str]],
-        *,
-        such: Statement = ANY,
-        index: Index = Index.PRIMARY,
-    ) -> Statement:
-        # By a join: for a list, MariaDB reads a small table in full whatever index it is told to use (measured for 900
-        # of 100,000: 24 ms instead of 11)
-        given = self.values(tuple(f"given_{each}" for each in columns), rows)
-        same = " AND ".join(f"t.{each} = given.given_{each}" for each in columns)
-        return Statement(
-            f"DELETE t FROM {given.sql} STRAIGHT_JOIN {table} AS t{self.use[index]} ON {same}{such.sql}",
-            (*given.params, *such.params),
-        )
+    def _delete_joined(self, table: str, given: str, where: str, index: Index) -> str:
+        return f"DELETE t FROM {given} STRAIGHT_JOIN {table} AS t{self.use[index]} ON {where}"
 
     def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         # mysqlclient also writes parameters into the text, in one or two Python calls each: 1.5 µs per id

@@ -28,7 +28,7 @@ def again(
 ) -> Result:
     """Run ``work``, up to eight times, with jitter, while its errors are transient; start no try after ``within``.
 
-    ``tried``: so many times it was run already, since ``began``.
+    A caller that has run it already says how often (``tried``), and when it first did (``began``, monotonic).
     """
     began = time.monotonic() if began is None else began
     for attempt in range(tried, ATTEMPTS):

@@ -49,8 +49,15 @@ class Server(Tables, ABC):
     returns_kept_failure = False
     """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
+    on_conflict = " ON CONFLICT ({}) DO UPDATE SET"
+    """Ends an INSERT that changes the row of the same key; what it sets follows."""
+    inserted = "excluded.{}"
+    """SQL for what the INSERT has in a column."""
     rows_from_json = False
     """Whether many rows are inserted from one parameter: psycopg's cost is that of their number."""
+    deletes_by_list = True
+    """Whether a DELETE for a list of one column's values reads these rows and no others. For a join with few values,
+    PostgreSQL may read a whole table."""
     joins_lists = False
     """Whether a list of keys, or of ranges of ids, is looked up by a join from its values; else by IN and OR."""
     skips_for_distinct = False
@@ -109,11 +116,18 @@ class Server(Tables, ABC):
         """Return the end of an INSERT that writes no row where another one has the same ``key`` (columns) already."""
         return f" ON CONFLICT ({key}) DO NOTHING"
 
-    def or_replace_expired(self, table: str, key: str, columns: Sequence[str]) -> str:
-        """Return the end of an INSERT that replaces the row of the same key once its ``expires_at`` has passed."""
-        is_over = f"{table}.expires_at <= {self.now}"
-        news = (f"{each} = CASE WHEN {is_over} THEN excluded.{each} ELSE {table}.{each} END" for each in columns)
-        return f" ON CONFLICT ({key}) DO UPDATE SET {', '.join(news)}"
+    def or_replace(self, table: str, key: str, columns: Sequence[str], *, if_expired: bool = False) -> str:
+        """Return the end of an INSERT that replaces these columns of the row that has the same key.
+
+        ``if_expired``: only once its ``expires_at`` has passed. That is the last of the columns then, since all of them
+        read it, and MySQL changes them in their order.
+        """
+        assert not if_expired or columns[-1] == "expires_at"
+        news = {each: self.inserted.format(each) for each in columns}
+        if if_expired:
+            is_over = f"{table}.expires_at <= {self.now}"
+            news = {each: f"CASE WHEN {is_over} THEN {new} ELSE {table}.{each} END" for each, new in news.items()}
+        return f"{self.on_conflict.format(key)} {', '.join(f'{each} = {new}' for each, new in news.items())}"
 
     def update_each(
         self,
@@ -140,20 +154,22 @@ class Server(Tables, ABC):
         rows: Sequence[Sequence[int | str]],
         *,
         such: Statement = ANY,
-        index: Index = Index.PRIMARY,  # noqa: ARG002
+        index: Index = Index.PRIMARY,
     ) -> Statement:
         """Delete the rows ``t`` that have these values in the first columns of an index, and are such.
 
         It looks them up one by one: whatever reads more would wait for everybody's locks.
         """
-        if len(columns) == 1:  # for a join with few values, PostgreSQL may read a whole table
+        if len(columns) == 1 and self.deletes_by_list:
             named = self._one_of(columns[0], [value for [value] in rows])
             return Statement(f"DELETE FROM {table} WHERE {named.sql}{such.sql}", (*named.params, *such.params))
         given = self.values(tuple(f"given_{each}" for each in columns), rows)
         same = " AND ".join(f"t.{each} = given.given_{each}" for each in columns)
-        return Statement(
-            f"DELETE FROM {table} AS t USING {given.sql} WHERE {same}{such.sql}", (*given.params, *such.params)
-        )
+        sql = self._delete_joined(table, given.sql, f"{same}{such.sql}", index)
+        return Statement(sql, (*given.params, *such.params))
+
+    def _delete_joined(self, table: str, given: str, where: str, index: Index) -> str:  # noqa: ARG002
+        return f"DELETE FROM {table} AS t USING {given} WHERE {where}"
 
     def _one_of(self, column: str, values: Sequence[int | str]) -> Statement:
         if isinstance(values[0], str):

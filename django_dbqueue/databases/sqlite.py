@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from django_dbqueue.databases.indexes import Index
-from django_dbqueue.databases.server import ANY, Server
+from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Mark, Params, Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
@@ -42,23 +42,10 @@ class SQLite(Server):
         columns = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(names))
         return Statement(f"(SELECT {columns} FROM json_each(%s)) AS given", (json.dumps([*map(list, rows)]),))
 
-    def delete_each(
-        self,
-        table: str,
-        columns: tuple[str, ...],
-        rows: Sequence[Sequence[int | str]],
-        *,
-        such: Statement = ANY,
-        index: Index = Index.PRIMARY,  # noqa: ARG002
-    ) -> Statement:
+    def _delete_joined(self, table: str, given: str, where: str, index: Index) -> str:  # noqa: ARG002
         # With statistics, it would rather read the whole table than look up a list of pairs
-        given = self.values(tuple(f"given_{each}" for each in columns), rows)
-        same = " AND ".join(f"t.{each} = given.given_{each}" for each in columns)
-        return Statement(
-            f"DELETE FROM {table} WHERE rowid IN (SELECT t.rowid FROM {given.sql} "
-            f"{self.join_each} {table} AS t ON {same}{such.sql})",
-            (*given.params, *such.params),
-        )
+        rows = f"SELECT t.rowid FROM {given} {self.join_each} {table} AS t ON {where}"
+        return f"DELETE FROM {table} WHERE rowid IN ({rows})"
 
     def id_in(self, ids: Sequence[int], column: str = "id") -> Statement:
         # One statement for any number: the driver prepares, and caches, one for each number of placeholders

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from django_dbqueue.databases import Change, Claim, Event, Statement
-from django_dbqueue.databases.statement import Place, Tie
+from django_dbqueue.databases.statement import Place, Tie, chunks
 from django_dbqueue.failures.failure_group_rows import failure_ids
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flow_moves
@@ -25,6 +25,8 @@ Ties = Mapping[int, Tie] | None
 """By id, the ties of those that are in a lane or a flow; None: not known."""
 
 BATCH = 500
+QUEUES = 100
+"""In which one statement looks for what a worker holds."""
 
 
 def move(session: DjangoSession, change: Change, where: Statement) -> int:
@@ -155,5 +157,5 @@ def _forget_some(session: DjangoSession, age: float, limit: int) -> int:
 
 def held_by(session: DjangoSession, queues: Iterable[str], worker_id: int) -> list[Claim]:
     """Read what a worker holds of these queues."""
-    owned = partial(fences_sql.owned, session.server)
-    return [Claim(*row) for queue in queues for row in session.fetch(owned(queue, worker_id))]
+    owned = (fences_sql.owned(session.server, some, worker_id) for some in chunks(queues, QUEUES))
+    return [Claim(*row) for statement in owned for row in session.fetch(statement)]

@@ -16,7 +16,7 @@ def take(server: Server, seconds: Mapping[str, float]) -> Statement:
     It waits for whoever has taken one of them and not ended yet.
     """
     row = f"(%s, 0, {server.plus(server.now, '%s')})"
-    known = server.or_replace_expired(server.once, "hash", ("message_id", "expires_at"))
+    known = server.or_replace(server.once, "hash", ("message_id", "expires_at"), if_expired=True)
     returning = " RETURNING hash, message_id" if server.returns_rows else ""
     return Statement(
         f"INSERT INTO {server.once} (hash, message_id, expires_at) VALUES {', '.join([row] * len(seconds))}"

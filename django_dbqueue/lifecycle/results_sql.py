@@ -9,6 +9,7 @@ from itertools import chain
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Kept, Statement, holes
+from django_dbqueue.statements.enqueue_sql import column_words
 from django_dbqueue.statements.events_sql import RESULT_FORGOTTEN
 
 
@@ -24,9 +25,13 @@ def insert(server: Server, results: Sequence[tuple[int, Kept]]) -> Statement:
             f"FROM json_array_elements(%s::json) AS said{ending}",
             (rows,),
         )
-    row = f"(%s, %s, %s, {server.plus(server.now, '%s')}, %s)"
-    values = ((message_id, *kept) for message_id, kept in results)
-    return Statement(f"{begin} VALUES {', '.join([row] * len(results))}{ending}", tuple(chain.from_iterable(values)))
+    ids, kept = zip(*results, strict=True)
+    bodies, types, seconds, flows = zip(*kept, strict=True)
+    shared, varying = column_words({"content_type": types, "seconds": seconds, "flow": flows}, defaults={})
+    until = server.plus(server.now, shared["seconds"])
+    row = f"(%s, %s, {shared['content_type']}, {until}, {shared.get('flow', 'NULL')})"
+    params = chain.from_iterable(zip(ids, bodies, *varying, strict=True))
+    return Statement(f"{begin} VALUES {', '.join([row] * len(results))}{ending}", tuple(params))
 
 
 def packet() -> Statement:

@@ -102,7 +102,7 @@ def _from_json(
 ) -> Statement:
     # One parameter, whose text is the same for every such chunk: a VALUES list of a thousand rows costs the server
     # three times as much, and psycopg's array of texts costs Python more than all the rest of the call.
-    words, varying = said(columns)
+    words, varying = column_words(columns)
     names = [name for name, word in words.items() if word == "%s"]
     due = ""
     if any(delays) or any(moments):
@@ -191,12 +191,12 @@ def one_row(
     columns: Mapping[str, Sequence[object]], defaults: Mapping[str, object] = DEFAULTS
 ) -> tuple[list[str], str, list[Row]]:
     """Return the names of the columns that any row sets, one row of them as SQL, and the parameters of each row."""
-    words, varying = said(columns, defaults)
+    words, varying = column_words(columns, defaults)
     count = max(map(len, columns.values()))
     return list(words), ", ".join(words.values()), list(zip(*varying, strict=True)) if varying else [()] * count
 
 
-def said(
+def column_words(
     columns: Mapping[str, Sequence[object]], defaults: Mapping[str, object] = DEFAULTS
 ) -> tuple[dict[str, str], list[Sequence[object]]]:
     """Return SQL for each column that any row sets, and the columns of values that its %s stand for.

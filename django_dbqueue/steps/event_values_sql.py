@@ -23,7 +23,7 @@ def emit(
     return Statement(
         f"INSERT INTO {server.event_value} (name_hash, {', '.join(columns)}) "
         f"VALUES (%s, %s, %s, %s, %s, {now}, {plus(now, '%s')}, {plus(now, '%s')})"
-        f"{server.or_replace_expired(server.event_value, 'name_hash', columns)}",
+        f"{server.or_replace(server.event_value, 'name_hash', columns, if_expired=True)}",
         (name_hash, name, body, content_type, token, LEFT_BEHIND, keep_seconds),
     )
 
@@ -44,7 +44,8 @@ def value(server: Server, name_hash: str) -> Statement:
 def wait(server: Server, name_hash: str, claim: Claim) -> Statement:
     """Note that a message waits, as it is suspended under this claim."""
     return Statement(
-        f"INSERT INTO {server.waiter} (name_hash, message_id, token) VALUES (%s, %s, %s)",
+        f"INSERT INTO {server.waiter} (name_hash, message_id, token) VALUES (%s, %s, %s)"
+        f"{server.or_replace(server.waiter, 'name_hash, message_id', ('token',))}",
         (name_hash, claim.id, claim.token),
     )
 

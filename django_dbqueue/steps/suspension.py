@@ -100,10 +100,7 @@ def _suspend(steps: Steps, change: Change, new: Remembered | None, event: str | 
         if not moves.settle(session, change, [claim], ties_of([steps.message])):
             raise steps.lost("suspend")
         if event is not None:
-            name_hash = hash_of_event(event)
-            # First what it did under an earlier claim, if it did
-            session.run(event_values_sql.wait_no_more(session.server, claim.id, name_hash))
-            session.run(event_values_sql.wait(session.server, name_hash, claim))
+            session.run(event_values_sql.wait(session.server, hash_of_event(event), claim))
 
 
 def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:

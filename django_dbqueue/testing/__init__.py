@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_dbqueue.testing.containment import LostTransaction as LostTransaction
+    from django_dbqueue.testing.drained import Drained as Drained
+    from django_dbqueue.testing.drained import EndlessRun as EndlessRun
+    from django_dbqueue.testing.drained import Handled as Handled
     from django_dbqueue.testing.enqueued import assert_enqueued as assert_enqueued
     from django_dbqueue.testing.enqueued import refute_enqueued as refute_enqueued
     from django_dbqueue.testing.factories import MessageFactory as MessageFactory
     from django_dbqueue.testing.fixture import DBQueue as DBQueue
-    from django_dbqueue.testing.run import Drained as Drained
-    from django_dbqueue.testing.run import EndlessRun as EndlessRun
-    from django_dbqueue.testing.run import Handled as Handled
     from django_dbqueue.testing.run import run_consumers as run_consumers
 
 _HOMES = {
     "run_consumers": "run",
-    "Drained": "run",
-    "EndlessRun": "run",
-    "Handled": "run",
+    "Drained": "drained",
+    "EndlessRun": "drained",
+    "Handled": "drained",
     "assert_enqueued": "enqueued",
     "refute_enqueued": "enqueued",
     "LostTransaction": "containment",

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextvars import copy_context
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Final, Literal
@@ -28,6 +27,7 @@ from django_dbqueue.statuses import DONE, NEW
 from django_dbqueue.steps.emitting import wake_left_behind
 from django_dbqueue.steps.event_values_sql import LEFT_BEHIND
 from django_dbqueue.testing.containment import LostTransaction, in_the_tests_transaction
+from django_dbqueue.testing.drained import Drained, EndlessRun, Handled, Outcome
 from django_dbqueue.worker.batches import Ended, attempt_batch
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -39,55 +39,6 @@ from django_dbqueue.worker.settler import Settler
 MAX_LIMIT: Final = 1_000_000
 MAX_NAMED: Final = 5
 """Queues named in the text of an endless run."""
-
-Outcome = Literal["done", "waiting", "dead", "lost"]
-
-
-class EndlessRun(AssertionError):
-    """A run reached its limit, and there was more to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Handled:
-    """One delivery, and what became of its message.
-
-    ``outcome``: *done* · *waiting*, to be delivered again · *dead* · *lost*: while it was handled, another claim took
-    it, or it was dropped or removed. ``message`` is the row as it was then. ``error`` is what ended the handler, if
-    anything did.
-    """
-
-    message: Message
-    outcome: Outcome
-    error: BaseException | None = None
-
-
-class Drained(tuple[Handled, ...]):
-    """All deliveries of a run, in order."""
-
-    __slots__ = ()
-
-    @property
-    def done(self) -> list[Message]:
-        """The messages that were done."""
-        return self._with("done")
-
-    @property
-    def waiting(self) -> list[Message]:
-        """The messages that will be delivered again, once for each time."""
-        return self._with("waiting")
-
-    @property
-    def dead(self) -> list[Message]:
-        """The messages that went to the dead letters."""
-        return self._with("dead")
-
-    @property
-    def errors(self) -> list[BaseException]:
-        """What handlers raised, including ``Retry`` and ``Reject``."""
-        return [each.error for each in self if each.error is not None]
-
-    def _with(self, outcome: Outcome) -> list[Message]:
-        return [each.message for each in self if each.outcome == outcome]
 
 
 def run_consumers(

@@ -208,7 +208,7 @@ def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
 
 
 def test_what_a_worker_holds_is_found_among_the_running_rows(table: Table) -> None:
-    statement = fences_sql.owned(server_of(connection), crowd.QUEUE, crowd.WORKER)
+    statement = fences_sql.owned(server_of(connection), [crowd.QUEUE, "nothing"], crowd.WORKER)
     plan = plan_of(connection, statement)
     if plan_matters(table):
         assert set(plan.indexes) == {CLAIM}, plan.text
