@@ -37,13 +37,13 @@ def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns:
     return Worker.objects.create(**said | columns)
 
 
-def end(session: BaseDatabaseWrapper) -> None:
+def end(session: BaseDatabaseWrapper, number: int = WORKER) -> None:
     """End the worker's session, and wait until the server has seen it."""
     session.close()
     with connection.cursor() as cursor:
 
         def is_free() -> bool:
-            cursor.execute(*server_of(connection).sessions.free_locks([WORKER]))
+            cursor.execute(*server_of(connection).sessions.free_locks([number]))
             return bool(cursor.fetchall())
 
         wait_until(is_free, "the server to see that the session has ended")

@@ -6,7 +6,9 @@ from django.db import connection
 
 from django_dbqueue.envelope import LEAST_LEASE
 from django_dbqueue.models import Message, Queue
+from django_dbqueue.statuses import RUNNING
 from tests.factories import QUEUE, let_pause_end
+from tests.refusing import refusing
 from tests.routines.ways import DEAD, LEASE, MAX_READS, NEW, TAKEN, ThroughRoutines, Way, state, taken, taken_too_long
 
 
@@ -139,6 +141,17 @@ def test_a_claim_that_comes_back_short_rescues_more_than_it_needs_bounds_for(way
     assert all(way.extend(held, 0) for held in way.claim(151, LEASE))
     assert [held.id for held in way.claim(1, LEASE)] == [last]
     assert Message.objects.dead(QUEUE).count() == len(ids)
+
+
+def test_a_claim_that_an_error_ends_has_taken_nothing_that_it_does_not_give(way: Way) -> None:
+    late, waiting = taken_too_long(way).id, way.put("next", None, LEASE)
+    with refusing("UPDATE", f"OLD.id = {late}"):
+        try:
+            given = [held.id for held in way.claim(2, LEASE)]
+        except Exception as error:
+            assert "as told" in str(error)  # noqa: PT017 - an error is one of two ends
+            given = []
+    assert given == list(Message.objects.filter(pk=waiting, status=RUNNING).values_list("pk", flat=True))
 
 
 def test_a_row_whose_reads_were_spent_by_hand_goes_to_the_dead_undelivered(way: Way) -> None:

@@ -17,6 +17,17 @@ BEGIN
     DECLARE _taken, _found, _got, _rescued, _seen, _page, _priority INT DEFAULT 0;
     DECLARE _id BIGINT;
     DECLARE _now DATETIME(6);
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        -- What was taken before goes to the caller if it stands, whatever hindered the rest: a deadlock, which rolls back
+        -- the caller's transaction if there is one, or a wait that was too long.
+        SELECT COUNT(*) INTO _seen FROM {message}
+        WHERE id = JSON_UNQUOTE(JSON_EXTRACT(CONCAT('[', _claims, ']'), '$[0].id')) AND claim_token = _token;
+        IF _seen = 0 THEN
+            RESIGNAL;
+        END IF;
+        SET _claims = CONCAT('[', _claims, ']');
+    END;
 
     SET _claims = NULL;
     SET _lease = COALESCE(_lease, {lease});
