@@ -44,19 +44,6 @@ class PartitionsSQL(Subject):
     def drop(self, names: Sequence[str]) -> Statement:
         """Drop partitions with their rows."""
 
-    def count_from(self, lower: int, most: int) -> Statement:
-        """Count the rows from an id on, but not beyond ``most``."""
-        return Statement(
-            f"SELECT COUNT(*) FROM (SELECT id FROM {self.sql.archived} WHERE id >= %s ORDER BY id LIMIT %s) AS those",
-            (lower, most),
-        )
-
-    def first_at(self, lower: int) -> Statement:
-        """Read id and time of the first row from an id on; no row if there is none."""
-        return Statement(
-            f"SELECT id, archived_at FROM {self.sql.archived} WHERE id >= %s ORDER BY id LIMIT 1", (lower,)
-        )
-
 
 class MySQLPartitionsSQL(PartitionsSQL):
     """The rest is split anew for each addition; that copies what it has, which is nothing as long as somebody adds."""

@@ -6,6 +6,7 @@ one server, or before a restart, says nothing on another, or after it. Crash rec
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -30,12 +31,22 @@ class SessionsSQL(Subject):
         return Statement(f"SELECT {self.sql.session_id}, {self.server}", ())
 
     @abstractmethod
-    def take_lock(self, number: int) -> Statement:
-        """Take the named lock with this number for the length of the session; returns 1 (or true) if it was free."""
+    def take_lock(self, *numbers: int) -> Statement:
+        """Take the first of these locks that is free, for the length of the session; returns its place in the list.
+
+        The first one's place is 1; NULL: none was free. See ``lock_number``.
+        """
+
+    @abstractmethod
+    def free_lock(self, number: int) -> Statement:
+        """Let the next one in at once: a server takes its time to end a session."""
 
     @abstractmethod
     def lock_holder(self, number: int) -> Statement:
-        """Read the server, and the id of the session that holds the lock, or NULL."""
+        """Read the server, and the session that holds the lock: its id, its account, whether it is our own; or NULLs.
+
+        The account is NULL, too, where it may not be seen.
+        """
 
     @abstractmethod
     def is_held(self, number: int, conn_id: int) -> Statement:
@@ -50,26 +61,8 @@ class SessionsSQL(Subject):
         """Read the server, and which of these sessions it has; refused (``blind_error``) if not all can be seen."""
 
     @abstractmethod
-    def take_place(self, places: Sequence[int]) -> Statement:
-        """Take the first free one of the pipeline's places for the length of the session; returns it, or NULL."""
-
-    @abstractmethod
     def end_session(self, conn_id: int) -> Statement:
         """End another session, as an operator would (``queue_torture``); needs no privilege for one's own account's."""
-
-    # -- one exporter a database --------------------------------------------------------------------------
-
-    @abstractmethod
-    def take_export_lock(self) -> Statement:
-        """Take the exporters' lock for the length of the session; returns 1 (or true) if it was free."""
-
-    @abstractmethod
-    def free_export_lock(self) -> Statement:
-        """Let the next exporter in at once: a server takes its time to end a session."""
-
-    @abstractmethod
-    def export_lock_holder(self) -> Statement:
-        """Read the session that holds the lock, its account, and whether it is our own."""
 
 
 class MySQLSessionsSQL(SessionsSQL):
@@ -86,15 +79,20 @@ class MySQLSessionsSQL(SessionsSQL):
         "WHERE VARIABLE_NAME = 'Uptime'))"
     )
     blind_error = 1227
-    # At most 64 characters, and global to the server, so it includes the database; MySQL 9.7 has no MD5
-    _export_lock = "CONCAT('dbqueue-export:', LEFT(SHA2(DATABASE(), 256), 40))"
-    _place = "'dbqueue-place:', LEFT(SHA2(DATABASE(), 256), 40), ':'"
 
-    def take_lock(self, number: int) -> Statement:
-        return Statement("SELECT GET_LOCK(CONCAT('dbqueue:', %s), 0)", (number,))
+    def take_lock(self, *numbers: int) -> Statement:
+        return _first_that(numbers, "GET_LOCK(CONCAT('dbqueue:', %s), 0) = 1")
+
+    def free_lock(self, number: int) -> Statement:
+        return Statement("SELECT RELEASE_LOCK(CONCAT('dbqueue:', %s))", (number,))
 
     def lock_holder(self, number: int) -> Statement:
-        return Statement(f"SELECT {self.server}, IS_USED_LOCK(CONCAT('dbqueue:', %s))", (number,))
+        return Statement(
+            f"SELECT {self.server}, held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
+            "FROM (SELECT IS_USED_LOCK(CONCAT('dbqueue:', %s)) AS id) AS held "
+            f"LEFT JOIN {MYSQL_PROCESS_LIST} AS shown ON shown.id = held.id",
+            (number,),
+        )
 
     def is_held(self, number: int, conn_id: int) -> Statement:
         return Statement("SELECT COALESCE(IS_USED_LOCK(CONCAT('dbqueue:', %s)) = %s, 0)", (number, conn_id))
@@ -116,26 +114,8 @@ class MySQLSessionsSQL(SessionsSQL):
             tuple(ids),
         )
 
-    def take_place(self, places: Sequence[int]) -> Statement:
-        each = f"WHEN GET_LOCK(CONCAT({self._place}, %s), 0) = 1 THEN %s"
-        return Statement(f"SELECT CASE {' '.join([each] * len(places))} END", _twice(places))
-
     def end_session(self, conn_id: int) -> Statement:
         return Statement("KILL %s", (conn_id,))
-
-    def take_export_lock(self) -> Statement:
-        return Statement(f"SELECT GET_LOCK({self._export_lock}, 0)", ())
-
-    def free_export_lock(self) -> Statement:
-        return Statement(f"SELECT RELEASE_LOCK({self._export_lock})", ())
-
-    def export_lock_holder(self) -> Statement:
-        return Statement(
-            "SELECT held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
-            f"FROM (SELECT IS_USED_LOCK({self._export_lock}) AS id) AS held "
-            f"LEFT JOIN {MYSQL_PROCESS_LIST} AS shown ON shown.id = held.id WHERE held.id IS NOT NULL",
-            (),
-        )
 
 
 class PostgreSQLSessionsSQL(SessionsSQL):
@@ -152,14 +132,20 @@ class PostgreSQLSessionsSQL(SessionsSQL):
         "SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks WHERE locktype = 'advisory' "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND objsubid = 1 AND granted"
     )
-    _export_lock = 0x6462_7175_6575_6501  # 'dbqueue', and this lock's number
-    _places = 0x6462_7175_6575_7000
 
-    def take_lock(self, number: int) -> Statement:
-        return Statement("SELECT pg_try_advisory_lock(%s)", (number,))
+    def take_lock(self, *numbers: int) -> Statement:
+        return _first_that(numbers, "pg_try_advisory_lock(%s)")
+
+    def free_lock(self, number: int) -> Statement:
+        return Statement("SELECT pg_advisory_unlock(%s)", (number,))
 
     def lock_holder(self, number: int) -> Statement:
-        return Statement(f"SELECT {self.server}, (SELECT MAX(pid) FROM ({self._held}) h WHERE number = %s)", (number,))
+        return Statement(
+            f"SELECT {self.server}, held.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
+            f"held.pid = pg_backend_pid() FROM (SELECT MAX(pid) AS pid FROM ({self._held}) AS h WHERE number = %s) "
+            "AS held LEFT JOIN pg_stat_activity AS shown ON shown.pid = held.pid",
+            (number,),
+        )
 
     def is_held(self, number: int, conn_id: int) -> Statement:  # noqa: ARG002 - the number is nobody else's
         # pg_locks reads all locks of the server; being able to share the lock, for a moment, shows that nobody holds it
@@ -178,27 +164,15 @@ class PostgreSQLSessionsSQL(SessionsSQL):
             (list(ids),),
         )
 
-    def take_place(self, places: Sequence[int]) -> Statement:
-        each = f"WHEN pg_try_advisory_lock({self._places} + %s::bigint) THEN %s::bigint"
-        return Statement(f"SELECT CASE {' '.join([each] * len(places))} END", _twice(places))
-
     def end_session(self, conn_id: int) -> Statement:
         return Statement("SELECT pg_terminate_backend(%s)", (conn_id,))
 
-    def take_export_lock(self) -> Statement:
-        return Statement("SELECT pg_try_advisory_lock(%s)", (self._export_lock,))
 
-    def free_export_lock(self) -> Statement:
-        return Statement("SELECT pg_advisory_unlock(%s)", (self._export_lock,))
-
-    def export_lock_holder(self) -> Statement:
-        return Statement(
-            "SELECT shown.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
-            f"shown.pid = pg_backend_pid() FROM ({self._held}) AS held JOIN pg_stat_activity AS shown USING (pid) "
-            "WHERE held.number = %s",
-            (self._export_lock,),
-        )
+def _first_that(numbers: Sequence[int], condition: str) -> Statement:
+    whens = " ".join(f"WHEN {condition} THEN {place}" for place in range(1, len(numbers) + 1))
+    return Statement(f"SELECT CASE {whens} END", tuple(numbers))
 
 
-def _twice(places: Sequence[int]) -> tuple[int, ...]:
-    return tuple(place for each in places for place in (each, each))
+def lock_number(kind: str, database: str, name: str) -> int:
+    """Return the number of a lock that is known by a name; a MySQL server's databases share the numbers of locks."""
+    return int.from_bytes(hashlib.sha256(f"{kind}\0{database}\0{name}".encode()).digest()[:8]) >> 1

@@ -186,3 +186,16 @@ def purge_batch(server: Server, lake: str, number: int, purged_to: int) -> State
         "AND number = %s",
         (purged_to, purged_to, purged_to, lake, number),
     )
+
+
+def count_from(server: Server, lower: int, most: int) -> Statement:
+    """Count the rows from an id on, but not beyond ``most``."""
+    return Statement(
+        f"SELECT COUNT(*) FROM (SELECT id FROM {server.archived} WHERE id >= %s ORDER BY id LIMIT %s) AS those",
+        (lower, most),
+    )
+
+
+def first_at(server: Server, lower: int) -> Statement:
+    """Read id and time of the first row from an id on; no row if there is none."""
+    return Statement(f"SELECT id, archived_at FROM {server.archived} WHERE id >= %s ORDER BY id LIMIT 1", (lower,))

@@ -12,6 +12,7 @@ from django_dbqueue.databases import partitioning_sql as sql
 from django_dbqueue.databases.partitioning_sql import TABLE, first_table
 from django_dbqueue.databases.partitions_sql import PostgreSQLPartitionsSQL, until
 from django_dbqueue.databases.statement import Statement
+from django_dbqueue.history import history_sql
 from django_dbqueue.history.partitioning import TRIES, needs_copy, patiently
 from django_dbqueue.history.partitions import Partition, alone, has_partitions
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -72,7 +73,7 @@ class PostgreSQLPartitioner:
     def _swap_back(self, first: Partition) -> None:
         with alone(self.session):
             assert first.upper is not None
-            if self.session.fetch(self._partitions.count_from(first.upper, 1))[0][0]:
+            if self.session.fetch(history_sql.count_from(self.session.server, first.upper, 1))[0][0]:
                 raise needs_copy()
             counter, next_id, _ = self._counter()
             indexes = self.session.fetch(sql.postgresql_attached_indexes(first.name))

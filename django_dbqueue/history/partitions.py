@@ -88,7 +88,7 @@ def upkeep(session: Session, partitions: Sequence[Partition], *, most: int | Non
     lower, every = end_and_width(partitions)
     is_occupied = newest >= lower
     if is_occupied and most is not None:
-        [(rows,)] = session.fetch(server.partitions.count_from(lower, most + 1))
+        [(rows,)] = session.fetch(history_sql.count_from(server, lower, most + 1))
         if rows > most:
             return Upkeep(drops, lower, (), is_occupied)
     return Upkeep(drops, lower, bounds_ahead(lower, every, max(newest, purged)), is_occupied)

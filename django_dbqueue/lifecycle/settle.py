@@ -80,9 +80,13 @@ def _settle_one(
 
 
 def _settle_this(message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool) -> None:
-    if change.event is not None:
+    claims, ties = [message.claim], ties_of([message])
+    if change.event is None and not ties:  # what most acks are: one statement, and nothing else moves with it
+        work = partial(session.run, fences_sql.settle(session.server, change, claims))
+    else:
         change = moves.blamed(session, change, [message.queue])
-    if session.outermost(partial(moves.settle, session, change, [message.claim], ties_of([message]))) != 1:
+        work = partial(moves.settle, session, change, claims, ties)
+    if session.outermost(work) != 1:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
         raise LeaseLost(message.pk, verb)

@@ -192,7 +192,7 @@ def _doubt(using: str, server: NetworkServer, session: OwnSession, *, seen_befor
     if seen_before:
         [(held,)] = session_of(using).fetch(server.sessions.is_held(session.lock, session.conn_id))
         return "" if held else "its lock is free"
-    [(here, holder)] = session_of(using).fetch(server.sessions.lock_holder(session.lock))
+    [(here, holder, *_)] = session_of(using).fetch(server.sessions.lock_holder(session.lock))
     if here != session.server:
         return f"its connections lead to two servers ({session.server}; {here})"
     if holder is None:

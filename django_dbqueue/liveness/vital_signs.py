@@ -31,7 +31,7 @@ def sign_of_worker(session: DjangoSession, *, here: str, conn_id: int | None, se
         return Sign.UNKNOWN
     if session_lock is None:
         return sign_of_session(session, conn_id, here=here)
-    [(asked, holder)] = session.fetch(server.sessions.lock_holder(session_lock))
+    [(asked, holder, *_)] = session.fetch(server.sessions.lock_holder(session_lock))
     if str(asked) != here:
         return Sign.UNKNOWN
     return Sign.GONE if holder is None else Sign.THERE

@@ -205,7 +205,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
             forget_steps(session_of(self._alias), [self.pk])
         if settled:
             self._is_ack = acked
-            transaction.on_commit(self._remember_settled, using=self._alias)
+            transaction.on_commit(self._remember_settled, using=self._state.db or self._alias)
 
     def get_deferred_fields(self) -> set[str]:
         """Return what the next access would read from the database."""

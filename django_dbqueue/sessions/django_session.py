@@ -18,7 +18,7 @@ from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.sessions import transaction_begin
-from django_dbqueue.sessions.retry import in_callers_transaction, is_passing, is_safe_updates
+from django_dbqueue.sessions.retry import is_passing, is_safe_updates
 from django_dbqueue.sessions.snapshots import seeing_what_is
 from django_dbqueue.sessions.transaction_begin import Context, Execute, takes_many
 
@@ -67,8 +67,12 @@ class DjangoSession:
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
+        server = self.server
         with connections[self.using].cursor() as cursor:
-            return self._rows(cursor, statement)
+            if server.keep_order and isinstance(statement, InOrder):
+                return self._rows(cursor, statement)
+            cursor.execute(statement.sql, statement.params)
+            return list(cursor.fetchall())
 
     def fetch_messages(self, statement: Statement) -> list[Row]:
         """Run a statement that returns many messages, whose timestamps stay text until they are read."""
@@ -113,35 +117,21 @@ class DjangoSession:
 
     def run(self, statement: Statement) -> int:
         """Run a statement and return how many rows it matched."""
-        try:
-            return self._run(statement)
-        except OperationalError as error:
-            if not is_safe_updates(error):
-                raise
-        with self._without_safe_updates():
-            return self._run(statement)
-
-    def _run(self, statement: Statement) -> int:
         with connections[self.using].cursor() as cursor:
-            cursor.execute(statement.sql, statement.params)
+            try:
+                cursor.execute(statement.sql, statement.params)
+            except OperationalError as error:
+                if not is_safe_updates(error):
+                    raise
+                with _without_safe_updates(cursor):
+                    cursor.execute(statement.sql, statement.params)
+                    return int(cursor.rowcount)
             return int(cursor.rowcount)
-
-    @contextmanager
-    def _without_safe_updates(self) -> Iterator[None]:
-        """Allow a statement what ``sql_safe_updates`` refuses: MariaDB refuses every DELETE by a join.
-
-        Ours name their rows by keys. The session is a project's, which finds it as it was.
-        """
-        self._run(_SAFE_UPDATES_OFF)
-        try:
-            yield
-        finally:
-            self._run(_SAFE_UPDATES_ON)
 
     def allow_updates(self) -> None:
         """Switch ``sql_safe_updates`` off in a session that is the queue's own, which spares ``run`` from doing it."""
         if connections[self.using].vendor == "mysql":
-            self._run(_SAFE_UPDATES_OFF)
+            self.run(_SAFE_UPDATES_OFF)
 
     def insert(self, statement: Statement) -> int:
         """Insert one row, on a server that doesn't return rows from it, and return its id."""
@@ -284,3 +274,22 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
             "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
             "atomic() begins."
         )
+
+
+@contextmanager
+def _without_safe_updates(cursor: CursorWrapper) -> Iterator[None]:
+    """Allow a statement what ``sql_safe_updates`` refuses: MariaDB refuses every DELETE by a join.
+
+    Ours name their rows by keys. The session is a project's, which finds it as it was.
+    """
+    cursor.execute(_SAFE_UPDATES_OFF.sql)
+    try:
+        yield
+    finally:
+        cursor.execute(_SAFE_UPDATES_ON.sql)
+
+
+def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether only the caller can commit: inside atomic(), or with autocommit off, which begins implicitly."""
+    is_open = connection.connection is not None  # otherwise the autocommit state is that of a session that is gone
+    return connection.in_atomic_block or (is_open and not connection.autocommit)

@@ -11,7 +11,6 @@ from collections.abc import Set
 from typing import Final
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases.refused_errors import MYSQL_REFUSED, MYSQL_SAFE_UPDATES, SQLSTATE_REFUSED
 from django_dbqueue.databases.retries import StartAgain
@@ -97,9 +96,3 @@ def _is_one_of(error: DatabaseError | InterfaceError, codes: Set[int], states: S
     if isinstance(code, int):
         return code in codes
     return None if code is None else code in states
-
-
-def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether only the caller can commit: inside atomic(), or with autocommit off, which begins implicitly."""
-    is_open = connection.connection is not None  # otherwise the autocommit state is that of a session that is gone
-    return connection.in_atomic_block or (is_open and not connection.autocommit)

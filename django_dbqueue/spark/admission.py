@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from django_dbqueue.databases import NetworkServer
+from django_dbqueue.databases.sessions_sql import lock_number
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import MAX_CONNECTIONS_OPTION, Credentials
@@ -106,7 +107,8 @@ def _takes_place(connection: Connection, places: Sequence[int]) -> bool:
         return False
     start = random.randrange(len(places))
     try:
-        [(place,)] = connection.fetch(server.sessions.take_place([*places[start:], *places[:start]]))
+        locks = [lock_number("place", connection.database, str(place)) for place in places]
+        [(place,)] = connection.fetch(server.sessions.take_lock(*locks[start:], *locks[:start]))
     except BaseException:
         connection.discard()
         raise

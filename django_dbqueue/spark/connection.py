@@ -55,6 +55,7 @@ class Connection:
     def __init__(self, credentials: Credentials) -> None:
         self.vendor = credentials.vendor
         self.server = credentials.server
+        self.database = credentials.name
         self.in_transaction = False
         connect = {"mysql": _mysql, "postgresql": _postgresql, "sqlite": _sqlite}[self.vendor]
         try:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django_dbqueue.databases import NetworkServer
+from django_dbqueue.databases.sessions_sql import lock_number
 from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -27,10 +28,11 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         with _file_lock(Path(f"{credentials.name}.export-lock")):
             yield
         return
-    [(taken,)] = connection.fetch(server.sessions.take_export_lock())
+    lock = _lock_of(connection)
+    [(taken,)] = connection.fetch(server.sessions.take_lock(lock))
     if not taken:
-        held = connection.fetch(server.sessions.export_lock_holder())
-        who = f"the database session {held[0][0]} ({held[0][1] or 'of another account'})" if held else "somebody else"
+        [(_server, session, account, _)] = connection.fetch(server.sessions.lock_holder(lock))
+        who = f"the database session {session} ({account or 'of another account'})" if session else "somebody else"
         raise ExportBusy(
             f"Another export is working on this archive: {who} holds its lock. Nothing was done. Wait until it has "
             "finished; if it hangs, end that session."
@@ -39,7 +41,7 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         yield
     finally:
         with suppress(Exception):  # a lost session has released it, as the end of the session does in any case
-            connection.fetch(server.sessions.free_export_lock())
+            connection.fetch(server.sessions.free_lock(lock))
 
 
 def require_lock(connection: Connection) -> None:
@@ -48,11 +50,15 @@ def require_lock(connection: Connection) -> None:
     if not isinstance(server, NetworkServer):
         return
     try:
-        held = connection.fetch(server.sessions.export_lock_holder())
+        [(*_, is_ours)] = connection.fetch(server.sessions.lock_holder(_lock_of(connection)))
     except Exception as error:
         raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
-    if not any(mine for _, _, mine in held):
+    if not is_ours:
         raise ExportStopped(_LOST)
+
+
+def _lock_of(connection: Connection) -> int:
+    return lock_number("export", connection.database, "")
 
 
 @contextmanager

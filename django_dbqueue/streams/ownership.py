@@ -8,7 +8,6 @@ and its stream to another one, changes nothing any more and is told so.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import time
@@ -17,6 +16,7 @@ from typing import Final
 
 from django_dbqueue.databases import NetworkServer
 from django_dbqueue.databases.session import Session
+from django_dbqueue.databases.sessions_sql import lock_number
 from django_dbqueue.databases.statement import Row, new_token
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.streams import stream_claims_sql, streams_sql
@@ -154,7 +154,7 @@ def is_running(session: Session, name: str) -> bool:
         return False
     if not isinstance(server, NetworkServer):
         return _is_alive(rows[0])
-    [(_server, holder)] = session.fetch(server.sessions.lock_holder(_lock_of(session, name)))
+    [(_server, holder, *_)] = session.fetch(server.sessions.lock_holder(_lock_of(session, name)))
     return holder is not None
 
 
@@ -168,7 +168,7 @@ def _take_lock(session: Session, name: str) -> bool:
 def _lock_of(session: Session, name: str) -> int:
     """Return the number of a stream's lock; lock names are shared by all databases of a MySQL server."""
     database = session.fetch(streams_sql.database_name(session.server))[0][0]
-    return int.from_bytes(hashlib.sha256(f"stream\0{database}\0{name}".encode()).digest()[:8]) >> 1
+    return lock_number("stream", database, name)
 
 
 def _is_alive(row: Row) -> bool:

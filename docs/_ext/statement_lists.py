@@ -215,6 +215,8 @@ def _called(method: Callable[..., Any], server: Server, *, change: Change | None
     for parameter in inspect.signature(method).parameters.values():
         if parameter.default is not parameter.empty:
             continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return method(17, 18)
         written = str(parameter.annotation).removesuffix(" | None")
         if parameter.name == "row" and written == "Sequence[object]":
             arguments["row"] = _OVERWRITTEN

@@ -38,8 +38,8 @@ READS: dict[str, Callable[[Server], Statement]] = {
     "a batch to plan": lambda d: history_sql.window(d, 1_995, FEW, timezone.now()),
     "a batch's rows": lambda d: history_sql.count_history(d, 1_995, 2_005),
     "a chunk to purge": lambda d: history_sql.purge_end(d, 1_995, ROWS, FEW),
-    "the first row of a partition": lambda d: d.partitions.first_at(3_000),  # type: ignore[attr-defined]
-    "whether the rest has rows": lambda d: d.partitions.count_from(4_000, FEW),  # type: ignore[attr-defined]
+    "the first row of a partition": lambda d: history_sql.first_at(d, 3_000),
+    "whether the rest has rows": lambda d: history_sql.count_from(d, 4_000, FEW),
     "the first end": lambda d: statistics_sql.first_archived_end(d, NOON),
     # MariaDB sorts a stretch for each of its pages: over partitions it takes no index for (finished_at, id)
     "what ended then": lambda d: statistics_sql.archived_within(d, Stretch(NOON, NOON + timedelta(seconds=30)), FEW),

@@ -143,9 +143,12 @@ def test_a_claim_that_comes_back_short_rescues_more_than_it_needs_bounds_for(way
     assert Message.objects.dead(QUEUE).count() == len(ids)
 
 
-def test_a_claim_that_an_error_ends_has_taken_nothing_that_it_does_not_give(way: Way) -> None:
-    late, waiting = taken_too_long(way).id, way.put("next", None, LEASE)
-    with refusing("UPDATE", f"OLD.id = {late}"):
+def test_a_claim_that_an_error_ends_holds_nothing_that_it_does_not_give(way: Way) -> None:
+    way.put("late", None, LEASE)
+    [late] = way.claim(1, LEASE)
+    assert way.extend(late, 0)
+    waiting = way.put("next", None, LEASE)
+    with refusing("UPDATE", f"OLD.id = {late.id}"):
         try:
             given = [held.id for held in way.claim(2, LEASE)]
         except Exception as error:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.databases.partitioning_sql import TABLE
 from django_dbqueue.databases.statement import Row
-from django_dbqueue.history import partitioned, partitioning, partitions
+from django_dbqueue.history import history_sql, partitioned, partitioning, partitions
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, EXIT_USAGE, ConsoleCommand, iso, table
@@ -122,7 +122,7 @@ def _first_row(session: DjangoSession, partition: Partition) -> Row | None:
     """Return id and time of a partition's first row; None if it has none."""
     server = session.server
     assert partitions.has_partitions(server)
-    rows = session.fetch(server.partitions.first_at(partition.lower or 0))
+    rows = session.fetch(history_sql.first_at(server, partition.lower or 0))
     return rows[0] if rows and (partition.upper is None or rows[0][0] < partition.upper) else None
 
 

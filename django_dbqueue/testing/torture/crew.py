@@ -240,7 +240,7 @@ class Crew:
         ended, first = 0, target % max(len(self._locks), 1)
         for lock in (*self._locks[first:], *self._locks[:first]):
             try:
-                [(_server, holder)] = session.fetch(session.server.sessions.lock_holder(lock))
+                [(_server, holder, *_)] = session.fetch(session.server.sessions.lock_holder(lock))
                 if holder is not None:
                     end_session(self._errand.alias, int(holder))
                     ended += 1
