@@ -19,7 +19,6 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.state_words import stage_of
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.models import Message
@@ -46,7 +45,7 @@ class Pin:
     @classmethod
     def of(cls, message: Message) -> Self:
         due: datetime = message.due_at
-        return cls(message.pk, message.claim_token, stage_of(message), f"{due:%Y%m%d%H%M%S%f}", message.queue)
+        return cls(message.pk, message.claim_token, message.stage, f"{due:%Y%m%d%H%M%S%f}", message.queue)
 
     @classmethod
     def parse(cls, text: str) -> Self | None:

@@ -20,7 +20,7 @@ from django.core.paginator import InvalidPage, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from django_dbqueue.admin.state_words import STATES, State
+from django_dbqueue.admin.state_words import WORDS, StateWords
 from django_dbqueue.admin.task_names import LOOKED_THROUGH, with_task
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
@@ -58,14 +58,14 @@ class Walk:
     def _ranges(self) -> list[Range]:
         return ranges_in_use(session_of(self.using))
 
-    def ids(self, state: State, queue: str | None, *, limit: int) -> list[int]:
+    def ids(self, state: StateWords, queue: str | None, *, limit: int) -> list[int]:
         """Return up to ``limit`` ids of messages in this state, queue by queue, highest priority first."""
         place = (state.name, queue, limit)
         if place not in self._found:
             self._found[place] = self._find(state, queue, limit)
         return self._found[place]
 
-    def _find(self, state: State, queue: str | None, limit: int) -> list[int]:
+    def _find(self, state: StateWords, queue: str | None, limit: int) -> list[int]:
         ranges = self._ranges if queue is None else [each for each in self._ranges if each.queue == queue]
         return first_ids(session_of(self.using), state.name, ranges, limit=limit)
 
@@ -129,11 +129,11 @@ class BoundedChangeList(ChangeList, ABC):
 class Wanted:
     """What a list of messages was asked for."""
 
-    state: State | None
+    state: StateWords | None
     queue: str | None
     text: str
 
-    def ids(self, walk: Walk, kept: Kept, *, limit: int) -> tuple[State | None, list[int]]:
+    def ids(self, walk: Walk, kept: Kept, *, limit: int) -> tuple[StateWords | None, list[int]]:
         """Return the state that is listed, and up to ``limit`` ids, of which ``kept`` has chosen.
 
         Stuck messages need attention first: without a state, the list opens with them. A search covers every state.
@@ -141,20 +141,20 @@ class Wanted:
         if self.text:
             ids = walk.ids_by_search(self.text, self.queue, limit=limit)
             if self.state is not None:
-                stands = getattr(Message.objects.using(walk.using), self.state.name)(self.queue)
+                stands = Message.objects.using(walk.using).in_state(self.state.name, self.queue)
                 those = set(stands.filter(pk__in=ids).values_list("id", flat=True))
                 ids = [pk for pk in ids if pk in those]
             return self.state, kept(ids)
-        if self.state is None and (stuck := kept(walk.ids(STATES["stuck"], self.queue, limit=limit))):
-            return STATES["stuck"], stuck
-        state = self.state or STATES["ready"]
+        if self.state is None and (stuck := kept(walk.ids(WORDS["stuck"], self.queue, limit=limit))):
+            return WORDS["stuck"], stuck
+        state = self.state or WORDS["ready"]
         return state, kept(walk.ids(state, self.queue, limit=limit))
 
 
 class MessageChangeList(BoundedChangeList):
     """One state of one queue or of all; with a search, every state."""
 
-    state: State | None
+    state: StateWords | None
     """The state that is listed; None while a search covers all of them."""
     queue: str | None
     task: str | None
@@ -177,13 +177,13 @@ class MessageChangeList(BoundedChangeList):
         self.failure = int(said["failure"]) if said.get("failure") else None
         if self.failure is not None:
             return self._of_failure(request, self.failure)
-        wanted = Wanted(STATES.get(said.get("state") or ""), self.queue, self.query.strip())
+        wanted = Wanted(WORDS.get(said.get("state") or ""), self.queue, self.query.strip())
         walk = walk_of(request, self.root_queryset.db)
         self.state, ids = wanted.ids(walk, self._of_task, limit=reach(self.task))
         return ids
 
     def _of_failure(self, request: HttpRequest, failure: int) -> list[int]:
-        self.state = STATES["dead"]
+        self.state = WORDS["dead"]
         if not request.user.has_perm("django_dbqueue.view_failure"):
             return []
         ids, self.has_older = dead_messages(session_of(self.root_queryset.db), failure, LIST_CAP + 1)

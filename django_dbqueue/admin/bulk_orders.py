@@ -25,7 +25,7 @@ from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
@@ -211,7 +211,7 @@ def described(selection: bulk.Selection, using: str) -> str:
     if selection.failure is not None:
         group = Failure.objects.using(using).filter(pk=selection.failure).first()
         return _("dead messages of the failure %(failure)s") % {"failure": group or f"#{selection.failure}"}
-    words = {"state": STATES[selection.state].title, "queue": selection.queue}
+    words = {"state": WORDS[selection.state].title, "queue": selection.queue}
     return _("%(state)s of queue %(queue)s") % words if selection.queue else _("%(state)s of all queues") % words
 
 

@@ -31,7 +31,7 @@ from django.utils.translation import ngettext
 from django_dbqueue.admin.apply_verb import Outcome, Pin, apply_verb
 from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP
 from django_dbqueue.admin.display import NOTHING, state_badge
-from django_dbqueue.admin.state_words import applies, state_of
+from django_dbqueue.admin.state_words import applies, words_for
 from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import StreamClaim
 from django_dbqueue.operations.verbs import VERBS, Verb
@@ -152,7 +152,7 @@ class Confirmation:
         return answer
 
     def _entry(self, verb: Verb, row: Any) -> dict[str, Any]:
-        state = state_of(row, row.db_now)
+        state = words_for(row, row.db_now)
         return {
             "row": row,
             "pin": Pin.of(row),

@@ -21,7 +21,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.admin.tiles import TOTALLED, all_depths, tiles
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
@@ -137,7 +137,7 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "asked": asked,
         "now": now,
         "queues": [_queue_row(link, asked, each, looked.at, coming.by_queue, ended) for each in looked.queues],
-        "states": [STATES[name] for name in SHOWN],
+        "states": [WORDS[name] for name in SHOWN],
         "estimate": coming.is_estimate,
         "page": page,
         "pages": [(number, asked.query(p=number)) for number in pages.page_range],

@@ -16,7 +16,7 @@ from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.admin.state_words import State
+from django_dbqueue.admin.state_words import StateWords
 from django_dbqueue.insight.overview import until as until
 from django_dbqueue.models import ArchivedMessage, Message, Queue
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
@@ -39,7 +39,7 @@ def badge(kind: str, symbol: str, label: object) -> SafeString:
     )
 
 
-def state_badge(state: State) -> SafeString:
+def state_badge(state: StateWords) -> SafeString:
     """Return the badge of a state."""
     return badge(state.name, state.symbol, state.label)
 
@@ -101,7 +101,7 @@ def hidden_error() -> str:
     return _("The text may quote the payload. Only users with the permission “Can see payloads” can see it.")
 
 
-def what_next(message: Any, state: State, now: datetime) -> str:
+def what_next(message: Any, state: StateWords, now: datetime) -> str:
     """Say when it is due, how much of its lease is left, or how long ago it ended."""
     if state.name in {"done", "dead"}:
         return ago(now - message.finished_at)

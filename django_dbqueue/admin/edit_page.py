@@ -23,14 +23,12 @@ from django.utils.translation import gettext_lazy
 from django_dbqueue import codecs
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.apply_verb import Pin
-from django_dbqueue.admin.state_words import stage_of
 from django_dbqueue.codecs import Json, decode_json
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, UndecodableMessage
 from django_dbqueue.models import Message
-from django_dbqueue.operations.verbs import TAKEN
 from django_dbqueue.redaction.policy import content_of, is_redacting
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.statuses import DONE
+from django_dbqueue.states.table import Stage
 from django_dbqueue.typed_values import MAX_ID
 
 PIN = "message"
@@ -152,9 +150,9 @@ class Editing:
 
 def why_not(message: Any) -> str:
     """Say why the payload of a message can't be edited; '' if it can."""
-    if stage_of(message) == TAKEN:
+    if message.stage is Stage.CLAIMED:
         return _("It is taken: release it first.")
-    if message.flow is not None and message.status != DONE:
+    if message.flow is not None and message.stage is not Stage.FINISHED:
         return _("It is part of a flow: those that wait for it would not wait for the new one.")
     if message.content_type not in (codecs.JSON, codecs.TEXT):
         return _("Its payload is bytes, which can't be edited here.")

@@ -18,7 +18,7 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.cancel_pages import Cancelling
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.models import Flow
 from django_dbqueue.states.counts import grouped
@@ -65,7 +65,7 @@ class FlowAdmin(ReadOnlyAdmin):
             {
                 "queue": stage.queue,
                 "state": stage.state,
-                "badge": display.state_badge(STATES[stage.state]),
+                "badge": display.state_badge(WORDS[stage.state]),
                 "messages": grouped(stage.messages),
                 "first": stage.first,
                 "url": reverse("admin:django_dbqueue_message_change", args=[quote(stage.first)]),

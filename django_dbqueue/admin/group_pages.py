@@ -22,7 +22,7 @@ from django_dbqueue.admin.group_actions import GroupActions
 from django_dbqueue.admin.group_list import GroupChangeList, id_of, shown_groups
 from django_dbqueue.admin.list_filters import QueueFilter
 from django_dbqueue.admin.pause_pages import PauseAdmin
-from django_dbqueue.admin.state_words import state_of
+from django_dbqueue.admin.state_words import words_for
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import (
     first_in_line,
@@ -186,7 +186,7 @@ class GroupAdmin(PauseAdmin):
         }
 
     def _place(self, message: Message, now: datetime) -> dict[str, object]:
-        state = state_of(message, now)
+        state = words_for(message, now)
         return {
             "message": message,
             "url": reverse("admin:django_dbqueue_message_change", args=[message.pk], current_app=self.admin_site.name),

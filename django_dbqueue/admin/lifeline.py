@@ -12,9 +12,10 @@ from django.utils.translation import pgettext
 
 from django_dbqueue.admin import display
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent
+from django_dbqueue.models.archived_message import outcome_of
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.statements import events_sql as kinds
-from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.statuses import RUNNING
 
 EVENTS: Final = 200
 """Events of one message that are shown: the latest."""
@@ -104,7 +105,7 @@ def life_of(
 
 def _is_told(message: Message | ArchivedMessage, told: set[tuple[datetime, int | None]]) -> bool:
     """Return whether an event covers the last claim; an uncharged return has changed the read count since."""
-    if _outcome(message) == "done" or getattr(message, "status", "") == RUNNING:
+    if outcome_of(message) == "done" or getattr(message, "status", "") == RUNNING:
         return (message.claimed_at, message.read_count) in told
     return message.claimed_at in {claimed_at for claimed_at, _reads in told}
 
@@ -155,7 +156,7 @@ def _end(message: Message | ArchivedMessage, events: Sequence[MessageEvent], sho
     """Return how it ended according to the row itself, if no event shows it; and when it was archived."""
     steps: list[LifeStep] = []
     said = next((event.kind for event in reversed(events) if event.kind not in _NO_MOVES), "")
-    outcome = _outcome(message)
+    outcome = outcome_of(message)
     if outcome == "done":
         steps.append(LifeStep(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
     elif outcome == "dropped" and said != kinds.DROPPED:
@@ -169,11 +170,3 @@ def _end(message: Message | ArchivedMessage, events: Sequence[MessageEvent], sho
         label = pgettext("life of a message", "Moved to the history")
         steps.append(LifeStep(message.archived_at, "quiet", "▤", label, comes_last=2))
     return steps
-
-
-def _outcome(message: Message | ArchivedMessage) -> str:
-    if isinstance(message, ArchivedMessage):
-        return str(message.outcome)
-    if message.status == DONE:
-        return "done" if message.error is None else "dropped"
-    return "dead" if message.is_dead else ""

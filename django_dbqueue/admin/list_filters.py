@@ -12,7 +12,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP, Wanted, reach, walk_of
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.admin.task_names import PATH, tasks_of
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Failure
@@ -26,7 +26,7 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, _request: HttpRequest, _model_admin: object) -> list[tuple[str, Any]]:
-        return [(state.name, capfirst(state.label)) for state in STATES.values()]
+        return [(state.name, capfirst(state.label)) for state in WORDS.values()]
 
     def queryset(self, _request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset
@@ -40,7 +40,7 @@ class StateFilter(admin.SimpleListFilter):
             }
         for name, label in self.lookup_choices:
             yield {
-                "selected": changelist.state is STATES[name],
+                "selected": changelist.state is WORDS[name],
                 "query_string": changelist.get_query_string({self.parameter_name: name}),
                 "display": label,
             }
@@ -73,7 +73,7 @@ class TaskFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         chosen = self.value()
         queue, text = request.GET.get("queue", ""), request.GET.get("q", "").strip()
-        wanted = Wanted(STATES.get(request.GET.get("state", "")), queue if QUEUE_NAME.match(queue) else None, text)
+        wanted = Wanted(WORDS.get(request.GET.get("state", "")), queue if QUEUE_NAME.match(queue) else None, text)
         walk = walk_of(request, model_admin.alias)
         _state, ids = wanted.ids(walk, lambda found: found, limit=reach(chosen))
         names = {*tasks_of(walk.using, ids[:LIST_CAP]).values(), *([chosen] if chosen else [])}

@@ -24,18 +24,17 @@ from django_dbqueue.admin.confirmation import Confirmation
 from django_dbqueue.admin.contents import ContentAdmin
 from django_dbqueue.admin.edit_page import Editing, why_not
 from django_dbqueue.admin.list_filters import FailureFilter, QueueFilter, StateFilter, TaskFilter
-from django_dbqueue.admin.state_words import STATES, applies, state_of
+from django_dbqueue.admin.state_words import WORDS, applies, words_for
 from django_dbqueue.admin.step_pages import Forgetting
 from django_dbqueue.admin.task_names import LOOKED_THROUGH, short, tasks_of
 from django_dbqueue.insight.failure_groups import LOOKED_THROUGH as FAILURES_SEARCHED
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.operations import bulk
-from django_dbqueue.operations.verbs import STAGES, TAKEN, VERBS, Verb
+from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
-from django_dbqueue.statuses import RUNNING
+from django_dbqueue.states.table import Stage, is_parked
 from django_dbqueue.typed_values import MAX_ID, typed_whole
 
 Action = Callable[["MessageAdmin", HttpRequest, QuerySet[Message]], HttpResponse | None]
@@ -102,10 +101,10 @@ class MessageAdmin(ContentAdmin):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Show the owner if there can be one, else the last error; both if states are mixed."""
-        state = STATES.get("dead" if FailureFilter.parameter_name in request.GET else request.GET.get("state", ""))
+        state = WORDS.get("dead" if FailureFilter.parameter_name in request.GET else request.GET.get("state", ""))
         if state is None and request.GET.get("q"):
             return self.list_display
-        owned = state is None or state.name in STAGES[TAKEN].states
+        owned = state is None or state.name in Stage.CLAIMED.states
         return [column for column in self.list_display if column != ("last_error" if owned else "owner")]
 
     def get_changelist(self, request: HttpRequest, **kwargs: object) -> type[MessageChangeList]:  # noqa: ARG002
@@ -180,7 +179,7 @@ class MessageAdmin(ContentAdmin):
         of_task = self.task_fields(request, obj)
         group = ["group_shown"] if obj is not None and obj.group_name is not None else []
         times = ["created_at", "due_at", "available_at", "claimed_at", "finished_at"]
-        if obj is not None and obj.available_at == PARKED:
+        if obj is not None and is_parked(obj):
             times.remove("available_at")  # it waits for something other than time
         return [
             (None, {"fields": [("state", "when", "age"), ("queue", *group, "key", "priority")]}),
@@ -220,7 +219,7 @@ class MessageAdmin(ContentAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, obj: ShownMessage) -> str:
-        return display.state_badge(state_of(obj, obj.db_now))
+        return display.state_badge(words_for(obj, obj.db_now))
 
     @admin.display(description=gettext_lazy("task"))
     def task_cut(self, obj: ShownMessage) -> str:
@@ -251,7 +250,7 @@ class MessageAdmin(ContentAdmin):
 
     @admin.display(description=gettext_lazy("when"))
     def when(self, obj: ShownMessage) -> str:
-        text = display.what_next(obj, state_of(obj, obj.db_now), obj.db_now)
+        text = display.what_next(obj, words_for(obj, obj.db_now), obj.db_now)
         return format_html('<span class="nowrap">{}</span>', text)
 
     @admin.display(description=gettext_lazy("age"))
@@ -260,7 +259,7 @@ class MessageAdmin(ContentAdmin):
 
     @admin.display(description=gettext_lazy("owner"))
     def owner(self, obj: ShownMessage) -> str:
-        if obj.status != RUNNING:
+        if obj.stage is not Stage.CLAIMED:
             return display.NOTHING
         if obj.worker is not None:
             return format_html("{} {}", obj.worker, display.beat_badge(obj.worker.beat_at, obj.db_now))

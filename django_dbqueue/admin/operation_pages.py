@@ -14,7 +14,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from django_dbqueue import conf, statuses
+from django_dbqueue import conf
 from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.bulk_orders import Ordering, described, unserved
@@ -26,6 +26,7 @@ from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.table import Stage
 
 STATES = {
     RUNNING: ("running", "▶", pgettext_lazy("bulk operation", "running")),
@@ -99,7 +100,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
     def _trouble(self, obj: BulkOperation) -> str:
         """Say why it doesn't proceed, if that can be seen; else ''."""
         step = Message.objects.using(self.alias).filter(pk=obj.message_id or 0).first()
-        if step is None or step.status == statuses.DONE:
+        if step is None or step.stage is Stage.FINISHED:
             # Reread, since this may be a step that has just ended
             obj.refresh_from_db(fields=["message_id", "state"])
             if obj.state != RUNNING or (step is not None and step.pk != obj.message_id):

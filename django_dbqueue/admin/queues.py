@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.admin import dashboard, display
 from django_dbqueue.admin.bounded_lists import CELL_CAP, walk_of
 from django_dbqueue.admin.pause_pages import PauseAdmin, Pausing
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped
@@ -73,7 +73,7 @@ def resume(model_admin: QueueAdmin, request: HttpRequest, _queryset: QuerySet[Qu
 
 
 def _count(name: str) -> Callable[[QueueAdmin, ShownQueue], str]:
-    state = STATES[name]
+    state = WORDS[name]
 
     @admin.display(description=state.label)
     def column(model_admin: QueueAdmin, obj: ShownQueue) -> str:
@@ -92,7 +92,7 @@ class QueueAdmin(PauseAdmin):
     search_fields = ("name",)
     actions: Sequence[Any] = [pause, resume]
     ordering = ("name",)
-    fields: ClassVar[Any] = ("name", "is_open", "paused_at", "paused_until", "paused_by", "pause_reason", *STATES)
+    fields: ClassVar[Any] = ("name", "is_open", "paused_at", "paused_until", "paused_by", "pause_reason", *WORDS)
 
     stuck, dead, running = _count("stuck"), _count("dead"), _count("running")
     ready, delayed, waiting, done = _count("ready"), _count("delayed"), _count("waiting"), _count("done")
@@ -120,7 +120,7 @@ class QueueAdmin(PauseAdmin):
         return bool(request.user.has_perm(f"{self.opts.app_label}.view_message"))
 
     def _counts(self, names: list[str]) -> dict[str, dict[str, Capped]]:
-        found = depths(session_of(self.alias), names, states=STATES, cap=CELL_CAP)
+        found = depths(session_of(self.alias), names, states=WORDS, cap=CELL_CAP)
         return {name: depth.counts for name, depth in found.items()}
 
     # -- pause and resume ---------------------------------------------------------------------------------

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Message
-from django_dbqueue.operations.verbs import DEAD, FINISHED, TAKEN, UNTAKEN, Verb
-from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.operations.verbs import Verb
+from django_dbqueue.states.table import state_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A state of the life cycle. ``name`` is the queryset's adjective."""
+class StateWords:
+    """A state for people. ``name`` is the queryset's adjective."""
 
     name: str
     symbol: str
@@ -29,52 +28,52 @@ class State:
     none: StrPromise
 
 
-STATES = {
+WORDS = {
     state.name: state
     for state in (
-        State(
+        StateWords(
             "stuck",
             "!",
             pgettext_lazy("message state", "stuck"),
             _("Stuck messages"),
             _("No message is stuck: no lease has expired."),
         ),
-        State(
+        StateWords(
             "dead",
             "✕",
             pgettext_lazy("message state", "dead"),
             _("Dead letters"),
             _("No message is dead."),
         ),
-        State(
+        StateWords(
             "running",
             "▶",
             pgettext_lazy("message state", "running"),
             _("Running messages"),
             _("No message is running."),
         ),
-        State(
+        StateWords(
             "ready",
             "●",
             pgettext_lazy("message state", "ready"),
             _("Ready messages"),
             _("No message is ready."),
         ),
-        State(
+        StateWords(
             "delayed",
             "◷",
             pgettext_lazy("message state", "delayed"),
             _("Delayed messages"),
             _("No message is delayed."),
         ),
-        State(
+        StateWords(
             "waiting",
             "≡",
             pgettext_lazy("message state", "waiting"),
             _("Waiting messages"),
             _("No message is waiting for its group, for others of its flow, or for an event."),
         ),
-        State(
+        StateWords(
             "done",
             "✓",
             pgettext_lazy("message state", "done"),
@@ -86,29 +85,11 @@ STATES = {
 """In the order in which they need attention."""
 
 
-def state_of(message: Any, now: datetime) -> State:
-    """Return the state that people see for this row, at that moment of the database's clock."""
-    if message.status == DONE:
-        return STATES["done"]
-    if message.is_dead:
-        return STATES["dead"]
-    if message.status == RUNNING:
-        return STATES["stuck" if message.lease_until <= now else "running"]
-    if message.available_at == PARKED:
-        return STATES["waiting"]
-    due = message.available_at is not None and message.available_at <= now
-    return STATES["ready" if due else "delayed"]
+def words_for(message: Message, now: datetime) -> StateWords:
+    """Return the words for the state of this row, at that moment of the database's clock."""
+    return WORDS[state_of(message, now).name]
 
 
 def applies(verb: Verb, message: Any, now: datetime) -> bool:
     """Return whether a verb can be applied to this row, at that moment of the database's clock."""
-    return stage_of(message) in verb.stages and (verb.such is None or message.due_at > now)
-
-
-def stage_of(message: Message) -> str:
-    """Return the stage of the row, whatever the clock says."""
-    if message.status == DONE:
-        return FINISHED
-    if message.status == RUNNING:
-        return TAKEN
-    return DEAD if message.is_dead else UNTAKEN
+    return message.stage in verb.stages and (verb.such is None or message.due_at > now)

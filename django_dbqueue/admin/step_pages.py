@@ -21,7 +21,7 @@ from django_dbqueue.admin.lifeline import LifeStep
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.models import Message, Step
 from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
-from django_dbqueue.statuses import DONE
+from django_dbqueue.states.table import Stage
 from django_dbqueue.typed_values import MAX_ID
 
 SHOWN = 200
@@ -32,7 +32,7 @@ def steps_of(model_admin: ReadOnlyAdmin, request: HttpRequest, message: Message)
     """Return the steps of a message for its life, each with its time and its delivery."""
     rows = Step.objects.using(model_admin.alias).filter(message_id=message.pk).order_by("-at", "-name")[:SHOWN]
     pages = Forgetting(model_admin)
-    may = pages.may(request) and message.status != DONE
+    may = pages.may(request) and message.stage is not Stage.FINISHED
     return [_line(step, pages.url(message.pk, step.name) if may else "") for step in rows]
 
 

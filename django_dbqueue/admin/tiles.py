@@ -11,7 +11,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models.fields import to_utc
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
@@ -44,7 +44,7 @@ def tiles(
         counts = [each.counts[name] for each in deep.values()]
         total = sum(counts)
         figure = Capped(total + any(count.more for count in counts), total)
-        yield Tile(name if total else "quiet", STATES[name].label, str(figure), urls.get(name, ""))
+        yield Tile(name if total else "quiet", WORDS[name].label, str(figure), urls.get(name, ""))
     moments = [to_utc(each.oldest_ready, connections[using]) for each in deep.values()]
     oldest = min((each for each in moments if each is not None), default=None)
     waited = display.NOTHING if oldest is None else display.span(now - oldest)

@@ -69,8 +69,6 @@ class Server(Tables, ABC):
     """Whether 'a' and 'a ' count as equal, even in exact collations."""
     database = "''"
     """SQL for the name of the database, where all databases of a server share named locks."""
-    sorted_beyond_null = False
-    """Whether the server sorts entries whose third column IS NULL by the fourth; else both must be named."""
 
     clock_us = ""
     """SQL for the clock's time as a whole number of microseconds since 1970."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from django_dbqueue.statuses import NEW
-
 Item = TypeVar("Item")
 
 MAX_IDS: Final = 900
@@ -92,7 +90,6 @@ SPENT_BEFORE: Final = (
 )
 PARKED: Final = "9999-12-31 00:00:00.000000"
 """When a message is due that waits for something else than time; a day before its end, so that any zone can show it."""
-DEAD: Final = f"(status = '{NEW}' AND available_at IS NULL)"
 SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
 """A lease of 0, which only SQL can write, means none: the lease would expire before the message starts."""
 

@@ -23,7 +23,6 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.ranges_in_use import ranges_in_use
-from django_dbqueue.statuses import NEW
 
 EXAMINED: Final = 5_000
 """Lanes, tickets, and places in lines that are looked at."""
@@ -107,7 +106,7 @@ def _lost(patient: Patient) -> Iterator[Finding]:
     """Look for messages that wait in no line: nothing would ever let them run."""
     session, lost = session_of(patient.alias), list[int]()
     queues = sorted(
-        {each.queue for each in ranges_in_use(session) if each.status == NEW and QUEUE_NAME.match(each.queue)}
+        {each.queue for each in ranges_in_use(session) if each.may_hold("ready") and QUEUE_NAME.match(each.queue)}
     )
     for queue in queues[:MOST_QUEUES]:
         limit = max(1, EXAMINED // min(len(queues), MOST_QUEUES))

@@ -21,7 +21,6 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.ranges_in_use import ranges_in_use
-from django_dbqueue.statuses import NEW
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, task_named
 
 EXAMINED: Final = 2_000
@@ -107,7 +106,7 @@ def _examined(patient: Patient) -> tuple[int, dict[Named, Counter[str]]]:
     """
     seen = 0
     named: dict[Named, Counter[str]] = {}
-    queues = {each.queue for each in ranges_in_use(session_of(patient.alias)) if each.status == NEW}
+    queues = {each.queue for each in ranges_in_use(session_of(patient.alias)) if each.may_hold("ready")}
     queues = {queue for queue in queues - set(functions()) if QUEUE_NAME.match(queue)}
     for queue in sorted(queues)[:MOST_QUEUES]:
         for message in _next_of(patient, queue, EXAMINED // min(len(queues), MOST_QUEUES)):

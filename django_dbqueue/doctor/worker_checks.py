@@ -19,7 +19,6 @@ from django_dbqueue.models import Message, Queue, Stream, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.ranges_in_use import ranges_in_use
-from django_dbqueue.statuses import NEW
 
 MOST: Final = 1_000
 """Worker rows that are read."""
@@ -101,7 +100,7 @@ def _paused(patient: Patient) -> dict[str, Queue]:
 
 def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: datetime) -> Iterator[Finding]:
     rows = Message.objects.using(patient.alias)
-    not_done = sorted({each.queue for each in ranges_in_use(session_of(patient.alias)) if each.status == NEW})
+    not_done = sorted({each.queue for each in ranges_in_use(session_of(patient.alias)) if each.may_hold("ready")})
     for name in not_done:
         if name in served and name not in paused:
             continue

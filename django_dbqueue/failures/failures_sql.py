@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement, holes
-from django_dbqueue.statuses import NEW
+from django_dbqueue.states.table import Stage
 
 
 def find(server: Server, queue: str, fingerprints: Sequence[str]) -> Statement:
@@ -71,7 +71,7 @@ def dead_of_events(server: Server, events: Sequence[int]) -> Statement:
     return Statement(
         f"SELECT e.id, e.message_id FROM {server.event} AS e{server.use[Index.PRIMARY]} "
         f"JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = e.message_id "
-        f"WHERE e.id IN ({holes(len(events))}) AND m.status = '{NEW}' AND m.available_at IS NULL "
+        f"WHERE e.id IN ({holes(len(events))}) AND {Stage.DEAD.sql} "
         f"AND (SELECT l.id FROM {server.event} AS l{server.use[Index.EVENT_MESSAGE]} "
         "WHERE l.message_id = e.message_id AND l.id > e.id AND l.failure_id IS NOT NULL LIMIT 1) IS NULL "
         "ORDER BY e.message_id",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.states.table import NOT_DONE, Stage, condition_of
 
 
 def parts_of_children(server: Server, flow: int) -> Statement:
@@ -42,13 +42,12 @@ def forget(server: Server, flow: int) -> tuple[Statement, Statement]:
 
 def unfinished(server: Server, flow: int, ranges: Sequence[tuple[int, int]], limit: int) -> Statement:
     """Read some of a flow's messages in these ranges of ids that are not done."""
-    return _some(server, flow, ranges, f" AND m.status <> '{DONE}' LIMIT %s", limit)
+    return _some(server, flow, ranges, f" AND {NOT_DONE} LIMIT %s", limit)
 
 
 def last_parked(server: Server, flow: int, ranges: Sequence[tuple[int, int]], limit: int) -> Statement:
     """Read the last of a flow's messages in these ranges of ids that are parked."""
-    parked = f"m.status = '{NEW}' AND m.available_at = {server.parked}"
-    return _some(server, flow, ranges, f" AND {parked} ORDER BY m.id DESC LIMIT %s", limit)
+    return _some(server, flow, ranges, f" AND {condition_of(server, 'waiting')} ORDER BY m.id DESC LIMIT %s", limit)
 
 
 def any_of(server: Server, flow: int, ranges: Sequence[tuple[int, int]]) -> Statement:
@@ -81,16 +80,15 @@ def _members(server: Server, flow: int, ranges: Sequence[tuple[int, int]]) -> St
 def not_done(server: Server, ids: Sequence[int]) -> Statement:
     """Return the fence of those of these messages that are not done."""
     named = server.id_in(ids)
-    return Statement(f"{named.sql} AND status <> '{DONE}'", named.params)
+    return Statement(f"{named.sql} AND {NOT_DONE}", named.params)
 
 
 def standing(server: Server, flow: int, ranges: Sequence[tuple[int, int]]) -> Statement:
     """Count what is left of a flow in these ranges of ids, by queue and state, with the lowest id of each."""
-    dead, waits = f"m.status = '{NEW}' AND m.available_at IS NULL", f"m.available_at = {server.parked}"
     state = (
-        f"CASE WHEN m.status = '{DONE}' THEN 'done' WHEN {dead} THEN 'dead' "
-        f"WHEN m.status = '{NEW}' AND {waits} THEN 'waiting' WHEN m.status = '{NEW}' THEN 'ready' "
-        "ELSE 'running' END"
+        f"CASE WHEN {Stage.FINISHED.sql} THEN 'done' WHEN {Stage.DEAD.sql} THEN 'dead' "
+        f"WHEN {Stage.CLAIMED.sql} THEN 'running' WHEN {condition_of(server, 'waiting')} THEN 'waiting' "
+        "ELSE 'ready' END"
     )
     members = _members(server, flow, ranges)
     return Statement(

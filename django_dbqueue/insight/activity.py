@@ -13,7 +13,6 @@ from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import ranges_in_use
-from django_dbqueue.statuses import RUNNING
 
 NEWEST: Final = 5_000
 """Messages that are read to estimate how many arrive."""
@@ -78,7 +77,7 @@ def busy_workers(session: DjangoSession) -> list[Busy]:
     if not any(each.worker.held for each in found.values()):
         return list(found.values())
     connection = session.connection
-    ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == RUNNING][:HELD]
+    ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.may_hold("running")][:HELD]
     held: list[tuple[int, Held]] = []
     for some in chunks(ranges, _RANGES):
         for worker, message_id, queue, since in session.fetch(

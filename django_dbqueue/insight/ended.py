@@ -25,7 +25,6 @@ from django_dbqueue.models.fields import to_utc
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.ranges_in_use import ranges_in_use
-from django_dbqueue.statuses import DONE
 
 PAGE: Final = 5_000
 """Rows per statement."""
@@ -75,7 +74,7 @@ class EndedReader:
         self._session = session
         self._connection = session.connection
         self._server = session.server
-        self._ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.status == DONE]
+        self._ranges = [(each.queue, each.priority) for each in ranges_in_use(session) if each.may_hold("done")]
 
     def first(self, since: datetime) -> datetime | None:
         """Return the first moment from this one on at which something ended, or may have; None if nothing did."""

@@ -11,14 +11,12 @@ from typing import Any, Final
 
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import listing_sql
-from django_dbqueue.insight.listing_sql import LATEST
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states import depths_sql
-from django_dbqueue.states.depths import AT_ONCE, ROWS_AT_ONCE, STATES
-from django_dbqueue.states.depths_sql import Place
+from django_dbqueue.states.depths import AT_ONCE, ROWS_AT_ONCE
 from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import Range
-from django_dbqueue.statuses import RUNNING
+from django_dbqueue.states.table import STATES, Place, Stage
 
 _KEYS_AT_ONCE: Final = 100
 
@@ -28,8 +26,8 @@ def first_ids(session: DjangoSession, state: str, ranges: Iterable[Range], *, li
 
     Within a range the soonest come first; for dead and done ones, the latest.
     """
-    places = [Place(each.queue, state, each.priority) for each in ranges if each.status == STATES[state]]
-    overdue = overdue_tokens(session) if STATES[state] == RUNNING else []
+    places = [Place(each.queue, state, each.priority) for each in ranges if each.may_hold(state)]
+    overdue = overdue_tokens(session) if STATES[state].stage is Stage.CLAIMED else []
     found: list[int] = []
     for some in _filled(session, places, most=max(1, ROWS_AT_ONCE // limit), overdue=overdue):
         found += _ids_of(session, some, limit - len(found), overdue)
@@ -70,7 +68,7 @@ def _ids_of(session: DjangoSession, places: list[Place], limit: int, overdue: li
     ids: list[int] = []
     for place, listed in zip(places, rows, strict=True):
         # the dead have no moment
-        listed.sort(key=lambda row: row[1:] if place.state == "dead" else row, reverse=place.state in LATEST)
+        listed.sort(key=lambda row: row[1:] if place.state == "dead" else row, reverse=STATES[place.state].latest_first)
         ids += [message_id for _, message_id in listed]
     return ids
 

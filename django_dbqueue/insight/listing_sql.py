@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import Statement, holes
-from django_dbqueue.states.depths_sql import Place, order_of, range_of
-
-LATEST: Final = frozenset({"dead", "done"})
-"""States whose rows are listed from the end of their range."""
+from django_dbqueue.databases.statement import Statement
+from django_dbqueue.states.table import Place, first_rows
 
 
 def first_ids(server: Server, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
@@ -19,17 +15,11 @@ def first_ids(server: Server, places: Sequence[Place], limit: int, overdue: Sequ
 
     ``overdue`` are the tokens of stream claims whose lease has expired: what they hold is stuck.
     """
-    parts, params = [], []
+    parts, params = list[str](), list[object]()
     for number, place in enumerate(places):
-        where = _shown(server, place, overdue)
-        order = order_of(server, place)
-        if place.state in LATEST:
-            order = f"{order.replace(',', ' DESC,')} DESC"
-        parts.append(
-            f"SELECT {number} AS place, available_at, id FROM (SELECT available_at, id FROM {server.message}"
-            f"{server.use[Index.CLAIM]} WHERE {where.sql} ORDER BY {order} LIMIT %s) AS listed"
-        )
-        params += [*where.params, limit]
+        rows = first_rows(server, place, "available_at, id", limit, overdue)
+        parts.append(f"SELECT {number} AS place, available_at, id FROM ({rows.sql}) AS listed")
+        params += rows.params
     return Statement(" UNION ALL ".join(parts), tuple(params))
 
 
@@ -54,17 +44,4 @@ def latest_hours(server: Server, limit: int) -> Statement:
     return Statement(
         f"SELECT hour, queue, id FROM {server.statistic}{server.use[Index.HOUR]} ORDER BY hour DESC LIMIT %s",
         (limit,),
-    )
-
-
-def _shown(server: Server, place: Place, overdue: Sequence[int]) -> Statement:
-    where = range_of(server, place)
-    if not overdue or place.state not in {"running", "stuck"}:
-        return where
-    held = f"(available_at = {server.parked} AND claim_token IN ({holes(len(overdue))}))"
-    if place.state == "running":
-        return Statement(f"{where.sql} AND NOT {held}", (*where.params, *overdue))
-    return Statement(
-        f"queue = %s AND status = '{place.status}' AND priority = %s AND (available_at <= {server.now} OR {held})",
-        (place.queue, place.priority, *overdue),
     )

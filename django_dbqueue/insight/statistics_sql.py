@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import InOrder, Params, Row, Statement, holes
-from django_dbqueue.statuses import DONE
+from django_dbqueue.states.table import Stage
 
 MUTEX: Final = "statistics"
 """Held by the writer of roll-ups."""
@@ -94,7 +94,7 @@ def first_ends(server: Server, ranges: Sequence[tuple[str, int]], since: object)
     """Read when the first message of each range (queue, priority) was done, from a moment on: place, moment."""
     each = (
         f"SELECT * FROM (SELECT {{}} AS place, available_at FROM {server.message}{server.use[Index.CLAIM]} "
-        f"WHERE queue = %s AND status = '{DONE}' AND priority = %s AND available_at >= %s "
+        f"WHERE queue = %s AND {Stage.FINISHED.sql} AND priority = %s AND available_at >= %s "
         "ORDER BY available_at LIMIT 1) AS found"
     )
     return Statement(
@@ -124,7 +124,7 @@ def done_within(server: Server, queue: str, priority: int, stretch: Stretch, lim
     within, params = _within("available_at", stretch)
     return InOrder(
         f"SELECT available_at, id, due_at, claimed_at, read_count, error IS NULL "
-        f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{DONE}' "
+        f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND {Stage.FINISHED.sql} "
         f"AND priority = %s AND {within} ORDER BY available_at, id LIMIT %s",
         (queue, priority, *params, limit),
     )

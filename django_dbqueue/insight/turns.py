@@ -19,7 +19,7 @@ from django_dbqueue.models.stream import StreamClaim
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.spans import span
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.states.table import state_of
 
 AHEAD: Final = 1_000
 """Where counting of those that wait before one stops."""
@@ -75,8 +75,7 @@ def holds_its_group(message: Message) -> tuple[str, ...]:
 
 
 def _suspension_of(first: Message, now: datetime) -> Why | None:
-    due = first.available_at
-    return suspension_of(first, due) if first.status == NEW and due is not None and due > now else None
+    return suspension_of(first, first.available_at) if state_of(first, now).name in {"delayed", "waiting"} else None
 
 
 def stands_in_line(message: Message) -> bool:
@@ -88,14 +87,14 @@ def stands_in_line(message: Message) -> bool:
 
 
 def _behind(first: Message, now: datetime, *, is_suspended: bool) -> str:
-    until = first.lease_until or now
     if is_suspended:
         return _("It waits for its turn: #%(id)s of its group %(group)s is suspended by its own handler.")
-    if first.status == RUNNING and until > now:
+    state = state_of(first, now).name
+    if state == "running":
         return _("It waits for its turn: #%(id)s of its group %(group)s is running.")
-    if first.status == RUNNING:
+    if state == "stuck":
         return _("It waits for its turn: #%(id)s of its group %(group)s is stuck; its lease expired %(span)s ago.")
-    if until <= now:
+    if state == "ready":
         return _("It waits for its turn: #%(id)s of its group %(group)s is ready, and has not been claimed yet.")
     if first.read_count:
         return _("It waits for its turn: #%(id)s of its group %(group)s failed, and is retried in %(span)s.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.statuses import RUNNING
+from django_dbqueue.states.table import Stage
 
 
 def newest(server: Server, seconds: float, limit: int) -> Statement:
@@ -24,7 +24,7 @@ def in_hands(server: Server, ranges: Sequence[tuple[str, int]], limit: int) -> S
     """Read what workers hold in these ranges (queue, priority), ``limit`` rows each: worker, id, queue, since."""
     each = (
         f"SELECT * FROM (SELECT worker_id, id, queue, claimed_at FROM {server.message}"
-        f"{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{RUNNING}' AND priority = %s "
+        f"{server.use[Index.CLAIM]} WHERE queue = %s AND {Stage.CLAIMED.sql} AND priority = %s "
         "ORDER BY available_at, id LIMIT %s) AS few"
     )
     return Statement(

@@ -18,7 +18,6 @@ from django_dbqueue.insight.after import holds_its_flow, why_it_is_after
 from django_dbqueue.insight.answer import Why as Why
 from django_dbqueue.insight.suspended import suspension_of
 from django_dbqueue.insight.turns import holds_its_group, stands_in_line, why_it_waits
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.liveness.owners import Answer, Owner, owner_of, servers_of
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
@@ -29,7 +28,8 @@ from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.spans import span
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import state_of
+from django_dbqueue.statuses import NEW
 
 AHEAD: Final = 1_000
 """Where counting of the messages ahead of one stops."""
@@ -41,21 +41,21 @@ def why(message: Message, *, now: datetime, has_consumer: Callable[[str], bool |
 
     ``has_consumer`` returns whether the project has a consumer for a queue, or None if that isn't known.
     """
-    if message.status == DONE:
-        return _done(message)
-    if message.is_dead:
-        answer = _dead(message)
-        return replace(answer, evidence=answer.evidence + holds_its_group(message) + holds_its_flow(message))
-    if message.status == RUNNING:
-        return _running(message, now)
-    assert message.available_at is not None
-    if message.available_at == PARKED:
-        if (after := why_it_is_after(message)) is not None:
-            return after
-        suspension = None if stands_in_line(message) else suspension_of(message, message.available_at)
-        return suspension or why_it_waits(message, now, _words_of(_paused(message.queue, message._state.db)))
-    if message.available_at > now:
-        return suspension_of(message, message.available_at) or _not_due(message, message.available_at, now)
+    match state_of(message, now).name:
+        case "done":
+            return _done(message)
+        case "dead":
+            answer = _dead(message)
+            return replace(answer, evidence=answer.evidence + holds_its_group(message) + holds_its_flow(message))
+        case "running" | "stuck":
+            return _running(message, now)
+        case "waiting":
+            if (after := why_it_is_after(message)) is not None:
+                return after
+            suspension = None if stands_in_line(message) else suspension_of(message, message.available_at)
+            return suspension or why_it_waits(message, now, _words_of(_paused(message.queue, message._state.db)))
+        case "delayed":
+            return suspension_of(message, message.available_at) or _not_due(message, message.available_at, now)
     return _waiting(message, now, has_consumer)
 
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import DEAD, Statement
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.databases.statement import Statement
+from django_dbqueue.lanes.lanes_sql import first_of
+from django_dbqueue.states.table import Stage, condition_of
 
 
 def firsts(server: Server, lanes: Sequence[int]) -> Statement:
     """Read of each lane who waits first, and who has its first ticket; NULL for nobody."""
     given = server.values(("lane",), [(lane,) for lane in lanes])
     return Statement(
-        f"SELECT given.lane, {_first(server, server.line, 'message_id')}, {_first(server, server.ticket, 'ticket')} "
+        f"SELECT given.lane, {first_of(server, 'given.lane')}, {first_of(server, 'given.lane', of_tickets=True)} "
         f"FROM {given.sql}",
         given.params,
     )
@@ -30,7 +31,7 @@ def sizes(server: Server, lanes: Sequence[int], limit: int) -> Statement:
         line, tickets = _some(server, server.line, "message_id"), _some(server, server.ticket, "ticket")
         dead = (
             f"(SELECT MIN(k.message_id) FROM {tickets} AS k {server.join_each} {server.message} AS m"
-            f"{server.use[Index.IDS]} ON m.id = k.message_id WHERE {DEAD})"
+            f"{server.use[Index.IDS]} ON m.id = k.message_id WHERE {Stage.DEAD.sql})"
         )
         columns += [f"(SELECT COUNT(*) FROM {each} AS counted)" for each in (line, tickets)] + [dead]
     return Statement(f"SELECT {', '.join(columns)}", tuple(each for lane in lanes for each in (lane, limit) * 3))
@@ -69,20 +70,11 @@ def gone_from_line(server: Server, after: tuple[int, int], limit: int) -> Statem
     behind = server.behind(("lane", "message_id"), after)
     return Statement(
         "SELECT w.lane, w.message_id, m.queue, "
-        f"CASE WHEN m.status = '{RUNNING}' OR (m.status = '{NEW}' AND m.available_at = {server.parked}) "
-        "THEN 0 ELSE 1 END "
+        f"CASE WHEN {Stage.CLAIMED.sql} OR {condition_of(server, 'waiting')} THEN 0 ELSE 1 END "
         f"FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
         f"WHERE {behind.sql} ORDER BY lane, message_id LIMIT %s) AS w "
         f"LEFT JOIN {server.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",
         (*behind.params, limit),
-    )
-
-
-def _first(server: Server, table: str, column: str) -> str:
-    # MySQL reads and sorts the whole lane unless its column is named in the order too
-    return (
-        f"(SELECT w.message_id FROM {table} AS w{server.use[Index.PRIMARY]} WHERE w.lane = given.lane "
-        f"ORDER BY w.lane, w.{column} LIMIT 1)"
     )
 
 

@@ -12,7 +12,8 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import Stage, condition_of
+from django_dbqueue.statuses import NEW
 
 ENTRIES: Final = 250
 """Places that MySQL and MariaDB read for some of the next lanes: of a deep one no more."""
@@ -35,7 +36,7 @@ def enter_range(server: Server, first: int, count: int) -> Statement:
     return Statement(
         f"INSERT INTO {server.line} (lane, message_id) SELECT lane, id FROM {server.message} AS m"
         f"{server.use[Index.IDS]} WHERE id BETWEEN %s AND %s + %s * @@auto_increment_increment "
-        f"AND lane IS NOT NULL AND status = '{NEW}' AND available_at = {server.parked}"
+        f"AND lane IS NOT NULL AND {condition_of(server, 'waiting')}"
         f"{server.or_nothing(server.line, 'lane, message_id')}",
         (first, first, count - 1),
     )
@@ -48,8 +49,8 @@ def enter_after(server: Server, above: int) -> Statement:
     """
     return Statement(
         f"INSERT INTO {server.line} (lane, message_id) SELECT m.lane, m.id FROM {server.message} AS m"
-        f"{server.use[Index.IDS]} WHERE m.id > %s AND m.lane IS NOT NULL AND m.status = '{NEW}' "
-        f"AND m.available_at = {server.parked} AND m.claim_token IS NULL "
+        f"{server.use[Index.IDS]} WHERE m.id > %s AND m.lane IS NOT NULL "
+        f"AND {condition_of(server, 'waiting')} AND m.claim_token IS NULL "
         f"AND NOT EXISTS (SELECT 1 FROM {server.line} AS l"
         f"{server.use[Index.PRIMARY]} WHERE l.lane = m.lane AND l.message_id = m.id)",
         (above,),
@@ -129,12 +130,13 @@ def heads(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
     )
 
 
-def first_of(server: Server, lane: str) -> str:
-    """Return SQL for who waits first in a lane."""
+def first_of(server: Server, lane: str, *, of_tickets: bool = False) -> str:
+    """Return SQL for who waits first in a lane, or who has the first of its tickets."""
+    table, place = (server.ticket, "ticket") if of_tickets else (server.line, "message_id")
     # MySQL reads and sorts the whole lane unless its column is named in the order too
     return (
-        f"(SELECT w.message_id FROM {server.line} AS w{server.use[Index.PRIMARY]} WHERE w.lane = {lane} "
-        "ORDER BY w.lane, w.message_id LIMIT 1)"
+        f"(SELECT w.message_id FROM {table} AS w{server.use[Index.PRIMARY]} WHERE w.lane = {lane} "
+        f"ORDER BY w.lane, w.{place} LIMIT 1)"
     )
 
 
@@ -161,7 +163,7 @@ def let_run(server: Server, ids: Sequence[int], *, paced: bool = False) -> State
         due = server.later_of(due, server.plus(server.now, f"({ahead})"))
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {due} "
-        f"WHERE {named.sql} AND status = '{NEW}' AND available_at = {server.parked}",
+        f"WHERE {named.sql} AND {condition_of(server, 'waiting')}",
         named.params,
     )
 
@@ -171,7 +173,7 @@ def park(server: Server, ids: Sequence[int]) -> Statement:
     named = server.id_in(ids)
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {server.parked} "
-        f"WHERE {named.sql} AND status = '{NEW}' AND available_at IS NOT NULL",
+        f"WHERE {named.sql} AND {Stage.UNCLAIMED.sql}",
         named.params,
     )
 
@@ -253,8 +255,8 @@ def tickets_behind(server: Server, lane: int, ticket: int, limit: int) -> Statem
 
     The standing is 'lives', 'dead', or 'ended': done, or not there any more.
     """
-    ended, dead = f"m.id IS NULL OR m.status = '{DONE}'", f"m.status = '{NEW}' AND m.available_at IS NULL"
-    standing = f"CASE WHEN {ended} THEN 'ended' WHEN {dead} THEN 'dead' ELSE 'lives' END"
+    ended = f"m.id IS NULL OR {Stage.FINISHED.sql}"
+    standing = f"CASE WHEN {ended} THEN 'ended' WHEN {Stage.DEAD.sql} THEN 'dead' ELSE 'lives' END"
     behind = server.behind(("lane", "ticket"), (lane, ticket))
     return Statement(
         f"SELECT k.lane, k.ticket, k.message_id, m.queue, {standing} FROM (SELECT lane, ticket, message_id "
@@ -267,10 +269,9 @@ def tickets_behind(server: Server, lane: int, ticket: int, limit: int) -> Statem
 
 def followers_behind(server: Server, lane: int, message_id: int, limit: int) -> Statement:
     """Read the next of those taken along: line, id, and whether it is 'run', 'new' or 'ended'."""
-    new = f"m.status = '{NEW}' AND m.available_at IS NOT NULL"
     behind = server.behind(("lane", "message_id"), (lane, message_id))
     return Statement(
-        f"SELECT w.lane, w.message_id, CASE WHEN m.status = '{RUNNING}' THEN 'run' WHEN {new} THEN 'new' "
+        f"SELECT w.lane, w.message_id, CASE WHEN {Stage.CLAIMED.sql} THEN 'run' WHEN {Stage.UNCLAIMED.sql} THEN 'new' "
         f"ELSE 'ended' END FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
         f"WHERE lane < 0 AND {behind.sql} ORDER BY lane, message_id LIMIT %s) "
         f"AS w LEFT JOIN {server.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",

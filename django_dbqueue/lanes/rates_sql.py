@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement, holes
-from django_dbqueue.statuses import NEW
+from django_dbqueue.states.table import not_due
 
 
 def make_groups(server: Server, ids: Sequence[int]) -> Statement:
@@ -64,6 +64,6 @@ def hurry(server: Server, ids: Sequence[int]) -> Statement:
     named = server.id_in(ids)
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {server.now} "
-        f"WHERE {named.sql} AND status = '{NEW}' AND available_at > {server.now} AND due_at <= {server.now}",
+        f"WHERE {named.sql} AND {not_due(server)} AND due_at <= {server.now}",
         named.params,
     )

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import ARCHIVED_COLUMNS, DEAD, InOrder, Statement, holes
-from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.databases.statement import ARCHIVED_COLUMNS, InOrder, Statement, holes
+from django_dbqueue.states.table import OUTCOME, Place, Stage, order_of, range_of
 
 
 class Behind(NamedTuple):
@@ -53,7 +53,7 @@ def finished(
         after, place = "AND available_at >= %s AND (available_at > %s OR id > %s) ", (behind[0], *behind)
     return InOrder(
         f"SELECT id, available_at FROM {server.message}{server.use[Index.CLAIM]} "
-        f"WHERE queue = %s AND status = '{DONE}' AND priority = %s {after}"
+        f"WHERE queue = %s AND {Stage.FINISHED.sql} AND priority = %s {after}"
         f"AND available_at <= {server.plus(server.now, '%s')} "
         f"ORDER BY available_at, id LIMIT %s{server.skip_locked if lock else ''}",
         (queue, priority, *place, -age, limit),
@@ -64,7 +64,7 @@ def count_finished(server: Server, queue: str, priority: int, age: float) -> Sta
     """Count done rows that finished ``age`` seconds ago or earlier; reads one index entry per row."""
     return Statement(
         f"SELECT COUNT(*) FROM {server.message}{server.use[Index.CLAIM]} "
-        f"WHERE queue = %s AND status = '{DONE}' AND priority = %s "
+        f"WHERE queue = %s AND {Stage.FINISHED.sql} AND priority = %s "
         f"AND available_at <= {server.plus(server.now, '%s')}",
         (queue, priority, -age),
     )
@@ -75,12 +75,12 @@ def dead_behind(server: Server, queue: str, priority: int, after: int, age: floa
 
     The claim index holds them in one range, but no index holds their time: the caller reads window by window.
     """
+    where = range_of(server, Place(queue, "dead", priority))
     return InOrder(
         f"SELECT id, finished_at <= {server.plus(server.now, '%s')} "
         f"FROM {server.message}{server.use[Index.CLAIM]} "
-        f"WHERE queue = %s AND status = '{NEW}' AND priority = %s AND available_at IS NULL AND id > %s "
-        f"ORDER BY {server.order_of_dead} LIMIT %s",
-        (-age, queue, priority, after, limit),
+        f"WHERE {where.sql} AND id > %s ORDER BY {order_of(server, 'dead')} LIMIT %s",
+        (-age, *where.params, after, limit),
     )
 
 
@@ -88,7 +88,7 @@ def lock_dead(server: Server, ids: Sequence[int], age: float) -> Statement:
     """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
     return Statement(
         f"SELECT id FROM {server.message}{server.use[Index.IDS]} WHERE id IN ({holes(len(ids))}) "
-        f"AND {DEAD} AND finished_at <= {server.plus(server.now, '%s')} ORDER BY id{server.skip_locked}",
+        f"AND {Stage.DEAD.sql} AND finished_at <= {server.plus(server.now, '%s')} ORDER BY id{server.skip_locked}",
         (*ids, -age),
     )
 
@@ -97,7 +97,7 @@ def lock_finished(server: Server, ids: Sequence[int]) -> Statement:
     """Lock those of the rows that are done or dead."""
     return Statement(
         f"SELECT id FROM {server.message}{server.use[Index.IDS]} "
-        f"WHERE id IN ({holes(len(ids))}) AND (status = '{DONE}' OR {DEAD}) "
+        f"WHERE id IN ({holes(len(ids))}) AND ({Stage.FINISHED.sql} OR {Stage.DEAD.sql}) "
         f"ORDER BY id{server.skip_locked}",
         tuple(ids),
     )
@@ -106,10 +106,9 @@ def lock_finished(server: Server, ids: Sequence[int]) -> Statement:
 def copy_to_archive(server: Server, ids: Sequence[int]) -> Statement:
     """Copy locked finished rows into the history, with their outcome."""
     names = server.columns(ARCHIVED_COLUMNS)
-    outcome = f"CASE WHEN status = '{NEW}' THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
     return Statement(
         f"INSERT INTO {server.archived} ({names}, message_id, outcome, archived_at) "
-        f"SELECT {names}, id, {outcome}, {server.now} FROM {server.message}{server.use[Index.IDS]} "
+        f"SELECT {names}, id, {OUTCOME}, {server.now} FROM {server.message}{server.use[Index.IDS]} "
         f"WHERE id IN ({holes(len(ids))}) ORDER BY finished_at, id",
         tuple(ids),
     )

@@ -5,7 +5,6 @@ The ledger's own code runs here too, in a session on Django's connection.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeVar
 
@@ -19,8 +18,6 @@ from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expire
 
 Result = TypeVar("Result")
 
-PARKED: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""``available_at`` of what a consuming stream holds: the lease that counts is its claim's, in the ledger."""
 AT_ONCE: Final = 5_000
 """Messages that one pass releases; the next pass continues."""
 

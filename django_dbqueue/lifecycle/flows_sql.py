@@ -12,7 +12,7 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement, holes
-from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.states.table import Stage, condition_of
 
 WHEN_DONE: Final = "done"
 """The edge goes when its upstream is done, or dropped."""
@@ -143,7 +143,7 @@ def forget_gates(server: Server, ids: Sequence[int]) -> Statement:
 def waiting(server: Server, ids: Sequence[int]) -> Statement:
     """Return the fence of those of these messages that are parked."""
     named = server.id_in(ids)
-    return Statement(f"{named.sql} AND status = '{NEW}' AND available_at = {server.parked}", named.params)
+    return Statement(f"{named.sql} AND {condition_of(server, 'waiting')}", named.params)
 
 
 def queues_of(server: Server, where: Statement) -> Statement:
@@ -166,8 +166,8 @@ def gates_behind(server: Server, downstream: int, limit: int) -> Statement:
 
 def edges_behind(server: Server, upstream: int, downstream: int, limit: int) -> Statement:
     """Read the next edges, and whether the upstream is 'done', 'dead' or 'lives'; gates are none."""
-    dead = f"m.status = '{NEW}' AND m.available_at IS NULL"
-    standing = f"CASE WHEN m.id IS NULL OR m.status = '{DONE}' THEN 'done' WHEN {dead} THEN 'dead' ELSE 'lives' END"
+    done = f"m.id IS NULL OR {Stage.FINISHED.sql}"
+    standing = f"CASE WHEN {done} THEN 'done' WHEN {Stage.DEAD.sql} THEN 'dead' ELSE 'lives' END"
     behind = server.behind(("upstream", "downstream"), (max(upstream, 1), downstream))
     return Statement(
         f"SELECT e.upstream, e.downstream, e.needs, {standing} FROM (SELECT upstream, downstream, needs "
@@ -184,7 +184,7 @@ def has_gate(server: Server, downstream: int) -> Statement:
 
 def ahead_of(server: Server, downstream: int, limit: int) -> Statement:
     """Read for whom a message waits: id, status, whether it is dead, of what queue; the dead first."""
-    dead = f"CASE WHEN m.status = '{NEW}' AND m.available_at IS NULL THEN 1 ELSE 0 END"
+    dead = f"CASE WHEN {Stage.DEAD.sql} THEN 1 ELSE 0 END"
     return Statement(
         f"SELECT e.upstream, m.status, {dead} AS is_dead, e.needs FROM (SELECT upstream, needs FROM {server.edge}"
         f"{server.use[Index.PRIMARY]} WHERE downstream = %s AND upstream > 0 ORDER BY downstream, upstream "

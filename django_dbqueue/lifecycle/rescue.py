@@ -19,6 +19,7 @@ from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.ranges_in_use import priorities_in_use, queues_in_use
+from django_dbqueue.states.table import Stage
 from django_dbqueue.statuses import RUNNING
 
 BATCH = 500
@@ -69,7 +70,7 @@ def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: 
             change = blamed(session, changes_sql.rescue(server, LEASE_OVER), [queue])
 
             def rescue_these(ids: list[int]) -> None:
-                where = Statement(f"id IN ({holes(len(ids))}) AND status = '{RUNNING}'", tuple(ids))
+                where = Statement(f"id IN ({holes(len(ids))}) AND {Stage.CLAIMED.sql}", tuple(ids))
                 move(session, change, where)
 
             def left(message_id: int, error: DatabaseError) -> None:

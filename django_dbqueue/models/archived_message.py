@@ -9,6 +9,17 @@ from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.models.aliases import OwnDatabaseManager
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
+from django_dbqueue.models.message_row import MessageRow
+from django_dbqueue.states.table import Stage
+
+
+def outcome_of(row: MessageRow | ArchivedMessage) -> str:
+    """Return how a message ended, still in the queue's table or not: done, dropped or dead; '' if it hasn't yet."""
+    if isinstance(row, ArchivedMessage):
+        return str(row.outcome)
+    if row.stage is Stage.FINISHED:
+        return "done" if row.error is None else "dropped"
+    return "dead" if row.is_dead else ""
 
 
 class ArchivedMessage(models.Model):

@@ -14,7 +14,7 @@ from django_dbqueue.models.message_row import AnyMessage, MessageRow
 from django_dbqueue.operations import operator_moves
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.states.table import Stage
 
 SENT_AGAIN_FROM: Final = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one it repeats."""
@@ -31,21 +31,20 @@ def send_edited(
     """Send it; see ``MessageQuerySet.send_edited``."""
     with session.transaction():
         old = _locked(messages, session, message)
-        if old.flow is not None and old.status != DONE:
+        if old.flow is not None and old.stage is not Stage.FINISHED:
             raise InvalidFlow(
                 f"message {old.pk} is part of flow #{old.flow}: those that wait for it would not wait for the new one. "
                 "Requeue it, or drop it and send the flow again."
             )
-        if old.status != DONE:
+        if old.stage is not Stage.FINISHED:
             reason = stored_texts.EDITED % {"user": by or "?"}
             if operator_moves.drop(session, [old], reason=reason, actor=by) != 1:
                 raise MessageChanged(_("Message #%(id)s has changed in the meantime.") % {"id": old.pk})
-        is_early = old.status != DONE and not old.is_dead
         new: AnyMessage = messages.enqueue(
             payload,
             queue=old.queue,
             key=old.key,
-            at=old.due_at if is_early else None,
+            at=old.due_at if old.stage is Stage.UNCLAIMED else None,
             priority=old.priority,
             max_reads=old.max_reads,
             lease=old.lease_seconds or None,
@@ -63,8 +62,8 @@ def _locked(messages: Any, session: DjangoSession, seen: AnyMessage) -> AnyMessa
     rows = messages.model.objects.using(session.using).select_for_update()
     same = {"queue": seen.queue, "claim_token": seen.claim.token, "due_at": seen.due_at, "status": seen.status}
     old: AnyMessage | None = rows.filter(pk=seen.pk, **same).first()
-    if old is None or old.is_dead != seen.is_dead:
+    if old is None or old.stage != seen.stage:
         raise MessageChanged(_("Message #%(id)s has changed in the meantime.") % {"id": seen.pk})
-    if old.status == RUNNING:
+    if old.stage is Stage.CLAIMED:
         raise MessageChanged(_("Message #%(id)s is taken: release it first.") % {"id": seen.pk})
     return old

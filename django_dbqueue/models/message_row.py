@@ -30,6 +30,7 @@ from django_dbqueue.models.fields import (
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.table import Stage, stage_of
 from django_dbqueue.statuses import NEW, STATUSES
 
 if TYPE_CHECKING:
@@ -137,9 +138,14 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         return Claim(self.pk, token)
 
     @property
+    def stage(self) -> Stage:
+        """Where it is in its life, whatever the clock says."""
+        return stage_of(self)
+
+    @property
     def is_dead(self) -> bool:
         """Whether the row is out of reads, rejected or undecodable."""
-        return self.status == NEW and self.available_at is None
+        return self.stage is Stage.DEAD
 
     @property
     def lease_until(self) -> datetime | None:

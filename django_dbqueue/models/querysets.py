@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Self
+from typing import Self
 
 from django.db import DatabaseError, models
 
@@ -11,7 +11,6 @@ from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.lifecycle import archive, moves
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.message_row import AnyMessage
@@ -23,20 +22,8 @@ from django_dbqueue.operations.operator_moves import Changed
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import priorities_in_use
-from django_dbqueue.statuses import DONE, NEW, RUNNING
-
-_SOONEST = ("available_at", "id")
-_LATEST = ("-available_at", "-id")
-PEEKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "ready": (NEW, _SOONEST),
-    "delayed": (NEW, _SOONEST),
-    "waiting": (NEW, _SOONEST),
-    "running": (RUNNING, _SOONEST),
-    "stuck": (RUNNING, _SOONEST),
-    "dead": (NEW, _LATEST),
-    "done": (DONE, _LATEST),
-}
-"""States that can be peeked at: the status of their rows, and their order within a range of the claim index."""
+from django_dbqueue.states.selections import ordering_of, q_of
+from django_dbqueue.states.table import STATES, Stage
 
 
 class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
@@ -51,23 +38,26 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         """Select those of this queue; of all for None."""
         return self if queue is None else self.filter(queue=check_queue(queue))
 
+    def in_state(self, state: str, queue: str | None = None) -> Self:
+        """Select those in this state. If it is running or stuck, this call determines which stream leases count."""
+        overdue = overdue_tokens(session_of(self.db)) if STATES[state].stage is Stage.CLAIMED else ()
+        return self.in_queue(queue).filter(q_of(state, DbNow(), overdue))
+
     def ready(self, queue: str | None = None) -> Self:
         """Select those that are not taken, and due."""
-        return self.in_queue(queue).filter(status=NEW, available_at__lte=DbNow())
+        return self.in_state("ready", queue)
 
     def delayed(self, queue: str | None = None) -> Self:
         """Select those that are not taken, and due later."""
-        return self.in_queue(queue).filter(status=NEW, available_at__gt=DbNow(), available_at__lt=PARKED)
+        return self.in_state("delayed", queue)
 
     def waiting(self, queue: str | None = None) -> Self:
         """Select those that wait until their group lets them run, or until an event comes."""
-        return self.in_queue(queue).filter(status=NEW, available_at=PARKED)
+        return self.in_state("waiting", queue)
 
     def running(self, queue: str | None = None) -> Self:
         """Select taken ones whose lease has not expired. This call determines which stream leases have."""
-        rows = self.in_queue(queue).filter(status=RUNNING, available_at__gt=DbNow())
-        overdue = overdue_tokens(session_of(self.db))
-        return rows.exclude(available_at=PARKED, claim_token__in=overdue) if overdue else rows
+        return self.in_state("running", queue)
 
     def stuck(self, queue: str | None = None) -> Self:
         """Select taken ones with an expired lease.
@@ -75,18 +65,15 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         They wait for a rescue or, if a stream holds them, for its query or a release. This call determines which stream
         leases have expired.
         """
-        is_over = models.Q(available_at__lte=DbNow())
-        if overdue := overdue_tokens(session_of(self.db)):
-            is_over |= models.Q(available_at=PARKED, claim_token__in=overdue)
-        return self.in_queue(queue).filter(is_over, status=RUNNING)
+        return self.in_state("stuck", queue)
 
     def done(self, queue: str | None = None) -> Self:
         """Select finished ones."""
-        return self.in_queue(queue).filter(status=DONE)
+        return self.in_state("done", queue)
 
     def dead(self, queue: str | None = None) -> Self:
         """Select those out of reads, rejected or undecodable: visible, and can be requeued."""
-        return self.in_queue(queue).filter(status=NEW, available_at__isnull=True)
+        return self.in_state("dead", queue)
 
     def with_key(self, queue: str, key: str) -> Self:
         """Select those of this queue and key, compared byte by byte, including finished ones."""
@@ -101,15 +88,13 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
 
         Dead and done ones come latest first within each priority. No more rows are read than are returned.
         """
-        if state not in PEEKS:
-            raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
+        if state not in STATES:
+            raise InvalidMessage(f"state must be one of {', '.join(STATES)}, not {state!r}.")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
-        status, order = PEEKS[state]
-        if state == "dead" and session_of(self.db).server.sorted_beyond_null:
-            order = ("-id",)
-        found: list[AnyMessage] = []
-        for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):
-            rows = getattr(self, state)(queue).filter(priority=priority).order_by(*order)
+        session, found = session_of(self.db), list[AnyMessage]()
+        order = ordering_of(state, session.server)
+        for priority in priorities_in_use(session, check_queue(queue), STATES[state].status):
+            rows = self.in_state(state, queue).filter(priority=priority).order_by(*order)
             found += rows[: limit - len(found)]
             if len(found) >= limit:
                 break

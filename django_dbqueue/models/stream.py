@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Protocol
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.states.claim_states import FREEING, OPEN
-from django_dbqueue.statuses import RUNNING
+from django_dbqueue.states.table import Stage, is_parked, stage_of
 from django_dbqueue.streams.id_ranges import from_text, holds
 
 UNFINISHED = (OPEN, FREEING)
@@ -91,7 +90,7 @@ class StreamClaimQuerySet(models.QuerySet[Any]):
 
     def join(self, messages: Iterable[MayBeParked]) -> None:
         """Set the ``stream_claim`` of each message that a stream holds, with one statement for all."""
-        parked = [message for message in messages if message.status == RUNNING and message.available_at == PARKED]
+        parked = [message for message in messages if stage_of(message) is Stage.CLAIMED and is_parked(message)]
         if not parked:
             return
         claims = self.filter(claim_token__in={message.claim_token for message in parked}, state__in=UNFINISHED)

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Params, Statement, holes
-from django_dbqueue.statements import scan_sql
-from django_dbqueue.states.depths_sql import Place, order_of, range_of
-
-_SINCE: Final = {
-    "ready": "available_at <= %s",
-    "delayed": None,
-    "waiting": None,
-    "running": "claimed_at <= %s",
-    "stuck": "available_at <= %s",
-    "dead": "finished_at <= %s",
-    "done": "finished_at <= %s",
-}
-"""Which column tells since when a message has been in its state; for one that is delayed or waits, none does."""
-_BY_TIME: Final = ("ready", "stuck", "done")
-"""States whose ranges end at messages that entered the state later than asked for."""
-_AHEAD: Final = ("delayed", "running")
-"""States whose range begins now."""
+from django_dbqueue.states.table import STATES, Moment, Place, condition_of, order_of, range_of
 
 
 def page(server: Server, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
@@ -45,30 +28,31 @@ def page_later(server: Server, place: Place, at: str, moment: str, limit: int) -
 
 
 def _page(server: Server, place: Place, at: str, behind: str, params: Params, limit: int) -> Statement:
-    where = range_of(server, place)
-    if behind and place.state in _AHEAD:
+    where, state = range_of(server, place), STATES[place.state]
+    begins_now = state.moment in (Moment.FUTURE, Moment.FUTURE_OR_PARKED)
+    if behind and begins_now:
         # SQLite bounds a range by the first condition that it meets; the fence excludes what is due by now
-        where = Statement(f"queue = %s AND status = '{place.status}' AND priority = %s", where.params)
-    if place.state in _BY_TIME:
+        where = Statement(f"queue = %s AND {state.stage.sql} AND priority = %s", where.params)
+    if state.by_time:
         behind, params = f"{behind} AND available_at <= %s", (*params, at)
-    if place.state in _AHEAD:
+    if begins_now:
         behind = f"{behind} AND available_at < {server.parked}"
     return Statement(
         f"SELECT available_at, id FROM {server.message}{server.use[Index.CLAIM]} WHERE {where.sql}{behind} "
-        f"ORDER BY {order_of(server, place)} LIMIT %s",
+        f"ORDER BY {order_of(server, place.state)} LIMIT %s",
         (*where.params, *params, limit),
     )
 
 
 def still(server: Server, ids: Sequence[int], state: str, at: str) -> Statement:
     """Return the fence of a bulk operation: those of the rows that are in this state, and were at that moment."""
-    such, since = scan_sql.standing(server, [state]).sql, _SINCE[state]
+    such, since = condition_of(server, state), STATES[state].since
     if state == "running":
         such = f"{such} AND available_at < {server.parked}"
     named = f"id IN ({holes(len(ids))}) AND {such}"
     if since is None:
         return Statement(named, tuple(ids))
-    return Statement(f"{named} AND {since}", (*ids, at))
+    return Statement(f"{named} AND {since} <= %s", (*ids, at))
 
 
 def count_these(server: Server, where: Statement) -> Statement:

@@ -20,9 +20,10 @@ from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.operations.conflicts import conflict_of
-from django_dbqueue.operations.verbs import STAGES, UNTAKEN, VERBS, Verb
+from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.statements import enqueue_sql, fences_sql
+from django_dbqueue.states.table import Stage
 
 ENDS: Final = ("dropped", "dies")
 """What becomes of the place in a lane of a message that a change ends."""
@@ -53,7 +54,7 @@ def reject_waiting(
 ) -> Changed:
     """N → dead, by an operator."""
     change = VERBS["reject"].change
-    return _move_each(session, messages, STAGES[UNTAKEN].sql, lambda server: change(server, reason, actor))
+    return _move_each(session, messages, Stage.UNCLAIMED.sql, lambda server: change(server, reason, actor))
 
 
 def due_now(session: DjangoSession, messages: Iterable[HeldMessage], *, actor: str | None = None) -> Changed:

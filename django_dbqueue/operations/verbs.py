@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.databases import Change, Server, statement
+from django_dbqueue.databases import Change, Server
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.statements import changes_sql
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import Stage
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
-
-
-class Stage(NamedTuple):
-    """Where a message stands, whatever the clock says: a stage changes only by a move."""
-
-    states: tuple[str, ...]
-    """The names that people use; the clock tells them apart."""
-    sql: str
-
-
-UNTAKEN: Final = "untaken"
-TAKEN: Final = "taken"
-DEAD: Final = "dead"
-FINISHED: Final = "finished"
-STAGES: Final = {
-    UNTAKEN: Stage(("ready", "delayed", "waiting"), f"(status = '{NEW}' AND available_at IS NOT NULL)"),
-    TAKEN: Stage(("running", "stuck"), f"status = '{RUNNING}'"),
-    DEAD: Stage(("dead",), statement.DEAD),
-    FINISHED: Stage(("done",), f"status = '{DONE}'"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +26,7 @@ class Verb:
     name: str
     """As URLs and commands write it."""
     permission: str
-    stages: tuple[str, ...]
+    stages: tuple[Stage, ...]
     label: StrPromise
     many: StrPromise
     question: StrPromise
@@ -81,11 +61,11 @@ class Verb:
     @property
     def states(self) -> tuple[str, ...]:
         """The states whose messages it applies to."""
-        return (self.only,) if self.only else tuple(state for stage in self.stages for state in STAGES[stage].states)
+        return (self.only,) if self.only else tuple(state for stage in self.stages for state in stage.states)
 
     def fence(self, server: Server) -> str:
         """Return the condition on the rows it applies to."""
-        stages = f"({' OR '.join(STAGES[stage].sql for stage in self.stages)})"
+        stages = f"({' OR '.join(stage.sql for stage in self.stages)})"
         return stages if self.such is None else f"({stages} AND {self.such(server)})"
 
     def said_by(self, actor: str, reason: str) -> str:
@@ -109,7 +89,7 @@ VERBS: Final = {
         Verb(
             name="requeue",
             permission="requeue",
-            stages=(TAKEN, DEAD),
+            stages=(Stage.CLAIMED, Stage.DEAD),
             label=pgettext_lazy("verb", "Requeue"),
             many=_("Requeue selected messages"),
             question=_(
@@ -122,7 +102,7 @@ VERBS: Final = {
         Verb(
             name="due-now",
             permission="hasten",
-            stages=(UNTAKEN,),
+            stages=(Stage.UNCLAIMED,),
             label=pgettext_lazy("verb", "Due now"),
             many=_("Make selected messages due now"),
             question=_(
@@ -136,7 +116,7 @@ VERBS: Final = {
         Verb(
             name="release",
             permission="release",
-            stages=(TAKEN,),
+            stages=(Stage.CLAIMED,),
             label=pgettext_lazy("verb", "Release"),
             many=_("Release selected messages"),
             question=_(
@@ -148,7 +128,7 @@ VERBS: Final = {
         Verb(
             name="reject",
             permission="reject",
-            stages=(UNTAKEN, TAKEN),
+            stages=(Stage.UNCLAIMED, Stage.CLAIMED),
             label=pgettext_lazy("verb", "Reject"),
             many=_("Reject selected messages"),
             question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
@@ -159,7 +139,7 @@ VERBS: Final = {
         Verb(
             name="send-again",
             permission="resend",
-            stages=(DEAD, FINISHED),
+            stages=(Stage.DEAD, Stage.FINISHED),
             label=pgettext_lazy("verb", "Send again"),
             many=_("Send selected messages again"),
             question=_("A new message with the same payload, key and headers is sent; the old one stays as it is."),
@@ -169,7 +149,7 @@ VERBS: Final = {
         Verb(
             name="move",
             permission="move",
-            stages=(UNTAKEN, DEAD),
+            stages=(Stage.UNCLAIMED, Stage.DEAD),
             label=pgettext_lazy("verb", "Move"),
             many=_("Move selected messages to another queue"),
             question=_(
@@ -183,7 +163,7 @@ VERBS: Final = {
         Verb(
             name="drop",
             permission="drop",
-            stages=(UNTAKEN, TAKEN, DEAD),
+            stages=(Stage.UNCLAIMED, Stage.CLAIMED, Stage.DEAD),
             label=pgettext_lazy("verb", "Drop"),
             many=_("Drop selected messages"),
             question=_("The message is marked done without being processed, with your reason. This can't be undone."),

@@ -17,7 +17,7 @@ from django_dbqueue.progress.links import DELETED_MESSAGE, FLOW, Followed
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.spans import span
-from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.states.table import Stage
 
 SOONEST: Final = 2.0
 LATEST: Final = 30.0
@@ -120,14 +120,12 @@ def _flow(followed: Followed) -> HowFar | None:
 def _message(followed: Followed) -> HowFar | None:
     rows = Message.objects.using(followed.using).filter(pk=followed.number)
     was_dropped = ExpressionWrapper(Q(error__isnull=False), output_field=BooleanField())
-    row = rows.values_list("status", "available_at", "created_at", was_dropped).first()
+    row = rows.only("status", "available_at", "created_at").annotate(was_dropped=was_dropped).first()
     if row is None:
         return _gone(followed)
-    status, available_at, created_at, has_error = row
-    state = DROPPED if has_error else ENDED
-    if status != DONE:
-        state = RUNS if status == RUNNING else WAITING if available_at is not None else DEAD
-    return _in_state(state, age=(clock(followed.using) - created_at).total_seconds())
+    ended = DROPPED if row.was_dropped else ENDED
+    state = {Stage.UNCLAIMED: WAITING, Stage.CLAIMED: RUNS, Stage.DEAD: DEAD, Stage.FINISHED: ended}[row.stage]
+    return _in_state(state, age=(clock(followed.using) - row.created_at).total_seconds())
 
 
 def _gone(followed: Followed) -> HowFar | None:

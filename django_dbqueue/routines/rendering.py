@@ -14,10 +14,10 @@ from django_dbqueue.databases.literals import COMMENT, inline, literal, raw, ren
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import QUALIFIED
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import DEAD
 from django_dbqueue.envelope import LANES, LEAST_LEASE, MAX_GROUP_LENGTH, MAX_READS_LIMIT, MAX_SECONDS, WHOLE_QUEUE
 from django_dbqueue.routines.routine_moves import Words, by_queue, moves
 from django_dbqueue.statements import enqueue_sql
+from django_dbqueue.states.table import Stage
 from django_dbqueue.statuses import DONE
 
 MARK: Final = "django_dbqueue"
@@ -148,7 +148,9 @@ def _fill(server: Server, words: Words) -> dict[str, str]:
         "put_problem": _PUT_PROBLEM,
         "deadline": server.plus(server.now, "COALESCE(_lease_seconds, _lease)"),
         "lease_end": server.plus("claimed_at", "lease_seconds"),
-        "ended": f"status = '{DONE}' OR {DEAD}",
+        "ended": f"{Stage.FINISHED.sql} OR {Stage.DEAD.sql}",
+        "is_done": Stage.FINISHED.sql,
+        "is_dead": Stage.DEAD.sql,
         "done": DONE,
         "highest": str(_HIGHEST_PRIORITY),
         "max_claim": str(_MAX_CLAIM),

@@ -17,6 +17,7 @@ from django_dbqueue.routines.routine_lanes import lanes, telling_lane
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.events_sql import COLUMNS
 from django_dbqueue.states import skip_scans_sql
+from django_dbqueue.states.table import NOT_DONE, Stage, condition_of
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OWN_LEASE = "lease_seconds"
@@ -60,7 +61,7 @@ def moves(server: Server, words: Words) -> dict[str, Statement]:
 def _settling(server: Server, words: Words) -> dict[str, Statement]:
     """Return the moves of senders and holders."""
     queue, priority = raw("_queue_name"), raw("_priority")
-    by_id = Statement(f"id = %s AND status IN ('{NEW}', '{RUNNING}')", (raw("_message_id"),))
+    by_id = Statement(f"id = %s AND {NOT_DONE}", (raw("_message_id"),))
     held = fences_sql.held(server, [Claim(raw("_id"), raw("_token"))])
     ack = telling_lane(server, changes_sql.ack(server))
     nack, nack_later = (telling_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
@@ -149,7 +150,7 @@ def _rescue_range(server: Server, words: Words) -> Statement:
         f"WITH late ({', '.join(names)}, at) AS MATERIALIZED ({late.sql}), "
         f"told AS (INSERT INTO {server.event} ({', '.join(COLUMNS)}) SELECT {facts} FROM late AS m) "
         f"UPDATE {server.message} AS m SET {rescue.sql} FROM (SELECT id AS late_id FROM late) AS those "
-        f"WHERE m.id = those.late_id AND m.status = '{RUNNING}' RETURNING m.id, m.lane",
+        f"WHERE m.id = those.late_id AND {Stage.CLAIMED.sql} RETURNING m.id, m.lane",
         (*late.params, *params, *rescue.params),
     )
 
@@ -167,8 +168,7 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
         max_reads=raw("_reads_allowed"),
         now=None,
     )
-    due = f"status = '{NEW}' AND available_at <= {server.now}"
-    over = f"status = '{RUNNING}' AND available_at <= {server.now}"
+    due, over = condition_of(server, "ready"), condition_of(server, "stuck")
     rescue = telling_lane(server, changes_sql.rescue(server, words.lease_over))
     is_late = Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
@@ -190,7 +190,7 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
 def _bury(server: Server, words: Words, name: str) -> dict[str, Statement]:
     """Return what a claim does, after taking a row, if it had no reads left."""
     change = telling_lane(server, changes_sql.bury(server, words.spent_before))
-    where = Statement(f"id = %s AND status = '{RUNNING}'", (raw(name),))
+    where = Statement(f"id = %s AND {Stage.CLAIMED.sql}", (raw(name),))
     return {"record_bury": _record(server, change, where), "bury": fences_sql.move(server, change, where)}
 
 

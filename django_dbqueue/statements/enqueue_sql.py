@@ -14,7 +14,8 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.literals import literal
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import MESSAGE_COLUMNS, Params, Row, Statement, holes
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.states.table import NOT_DONE
+from django_dbqueue.statuses import NEW
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
 """Text that can be put into SQL as it is, whatever the server and its mode."""
@@ -173,7 +174,7 @@ def overwrite(server: Server, message_id: int, row: Sequence[object], delay: flo
         f"UPDATE {server.message} SET body = %s, content_type = %s, headers = %s, priority = %s, max_reads = %s, "
         f"lease_seconds = %s, lane = %s, group_name = %s, available_at = {due}, due_at = {due}, status = '{NEW}', "
         "conn_id = NULL, worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
-        f"WHERE id = %s AND live = 1 AND status IN ('{NEW}', '{RUNNING}')",
+        f"WHERE id = %s AND live = 1 AND {NOT_DONE}",
         (*row, *due_params, *due_params, message_id),
     )
 

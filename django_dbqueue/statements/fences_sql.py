@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import DEAD, Change, Claim, InOrder, Statement
-from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.databases.statement import Change, Claim, InOrder, Statement
+from django_dbqueue.states.table import DROPPED, Stage
 
 
 def held(server: Server, claims: Sequence[Claim]) -> Statement:
     """Return the fence: these rows, running, each under the token of its holder."""
     if len(claims) == 1:
-        return Statement(f"id = %s AND status = '{RUNNING}' AND claim_token = %s", tuple(claims[0]))
+        return Statement(f"id = %s AND {Stage.CLAIMED.sql} AND claim_token = %s", tuple(claims[0]))
     ids, under = server.id_in([claim.id for claim in claims]), _under_tokens(server, claims)
     return Statement(f"{ids.sql}{under.sql}", (*ids.params, *under.params))
 
 
 def _under_tokens(server: Server, claims: Sequence[Claim]) -> Statement:
     token = _token_of(server, claims)
-    return Statement(f" AND status = '{RUNNING}' AND claim_token = {token.sql}", token.params)
+    return Statement(f" AND {Stage.CLAIMED.sql} AND claim_token = {token.sql}", token.params)
 
 
 def read_body(server: Server, claim: Claim) -> Statement:
@@ -94,14 +94,14 @@ def ties(server: Server, where: Statement) -> Statement:
 def dead_of(server: Server, ids: Sequence[int]) -> Statement:
     """Return the condition that a row is one of these, and dead."""
     named = server.id_in(ids)
-    return Statement(f"{named.sql} AND {DEAD}", named.params)
+    return Statement(f"{named.sql} AND {Stage.DEAD.sql}", named.params)
 
 
 def states(server: Server, ids: Sequence[int]) -> Statement:
     """Read the state of these rows: id, status, and the token of the claim that set it (NULL: it was dropped)."""
     named = server.id_in(ids)
     return Statement(
-        f"SELECT id, status, CASE WHEN status = '{DONE}' AND error IS NOT NULL THEN NULL ELSE claim_token END "
+        f"SELECT id, status, CASE WHEN {DROPPED} THEN NULL ELSE claim_token END "
         f"FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql}",
         named.params,
     )
@@ -112,7 +112,7 @@ def owned(server: Server, queues: Sequence[str], worker_id: int) -> Statement:
     # Queue by queue in index order: with stale statistics, a list of queues makes PostgreSQL read the whole table
     each = (
         f"SELECT * FROM (SELECT id, claim_token FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s "
-        f"AND status = '{RUNNING}' AND worker_id = %s ORDER BY priority, available_at) AS held"
+        f"AND {Stage.CLAIMED.sql} AND worker_id = %s ORDER BY priority, available_at) AS held"
     )
     return InOrder(
         " UNION ALL ".join([each] * len(queues)), tuple(value for queue in queues for value in (queue, worker_id))

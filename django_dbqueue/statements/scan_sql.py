@@ -8,22 +8,11 @@ from typing import Final, NamedTuple
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement, holes
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import STATES, condition_of
+from django_dbqueue.statuses import STATUSES
 
-_STANDINGS: Final = {
-    NEW: f"status = '{NEW}'",
-    RUNNING: f"status = '{RUNNING}'",
-    DONE: f"status = '{DONE}'",
-    "delayed": f"(status = '{NEW}' AND available_at > {{now}} AND available_at < {{parked}})",
-    "waiting": f"(status = '{NEW}' AND available_at = {{parked}})",
-    "ready": f"(status = '{NEW}' AND available_at <= {{now}})",
-    "dead": f"(status = '{NEW}' AND available_at IS NULL)",
-    "running": f"(status = '{RUNNING}' AND available_at > {{now}})",
-    "stuck": f"(status = '{RUNNING}' AND available_at <= {{now}})",
-    "done": f"status = '{DONE}'",
-}
-STANDINGS: Final = tuple(_STANDINGS)
-"""The state names people use, derived from the status column and the due time."""
+STANDINGS: Final = (*STATUSES, *STATES)
+"""Statuses, and the state names people use."""
 OUTCOMES: Final = ("done", "dead", "dropped")
 """How a message in the history ended."""
 OPERATORS: Final = ("=", "<", "<=", ">", ">=")
@@ -54,8 +43,8 @@ def missing(server: Server, column: str) -> Statement:
 
 def standing(server: Server, words: Sequence[str]) -> Statement:
     """Return the condition that a message is in one of the named states, by the database's clock."""
-    terms = {"now": server.now, "parked": server.parked}
-    return Statement("(" + " OR ".join(_STANDINGS[word].format(**terms) for word in words) + ")", ())
+    each = (condition_of(server, word) if word in STATES else f"status = '{word}'" for word in words)
+    return Statement(f"({' OR '.join(each)})", ())
 
 
 def all_of(conditions: Sequence[Statement]) -> Statement:

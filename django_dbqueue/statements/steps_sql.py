@@ -13,7 +13,8 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Change, Claim, Params, Statement
 from django_dbqueue.statements.fences_sql import held
-from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.states.table import NOT_DONE, not_due
+from django_dbqueue.statuses import NEW
 
 STEP: Final = "step"
 """It ran, and this is its result."""
@@ -115,7 +116,7 @@ def park(server: Server, claim: Claim, name: str) -> Statement:
         f"UPDATE {server.message}{server.use[Index.IDS]} "
         f"SET available_at = CASE WHEN available_at = {parked} THEN {parked} ELSE COALESCE({until}, {parked}) END, "
         f"due_at = COALESCE({until}, due_at) "
-        f"WHERE id = %s AND status = '{NEW}' AND claim_token = %s AND available_at > {server.now}",
+        f"WHERE id = %s AND {not_due(server)} AND claim_token = %s",
         (claim.id, name, claim.id, name, *claim),
     )
 
@@ -150,7 +151,7 @@ def forget_one(server: Server, message_id: int, name: str) -> Statement:
 
 def unfinished(message_id: int) -> Statement:
     """Return the fence of a message that may be delivered again."""
-    return Statement(f"id = %s AND status <> '{DONE}'", (message_id,))
+    return Statement(f"id = %s AND {NOT_DONE}", (message_id,))
 
 
 def behind(server: Server, message_id: int, limit: int) -> Statement:

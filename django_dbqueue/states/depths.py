@@ -6,7 +6,7 @@ ranges are counted at a time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,22 +14,11 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.states import depths_sql
 from django_dbqueue.states.counts import Capped
-from django_dbqueue.states.depths_sql import Place
 from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import STATES, Place, Stage
 
-STATES: Final = {
-    "ready": NEW,
-    "delayed": NEW,
-    "waiting": NEW,
-    "running": RUNNING,
-    "stuck": RUNNING,
-    "dead": NEW,
-    "done": DONE,
-}
-"""State names for people, and the row status behind each."""
-UNFINISHED: Final = ("ready", "delayed", "waiting", "running", "stuck", "dead")
+UNFINISHED: Final = tuple(name for name, state in STATES.items() if state.stage is not Stage.FINISHED)
 CAP: Final = 10_000
 AT_ONCE: Final = 50
 """Ranges that one statement counts."""
@@ -64,12 +53,6 @@ def depths(
     places = _places(ranges_in_use(session, names) if ranges is None else ranges, found, asked)
     for place, count in _counted(session, places, cap + 1):
         found[place.queue][place.state] += count
-    for place, count in _held_too_long(session, places, cap + 1):
-        counts = found[place.queue]
-        if "stuck" in counts:
-            counts["stuck"] += count
-        if counts.get("running", cap + 1) <= cap:
-            counts["running"] -= count
     oldest = _oldest(session, [place for place in places if place.state == "ready"])
     return {
         name: Depth(name, {state: Capped(count, cap) for state, count in counts.items()}, oldest.get(name))
@@ -83,41 +66,28 @@ def _places(ranges: Iterable[Range], queues: Collection[str], states: Collection
         for each in ranges
         if each.queue in queues
         for state in states
-        if STATES[state] == each.status
+        if each.may_hold(state)
     ]
 
 
-def _counted(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
+def _counted(session: Session, places: Sequence[Place], limit: int) -> Iterator[tuple[Place, int]]:
     """Count many ranges up to a small limit at once, then those that have more, a few at a time."""
     first = min(limit, ROWS_AT_ONCE // AT_ONCE)
     deep = []
-    for place, count in _counted_at_once(session, places, first):
+    overdue = overdue_tokens(session) if any(place.state in Stage.CLAIMED.states for place in places) else []
+    for place, count in _counted_at_once(session, places, first, overdue):
         if count < first or first == limit:
             yield place, count
         else:
             deep.append(place)
-    yield from _counted_at_once(session, deep, limit)
+    yield from _counted_at_once(session, deep, limit, overdue)
 
 
-def _counted_at_once(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
-    server = session.server
-    for chunk in chunks(places, _at_once(limit)):
-        [counts] = session.fetch(depths_sql.counts(server, chunk, limit))
-        yield from zip(chunk, counts, strict=True)
-
-
-def _at_once(limit: int) -> int:
-    return max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))
-
-
-def _held_too_long(session: Session, places: Iterable[Place], limit: int) -> Iterator[tuple[Place, int]]:
-    tokens = overdue_tokens(session)
-    if not tokens:
-        return
-    server = session.server
-    held = dict.fromkeys(place._replace(state="running") for place in places if STATES[place.state] == RUNNING)
-    for chunk in chunks(held, _at_once(limit)):
-        [counts] = session.fetch(depths_sql.counts_held(server, chunk, tokens, limit))
+def _counted_at_once(
+    session: Session, places: Sequence[Place], limit: int, overdue: Sequence[int]
+) -> Iterator[tuple[Place, int]]:
+    for chunk in chunks(places, max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))):
+        [counts] = session.fetch(depths_sql.counts(session.server, chunk, limit, overdue))
         yield from zip(chunk, counts, strict=True)
 
 

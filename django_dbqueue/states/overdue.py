@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import MAX_IDS, Statement
 from django_dbqueue.states.claim_states import FREEING, OPEN
@@ -10,13 +9,10 @@ from django_dbqueue.states.claim_states import FREEING, OPEN
 
 def overdue_tokens(session: Session) -> list[int]:
     """Return the tokens of stream claims whose lease has expired: what they hold is stuck."""
-    return [int(row[0]) for row in session.fetch(_overdue(session.server, MAX_IDS))]
-
-
-def _overdue(server: Server, limit: int) -> Statement:
-    """Read the tokens of claims that nothing keeps alive: their messages are stuck."""
-    return Statement(
+    server = session.server
+    statement = Statement(
         f"SELECT claim_token FROM {server.stream_claim} WHERE state IN ('{OPEN}', '{FREEING}') "
         f"AND lease_until <= {server.now} LIMIT %s",
-        (limit,),
+        (MAX_IDS,),
     )
+    return [int(row[0]) for row in session.fetch(statement)]

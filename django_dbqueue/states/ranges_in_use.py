@@ -10,6 +10,7 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import Row
 from django_dbqueue.states import queues_sql, skip_scans_sql
 from django_dbqueue.states.queues_sql import skips
+from django_dbqueue.states.table import STATES
 from django_dbqueue.statuses import STATUSES
 
 HIGHEST: Final = 32_767
@@ -24,6 +25,10 @@ class Range(NamedTuple):
     queue: str
     status: str
     priority: int
+
+    def may_hold(self, state: str) -> bool:
+        """Whether messages in this state would be here."""
+        return STATES[state].status == self.status
 
 
 def queues_in_use(session: Session) -> list[str]:

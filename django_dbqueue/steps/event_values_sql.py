@@ -8,7 +8,7 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Claim, Statement, holes
-from django_dbqueue.statuses import NEW
+from django_dbqueue.states.table import not_due
 
 LEFT_BEHIND: Final = 2.0
 """Seconds after which a worker wakes those who wait for an event, if its emitter hasn't."""
@@ -77,7 +77,7 @@ def still_waiting(server: Server, name_hash: str, ids: Sequence[int]) -> Stateme
     """Return the fence of those of these messages that still wait for the event."""
     named = server.id_in(ids)
     return Statement(
-        f"{named.sql} AND status = '{NEW}' AND available_at > {server.now} AND claim_token = "
+        f"{named.sql} AND {not_due(server)} AND claim_token = "
         f"(SELECT w.token FROM {server.waiter} AS w "
         f"WHERE w.name_hash = %s AND w.message_id = {server.message}.id)",
         (*named.params, name_hash),

@@ -6,8 +6,8 @@ from typing import Final
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.states import depths_sql
-from django_dbqueue.states.depths_sql import Place
 from django_dbqueue.states.ranges_in_use import priorities_in_use
+from django_dbqueue.states.table import Place
 from django_dbqueue.statuses import NEW
 
 MOST_COUNTED: Final = 100_000

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import SAID_LEASE, Change, InOrder, Mark, Statement, holes
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import ACKED, Stage
+from django_dbqueue.statuses import NEW, RUNNING
 
-_DELIVERABLE = f"(status = '{RUNNING}' OR (status = '{DONE}' AND error IS NULL))"
+_DELIVERABLE = f"({Stage.CLAIMED.sql} OR {ACKED})"
 """What a claim holds, or has acked."""
 
 
@@ -95,14 +96,14 @@ def waiting(among: Among) -> Statement:
 
 def held_in_claim(among: Among, token: int) -> Statement:
     """Return the fence of what a claim still holds of these rows."""
-    return Statement(f"{among.sql} AND status = '{RUNNING}' AND claim_token = %s", (*among.params, token))
+    return Statement(f"{among.sql} AND {Stage.CLAIMED.sql} AND claim_token = %s", (*among.params, token))
 
 
 def parked(server: Server, among: Among, token: int) -> Statement:
     """Read and lock what a claim still holds of these rows: id, reads, reads allowed, lane."""
     return Statement(
         f"SELECT id, read_count, max_reads, lane FROM {server.message}{server.use[Index.IDS]} "
-        f"WHERE {among.sql} AND status = '{RUNNING}' AND claim_token = %s ORDER BY id{server.lock_row}",
+        f"WHERE {among.sql} AND {Stage.CLAIMED.sql} AND claim_token = %s ORDER BY id{server.lock_row}",
         (*among.params, token),
     )
 

@@ -8,17 +8,16 @@ from typing import Any, Final
 from django_dbqueue.consumers import Retry
 from django_dbqueue.exceptions import MessageDropped, TaskExpired
 from django_dbqueue.failures.fingerprint import kind_of, traceback_of
-from django_dbqueue.models import ArchivedMessage, MessageEvent
+from django_dbqueue.models import MessageEvent
+from django_dbqueue.models.archived_message import outcome_of
 from django_dbqueue.statements.events_sql import INTERRUPTED, LOST, REJECT, REJECTED, RESCUED
-from django_dbqueue.statuses import DONE
 from django_dbqueue.tasks.compat import TaskError
 from django_dbqueue.tasks.task_headers import EXPIRED
 
 
 def dropped(row: Any) -> list[TaskError]:
     """Return why a message was dropped, if it was: no attempt of its task says that."""
-    is_dropped = row.outcome == "dropped" if isinstance(row, ArchivedMessage) else row.status == DONE
-    if not is_dropped or row.error is None:
+    if outcome_of(row) != "dropped" or row.error is None:
         return []
     kind = TaskExpired if row.error.startswith(EXPIRED) else MessageDropped
     return [TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=f"{row.error}\n")]

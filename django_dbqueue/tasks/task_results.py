@@ -19,8 +19,9 @@ from django_dbqueue import codecs
 from django_dbqueue.exceptions import ResultForgotten, UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.archived_message import outcome_of
 from django_dbqueue.statements.events_sql import ATTEMPTS, RESULT_FORGOTTEN
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.states.table import Stage
 from django_dbqueue.tasks.compat import (
     AnyResult,
     AnyTask,
@@ -253,13 +254,9 @@ def _readable_arguments(row: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _status(row: Any) -> TaskResultStatus:
-    if isinstance(row, ArchivedMessage):
-        return TaskResultStatus.SUCCESSFUL if row.outcome == "done" else TaskResultStatus.FAILED
-    if row.status == RUNNING:
-        return TaskResultStatus.RUNNING
-    if row.status == NEW:
-        return TaskResultStatus.FAILED if row.is_dead else TaskResultStatus.READY
-    return TaskResultStatus.SUCCESSFUL if row.error is None else TaskResultStatus.FAILED
+    if outcome := outcome_of(row):
+        return TaskResultStatus.SUCCESSFUL if outcome == "done" else TaskResultStatus.FAILED
+    return TaskResultStatus.RUNNING if row.stage is Stage.CLAIMED else TaskResultStatus.READY
 
 
 def _attempts(message_id: int, using: str) -> list[MessageEvent]:

@@ -7,14 +7,15 @@ from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Any, Final
 
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_queue, check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.states.selections import LIVE
+from django_dbqueue.states.table import Stage
 
 MAX_TOLD: Final = 20
 """Messages that a failure lists."""
@@ -94,7 +95,7 @@ def _find(queue: str, expected: Expected, using: str | None) -> tuple[str, list[
 
 def _live(alias: str, queue: str) -> Iterator[Message]:
     rows = Message.objects.using(alias).in_queue(queue)
-    yield from rows.filter(Q(status=RUNNING) | Q(status=NEW, available_at__isnull=False)).order_by("pk").iterator()
+    yield from rows.filter(LIVE).order_by("pk").iterator()
 
 
 def _differences(message: Message, expected: Expected) -> list[str]:
@@ -161,7 +162,7 @@ def _what_there_is(alias: str, queue: str, expected: Expected) -> list[str]:
 def _listed(messages: list[Message], expected: Expected) -> Iterator[str]:
     """Yield one line for each message, with what differs from the expectation."""
     for message in messages[:MAX_TOLD]:
-        state = "running" if message.status == RUNNING else f"due {message.available_at:%Y-%m-%d %H:%M:%S} UTC"
+        state = "running" if message.stage is Stage.CLAIMED else f"due {message.available_at:%Y-%m-%d %H:%M:%S} UTC"
         key = "" if message.key is None else f", key {message.key!r}"
         differs = "; ".join(_differences(message, expected))
         yield f"  #{message.pk}, {state}{key}: {_payload(message)}{' <- ' * bool(differs)}{differs}"

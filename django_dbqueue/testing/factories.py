@@ -22,10 +22,10 @@ from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.table import STATES, Stage
 
 LATER: Final = timedelta(hours=1)
 """When a message in the state *delayed* is due by default."""
-STATES: Final = ("ready", "delayed", "waiting", "running", "stuck", "done", "dead")
 GROUP: Final = "a busy group"
 """Of a message in the state *waiting*, by default."""
 
@@ -59,7 +59,7 @@ class MessageFactory(Factory[Message]):
         if state == "waiting":
             _keep_busy(model_class, said)
         message = model_class.objects.enqueue(said.pop("payload"), **said)
-        if state in ("ready", "delayed", "waiting"):
+        if state in Stage.UNCLAIMED.states:
             return message
         held = _claimed(message)
         if state == "stuck":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import copy_context
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -18,12 +18,11 @@ from django_dbqueue.consumers.registry import Consumer, largest_batch
 from django_dbqueue.envelope import check_queue, check_whole
 from django_dbqueue.exceptions import LeaseLost, Suspended
 from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Message, Queue, Step
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import refuse_inside_atomic, session_of
-from django_dbqueue.statuses import DONE, NEW
+from django_dbqueue.states.table import Stage
 from django_dbqueue.steps.emitting import wake_left_behind
 from django_dbqueue.steps.event_values_sql import LEFT_BEHIND
 from django_dbqueue.testing.containment import LostTransaction, in_the_tests_transaction
@@ -36,6 +35,12 @@ from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.keepers import Keepers
 from django_dbqueue.worker.settler import Settler
 
+_OUTCOMES: Final[Mapping[Stage, Outcome]] = {
+    Stage.UNCLAIMED: "waiting",
+    Stage.CLAIMED: "lost",
+    Stage.DEAD: "dead",
+    Stage.FINISHED: "done",
+}
 MAX_LIMIT: Final = 1_000_000
 MAX_NAMED: Final = 5
 """Queues named in the text of an endless run."""
@@ -165,7 +170,7 @@ class _Run:
         """Make the next message due right now, if later ones are to run; return whether there was one."""
         if not self._later:
             return False
-        rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues, available_at__lt=PARKED)
+        rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues)
         if self._until is not None:
             rows = rows.filter(available_at__lte=self._until)
         soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()
@@ -200,11 +205,7 @@ class _Run:
             return "done" if acked and delivery.options.on_ack == conf.DELETE else "lost"
         if message.lease_lost or message.claim_token != message.held_token:
             return "lost"
-        if message.status == DONE:
-            return "done"
-        if message.is_dead:
-            return "dead"
-        return "waiting" if message.status == NEW else "lost"
+        return _OUTCOMES[message.stage]
 
 
 def _attempt(delivery: Delivery) -> Ended:

@@ -11,6 +11,7 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
+from django_dbqueue.states.table import LIVE
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.streams import stream_claims_sql
 
@@ -74,8 +75,8 @@ def at_work(server: Server, queue: str) -> Statement:
     """AT_WORK: the queue holds messages that wait or run."""
     return Statement(
         f"SELECT * FROM (SELECT '{AT_WORK}' AS fact, queue AS name, priority "
-        f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status IN ('{NEW}', '{RUNNING}') "
-        "AND available_at IS NOT NULL LIMIT 1) AS work",
+        f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND {LIVE} "
+        "LIMIT 1) AS work",
         (queue,),
     )
 

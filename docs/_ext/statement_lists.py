@@ -25,7 +25,7 @@ from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.statement import Change, Claim, Event, Kept, Statement
 from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statements.steps_sql import STEP, Remembered
-from django_dbqueue.states.depths_sql import Place
+from django_dbqueue.states.table import Place
 
 PACKAGE: Final = Path(django_dbqueue.__file__).parent
 SERVERS: Final[dict[str, Server]] = {

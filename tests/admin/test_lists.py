@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin import bounded_lists, queues
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models import ArchivedMessage, Group, Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 
@@ -59,11 +59,11 @@ def pages(every_state: dict[str, Message]) -> Iterator[str]:
     )
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", WORDS)
 def test_each_state_lists_its_own(browser: Client, every_state: dict[str, Message], name: str) -> None:
     response = browser.get(url("changelist"), {"state": name})
     assert ids_on(response) == [every_state[name].pk]
-    assert f'dbqueue-{name}"><span aria-hidden="true">{STATES[name].symbol}</span> {name}' in response.content.decode()
+    assert f'dbqueue-{name}"><span aria-hidden="true">{WORDS[name].symbol}</span> {name}' in response.content.decode()
 
 
 def test_a_bare_list_opens_with_what_is_stuck(browser: Client, every_state: dict[str, Message]) -> None:
@@ -151,7 +151,7 @@ def test_odd_values_of_the_filters_are_no_error(browser: Client, every_state: di
 
 
 def test_empty_lists_say_so(browser: Client) -> None:
-    for name, state in STATES.items():
+    for name, state in WORDS.items():
         assert str(state.none) in browser.get(url("changelist"), {"state": name}).content.decode()
     for model in ("queue", "worker", "archivedmessage"):
         assert browser.get(url("changelist", model=model)).status_code == 200

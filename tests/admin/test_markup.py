@@ -55,7 +55,7 @@ def test_no_reason_changes_the_markup_of_the_page_that_answers(browser: Client) 
         assert page.status_code == 200
         assert Queue.objects.get().is_paused
         message = Message.objects.enqueue(1, queue="q", key="k")
-        pin = f"{message.pk}::untaken:{message.due_at:%Y%m%d%H%M%S%f}:q"
+        pin = f"{message.pk}::unclaimed:{message.due_at:%Y%m%d%H%M%S%f}:q"
         dropped = browser.post(url("drop_many"), {"message": pin, "reason": reason}, follow=True)
         log = browser.get(url("history", message.pk))
         assert reason.strip()[:5] in Message.objects.get().error

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.models import Message
@@ -48,7 +48,7 @@ def rows(
 
 def pages() -> dict[str, str]:
     base, found = url("changelist"), {"bare": url("changelist")}
-    for state in STATES:
+    for state in WORDS:
         found[state] = f"{base}?state={state}"
         found[f"{state} of a queue"] = f"{base}?state={state}&queue={crowd.QUEUE}"
     found["last page"] = f"{base}?state=done&queue={crowd.QUEUE}&p={LIST_CAP // 50}"

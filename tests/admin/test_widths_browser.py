@@ -11,7 +11,7 @@ from django.test import Client
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.support.ui import WebDriverWait
 
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from tests.admin.bad_morning import fill
 from tests.admin.conftest import url
 from tests.admin.crawl import HOME, crawl
@@ -65,9 +65,9 @@ def pages() -> list[str]:
     visits = [visit for visit in crawl(client, each=1) if visit.status == 200 and "html" in visit.type]
     found = [
         *(visit.path for visit in visits if "?" not in visit.path),
-        *(f"{url('changelist')}?state={name}" for name in STATES),
+        *(f"{url('changelist')}?state={name}" for name in WORDS),
     ]
-    found += [url("change", made[name].pk) for name in STATES]
+    found += [url("change", made[name].pk) for name in WORDS]
     assert {HOME, url("changelist", model="failure"), url("changelist", model="flow")} <= set(found)
     return list(dict.fromkeys(path for path in found if path.startswith(HOME)))
 

@@ -15,7 +15,6 @@ from django.contrib.auth.models import User
 from django.db import connection, models
 from django.db.models import BooleanField, CharField, DateTimeField, FloatField, IntegerField, TextField
 
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import (
     ArchivedMessage,
     BulkOperation,
@@ -31,6 +30,7 @@ from django_dbqueue.models import (
     Ticket,
 )
 from django_dbqueue.models.fields import AsciiField, clock
+from django_dbqueue.states.table import PARKED_AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ STATES: dict[str, dict[str, Any]] = {
     "stuck": {"status": "run", "claim_token": 8, "live": 1, "available_at": timedelta(hours=-1)},
     "ready": {"available_at": timedelta(hours=-1), "live": 1},
     "delayed": {"live": 1},
-    "waiting": {"live": 1, "available_at": PARKED},
+    "waiting": {"live": 1, "available_at": PARKED_AT},
     "done": {"status": "y", "available_at": timedelta(hours=-1)},
 }
 """What makes a message of each state, beside what every message has; spans are counted from now."""

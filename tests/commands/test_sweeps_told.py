@@ -11,8 +11,8 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Message
+from django_dbqueue.states.table import PARKED_AT
 from tests.commands.running import Ended, run
 from tests.commands.sweeping import WHY, drop, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held_many, rows, waiting
@@ -140,7 +140,7 @@ def test_what_was_done_is_logged_with_who_and_why(caplog: pytest.LogCaptureFixtu
 
 def test_what_a_stream_holds_is_left_to_the_stream() -> None:
     parked, taken = held_many(2)
-    Message.objects.filter(pk=parked.pk).update(available_at=PARKED)
+    Message.objects.filter(pk=parked.pk).update(available_at=PARKED_AT)
     assert requeue("--queue", QUEUE, "--state", "running", "--all", "--yes").out == "1 message requeued.\n"
     assert [state_of(message) for message in (parked, taken)] == ["running", "ready"]
 

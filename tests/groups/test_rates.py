@@ -14,8 +14,8 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Message
-from django_dbqueue.models.querysets import PARKED
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.table import PARKED_AT
 from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.gate import held_back_of, reserve
@@ -42,7 +42,7 @@ def send(*payloads: Any, group: str | None = "a", **options: Any) -> None:
 
 def due() -> list[datetime]:
     """When the messages that have a ticket are due."""
-    rows = Message.objects.filter(available_at__lt=PARKED).order_by("available_at")
+    rows = Message.objects.filter(available_at__lt=PARKED_AT).order_by("available_at")
     return [at for at in rows.values_list("available_at", flat=True) if at is not None]
 
 
@@ -52,7 +52,7 @@ def gaps(moments: list[datetime]) -> list[float]:
 
 def deliveries(number: int = 100) -> list[Delivery]:
     """As a worker claims them, whenever they are due."""
-    Message.objects.filter(available_at__lt=PARKED).update(available_at="2000-01-01T00:00:00+00:00")
+    Message.objects.filter(available_at__lt=PARKED_AT).update(available_at="2000-01-01T00:00:00+00:00")
     consumer = Consumer(QUEUE, lambda _: None)
     rated = set(Group.objects.exclude(rate=None).values_list("lane", flat=True))
     taken = Claimer(Message, session_of("default"), QUEUE).take(number, lease=60, max_reads=5)

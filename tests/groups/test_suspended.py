@@ -10,10 +10,10 @@ from django.test import override_settings
 
 from django_dbqueue import Suspended
 from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Event, Group, Line, Message, Step, Ticket, Waiter
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.states.table import PARKED_AT
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, row
 from tests.groups.rows import nothing_is_left
@@ -84,7 +84,7 @@ def test_in_a_paused_group_it_begins_when_the_group_is_resumed(call: Callable[[M
     let_go_on(message)
     keep()
     assert claimed() == []
-    assert row(message)["available_at"] == PARKED
+    assert row(message)["available_at"] == PARKED_AT
     assert min(Line.objects.values_list("message_id", flat=True)) == message.pk
     Group.objects.resume(QUEUE, "a")
     Message.objects.delayed().filter(pk=message.pk).update(available_at=DbNow())
@@ -99,10 +99,10 @@ def test_one_that_is_suspended_while_its_group_is_paused_waits_in_its_place(call
     Group.objects.pause(QUEUE, "a", reason="maintenance")
     with pytest.raises(Suspended):
         call(message)
-    assert row(message)["available_at"] == PARKED
+    assert row(message)["available_at"] == PARKED_AT
     let_go_on(message)
     assert claimed() == []
-    assert row(message)["available_at"] == PARKED
+    assert row(message)["available_at"] == PARKED_AT
     Group.objects.resume(QUEUE, "a")
     Message.objects.delayed().filter(pk=message.pk).update(available_at=DbNow())
     assert payloads() == [1]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import transaction
 
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Event, Message, Waiter
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.statements.steps_sql import GRACE
+from django_dbqueue.states.table import PARKED_AT
 from django_dbqueue.steps import suspension
 from tests.factories import QUEUE, claim_one, claimed, held, row
 from tests.lifecycle.rollback import rolled_back
@@ -28,7 +28,7 @@ transactional = pytest.mark.django_db(transaction=True)
 def test_a_wait_without_a_timeout_is_parked_and_found_by_no_claim() -> None:
     message = held()
     suspends(lambda: message.wait_for("paid:17"))
-    assert row(message)["available_at"] == PARKED
+    assert row(message)["available_at"] == PARKED_AT
     assert row(message)["due_at"] < clock("default") + timedelta(seconds=GRACE + 1)
     assert claimed() == []
     assert row(message)["read_count"] == 0

@@ -15,7 +15,7 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.operations import bulk, bulk_sql
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import fences_sql
-from django_dbqueue.states.depths_sql import Place
+from django_dbqueue.states.table import Place
 from django_dbqueue.worker import idle_poll_sql
 from tests.plans import crowd
 from tests.plans.plan import cost_of

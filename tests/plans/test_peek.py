@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message
-from django_dbqueue.models.querysets import PEEKS
+from django_dbqueue.states.table import STATES
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, LIVE_KEY, NO_INDEX, cost_of, plan_of
 from tests.plans.test_statements import LARGE, MOST, SMALL
@@ -54,7 +54,7 @@ def check(queries: CaptureQueriesContext, index: str, *, is_large: bool) -> None
             assert not plan.sorts, plan.text
 
 
-@pytest.mark.parametrize("state", PEEKS)
+@pytest.mark.parametrize("state", STATES)
 def test_a_look_at_a_state_reads_the_claim_index_in_its_own_order(state: str, *, is_large: bool) -> None:
     for queue in (crowd.QUEUE, crowd.BACKLOG, "nothing"):
         with CaptureQueriesContext(connection) as queries:

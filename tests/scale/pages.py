@@ -14,7 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils.http import urlencode
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP
-from django_dbqueue.admin.state_words import STATES
+from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.insight.series import SPANS
 from django_dbqueue.models import (
     ArchivedMessage,
@@ -78,7 +78,7 @@ def paths() -> dict[str, str]:
 def _lists() -> dict[str, str]:
     found = {}
     messages = reverse(f"admin:{PREFIX}message_changelist")
-    for state in STATES:
+    for state in WORDS:
         for queue in ("", *QUEUES):
             said = {"state": state} | ({"queue": queue} if queue else {})
             found[f"{state} {queue}"] = f"{messages}?{urlencode(said)}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from django_dbqueue.states.table import Stage
 from django_dbqueue.testing.torture.reckoning import WRONG, Reckoning, Row, reckon
 
 pytestmark = pytest.mark.once
@@ -13,8 +14,8 @@ LIMITS = {"ordered": 1, "limited": 2}
 A, B, C = "s/1", "s/2", "s/3"
 
 
-def row(number: str, *, queue: str = "ordered", status: str = "y", is_dead: bool = False) -> Row:
-    return Row(number, queue, "g", status, is_dead)
+def row(number: str, *, queue: str = "ordered", stage: Stage = Stage.FINISHED) -> Row:
+    return Row(number, queue, "g", stage)
 
 
 def transaction(*numbers: str, end: str | None = "sent") -> list[dict[str, Any]]:
@@ -51,7 +52,7 @@ def test_a_message_that_was_committed_and_is_not_there_is_lost() -> None:
 
 
 def test_a_dead_message_is_lost_and_an_unfinished_one_hung() -> None:
-    rows = [row(A, status="n", is_dead=True), row(B, status="n"), row(C, status="run")]
+    rows = [row(A, stage=Stage.DEAD), row(B, stage=Stage.UNCLAIMED), row(C, stage=Stage.CLAIMED)]
     assert_only(of(transaction(A, B, C), rows, []), lost=1, hung=2)
 
 
@@ -69,7 +70,7 @@ def test_what_was_rolled_back_or_never_sent_must_not_be_there() -> None:
 
 def test_an_effect_that_is_committed_twice_is_doubled_and_so_is_one_whose_message_is_not_done() -> None:
     assert_only(of(transaction(A), [row(A)], [A, A]), doubled=1)
-    assert_only(of(transaction(A), [row(A, status="n")], [A]), doubled=1, hung=1)
+    assert_only(of(transaction(A), [row(A, stage=Stage.UNCLAIMED)], [A]), doubled=1, hung=1)
     assert_only(of(transaction(A), [row(A), row(A)], [A]), doubled=1)
 
 

@@ -16,17 +16,15 @@ from django.utils.translation import gettext as _
 from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
-from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
 from django_dbqueue.management.steps_shown import as_json, as_text, steps_by_message
 from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
-from django_dbqueue.models.querysets import PEEKS
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.ranges_in_use import queues_in_use
-from django_dbqueue.statuses import DONE, NEW, RUNNING
+from django_dbqueue.states.table import STATES, state_of
 from django_dbqueue.tasks.task_headers import task_named
 
 MAX_LIMIT: Final = 1_000
@@ -47,10 +45,10 @@ class Shown(NamedTuple):
 
 
 def _state(text: str) -> str:
-    if text not in PEEKS:
-        near = get_close_matches(text.lower(), PEEKS, n=1)
+    if text not in STATES:
+        near = get_close_matches(text.lower(), STATES, n=1)
         hint = f" did you mean {near[0]!r}?" if near else ""
-        raise ArgumentTypeError(f"there is no state {text!r};{hint} the states are {', '.join(PEEKS)}")
+        raise ArgumentTypeError(f"there is no state {text!r};{hint} the states are {', '.join(STATES)}")
     return text
 
 
@@ -71,7 +69,7 @@ class Command(ConsoleCommand):
         parser.add_argument(
             "--limit", type=whole(1, MAX_LIMIT), default=10, help="show at most this many messages (default: 10)"
         )
-        parser.add_argument("--state", type=_state, help=f"one of {', '.join(PEEKS)} (default: ready)")
+        parser.add_argument("--state", type=_state, help=f"one of {', '.join(STATES)} (default: ready)")
         parser.add_argument(
             "--payload", action="store_true", help="show payloads and headers, which may contain secrets"
         )
@@ -91,7 +89,7 @@ class Command(ConsoleCommand):
         for message in messages:
             show = _as_json if said["json"] else _as_text
             shown = Shown(said["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
-            self.stdout.write(show(message, _state_of(message, now), shown))
+            self.stdout.write(show(message, state_of(message, now).name, shown))
         if not messages:
             self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session_of(alias))))
             sys.exit(EXIT_NOTHING)
@@ -106,17 +104,8 @@ class Command(ConsoleCommand):
         if said["state"] is None:
             live = rows.get_by_key(queue, said["key"])
             return [] if live is None else [live]
-        found = getattr(rows.with_key(queue, said["key"]), said["state"])(queue)
+        found = rows.with_key(queue, said["key"]).in_state(said["state"], queue)
         return list(found.order_by("-live", "-id")[: said["limit"]])  # in the order of the key's own index
-
-
-def _state_of(message: Message, now: datetime) -> str:
-    if message.available_at is None:
-        return "dead"
-    if message.status == NEW and message.available_at == PARKED:
-        return "waiting"
-    is_due = (message.lease_until or message.available_at) <= now
-    return {NEW: ("delayed", "ready"), RUNNING: ("running", "stuck"), DONE: ("done", "done")}[message.status][is_due]
 
 
 def _nothing(said: Options) -> str:

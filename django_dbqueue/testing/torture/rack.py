@@ -188,8 +188,7 @@ class _Rack:
 
     def _rows(self) -> list[Row]:
         return [
-            Row(row.payload["n"], row.queue, row.group, row.status, row.is_dead)
-            for row in self._messages.order_by("pk").iterator()
+            Row(row.payload["n"], row.queue, row.group, row.stage) for row in self._messages.order_by("pk").iterator()
         ]
 
     def _effects(self) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from django_dbqueue.statuses import DONE
+from django_dbqueue.states.table import Stage
 from django_dbqueue.testing.torture.event_log import BEGIN, END, ROLLED_BACK, SENDING, SENT, Note
 
 WRONG: Final = (
@@ -34,8 +34,7 @@ class Row(NamedTuple):
     number: str
     queue: str
     group: str | None
-    status: str
-    is_dead: bool
+    stage: Stage
 
 
 @dataclass(slots=True)
@@ -118,11 +117,11 @@ def _stored(found: Reckoning, rows: list[Row]) -> dict[str, Row]:
             found.wrong("doubled", f"{row.number} is stored twice")
         by_number[row.number] = row
         found.stored += 1
-        found.done += row.status == DONE
-        if row.is_dead:
+        found.done += row.stage is Stage.FINISHED
+        if row.stage is Stage.DEAD:
             found.wrong("lost", f"{row.number} is dead")
-        elif row.status != DONE:
-            found.wrong("hung", f"{row.number} has the status {row.status}")
+        elif row.stage is not Stage.FINISHED:
+            found.wrong("hung", f"{row.number} is {row.stage}")
     return by_number
 
 
@@ -160,10 +159,10 @@ def _effects(found: Reckoning, effects: Iterable[str], by_number: Mapping[str, R
             found.wrong("doubled", f"the effect of {number} was committed twice")
             continue
         done_at[number] = at
-        if number not in by_number or by_number[number].status != DONE:
+        if number not in by_number or by_number[number].stage is not Stage.FINISHED:
             found.wrong("doubled", f"{number} has an effect, and is not done: it would run again")
     for number, row in by_number.items():
-        if row.status == DONE and number not in done_at:
+        if row.stage is Stage.FINISHED and number not in done_at:
             found.wrong("without_effect", f"{number} is done, and has no effect")
     return done_at
 

@@ -9,7 +9,7 @@ BEGIN
     DECLARE _is_dead, _is_paused, _went_on BOOLEAN;
     DECLARE _ticket BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-    SELECT queue, status, status = 'n' AND available_at IS NULL INTO _queue_name, _status, _is_dead
+    SELECT queue, status, {is_dead} INTO _queue_name, _status, _is_dead
     FROM {message} WHERE id = _id;
     IF _status = 'n' AND NOT _is_dead THEN
         SELECT MAX(ticket) INTO _ticket FROM {ticket} WHERE lane = _lane AND message_id = _id;

@@ -14,7 +14,7 @@ BEGIN
         c.available_at AS next_read,
         m.lease_seconds AS invisibility_time,
         m.created_at,
-        CASE WHEN m.status = '{done}' THEN m.finished_at END AS deleted_at
+        CASE WHEN {is_done} THEN m.finished_at END AS deleted_at
     FROM JSON_TABLE(_claims, '$[*]' COLUMNS (
         id BIGINT PATH '$.id',
         read_count BIGINT PATH '$.read_count',

@@ -8,7 +8,7 @@ SELECT id,
     CASE WHEN {ended} THEN {lease_end} ELSE available_at END AS next_read,
     lease_seconds AS invisibility_time,
     created_at,
-    CASE WHEN status = '{done}' THEN finished_at END AS deleted_at
+    CASE WHEN {is_done} THEN finished_at END AS deleted_at
 FROM {message}
 -- always so: a view has no comment here, and this stays in its definition
 WHERE '{comment}' <> ''

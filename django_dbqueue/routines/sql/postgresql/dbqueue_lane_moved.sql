@@ -13,7 +13,7 @@ DECLARE
 BEGIN
     -- what a move of its message means for a lane, in the same transaction: done or dead it makes way, and its row goes
     -- where its queue keeps no history; else it keeps its ticket, or waits for one
-    SELECT m.queue, m.status, m.status = 'n' AND m.available_at IS NULL INTO _queue_name, _status, _is_dead
+    SELECT m.queue, m.status, {is_dead} INTO _queue_name, _status, _is_dead
     FROM {message} AS m WHERE m.id >= _id AND m.id <= _id ORDER BY m.id LIMIT 1;
     IF _status = 'n' AND NOT _is_dead THEN
         SELECT max(k.ticket) INTO _ticket FROM {ticket} AS k WHERE k.lane = _lane AND k.message_id = _id;

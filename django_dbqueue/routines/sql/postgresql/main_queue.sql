@@ -8,5 +8,5 @@ SELECT id,
     CASE WHEN {ended} THEN {lease_end} ELSE available_at END AS next_read,
     lease_seconds AS invisibility_time,
     created_at,
-    CASE WHEN status = '{done}' THEN finished_at END AS deleted_at
+    CASE WHEN {is_done} THEN finished_at END AS deleted_at
 FROM {message}
