@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.states.table import Place, first_rows
+from django_dbqueue.states.table import STATES, Place, first_rows
 
 
 def first_ids(server: Server, places: Sequence[Place], limit: int, overdue: Sequence[int]) -> Statement:
@@ -17,7 +17,8 @@ def first_ids(server: Server, places: Sequence[Place], limit: int, overdue: Sequ
     """
     parts, params = list[str](), list[object]()
     for number, place in enumerate(places):
-        rows = first_rows(server, place, "available_at, id", limit, overdue)
+        backwards = STATES[place.state].latest_first
+        rows = first_rows(server, place, "available_at, id", limit, overdue, backwards=backwards)
         parts.append(f"SELECT {number} AS place, available_at, id FROM ({rows.sql}) AS listed")
         params += rows.params
     return Statement(" UNION ALL ".join(parts), tuple(params))

@@ -138,11 +138,12 @@ def range_of(server: Server, place: Place, overdue: Sequence[int] = ()) -> State
     )
 
 
-def first_rows(server: Server, place: Place, columns: str, limit: int, overdue: Sequence[int] = ()) -> Statement:
-    """Read the first rows of a place, as it is listed: in the index's own order, or against it."""
-    where, state = range_of(server, place, overdue), STATES[place.state]
-    order = order_of(server, place.state)
-    if state.latest_first:
+def first_rows(
+    server: Server, place: Place, columns: str, limit: int, overdue: Sequence[int] = (), *, backwards: bool = False
+) -> Statement:
+    """Read the first rows of a place, or the last, in the index's own order."""
+    where, order = range_of(server, place, overdue), order_of(server, place.state)
+    if backwards:
         order = f"{order.replace(',', ' DESC,')} DESC"
     # Also to count them: without an order, PostgreSQL would rather read the table for many rows
     return Statement(
