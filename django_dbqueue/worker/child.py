@@ -42,7 +42,7 @@ def be_child(
     _collect_less()
     detachment = Detachment(board)
     runner = Runner(options, consumers, board, worker_id, share, detachment)
-    strays = Strays(options.database, board)
+    strays = Strays(options.session, board)
     if index == 0:  # one thread for all children
         strays.start()
     code = runner.run()

@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue import hooks
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.liveness.presence import Presence
-from django_dbqueue.models import Message, Worker
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.models import Worker
 from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -66,7 +65,7 @@ class Runner:
     ) -> None:
         self._detachment = detachment
         self._options = options
-        self._using = options.database
+        self._session = session = options.session
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._board = board
@@ -77,16 +76,15 @@ class Runner:
             queues=",".join(self._queues),
             threads=options.threads,
         )
-        self._presence = Presence(self._using, self._worker)
+        self._presence = Presence(session, self._worker)
         patient = any(each.batch_wait for each in consumers.values())
         self._holding = Holding(board, waits=patient and not options.drain and options.max_messages is None)
-        self._heartbeat = Heartbeat(session_of(self._using), self._presence, self._holding, self._orphaned)
-        self._settler = Settler(Message, self._using, self._holding, board)
-        self._late_claims = LateClaims(session_of(self._using), self._queues, worker_id, self._holding, board)
-        self._maintenance = Maintenance(Message, self._using, self._queues)
-        self._timetable = Timetable(self._using, options.plans, options.declared_at)
+        self._heartbeat = Heartbeat(session, self._presence, self._holding, self._orphaned)
+        self._settler = Settler(session, self._holding, board)
+        self._late_claims = LateClaims(session, self._queues, worker_id, self._holding, board)
+        self._maintenance = Maintenance(session, self._queues)
+        self._timetable = Timetable(session, options.plans, options.declared_at)
         self._feeder = Feeder(
-            Message,
             options,
             consumers,
             self._holding,
@@ -151,7 +149,7 @@ class Runner:
             self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
         )
         self._async_side.start()
-        listener = Listener.start_where_possible(self._using, self._queues, self.wake)
+        listener = Listener.start_where_possible(self._session, self._queues, self.wake)
         self._heartbeat.start()
         if self._try_database(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
@@ -168,7 +166,7 @@ class Runner:
             hooks.flush()
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
-        self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
+        self._try_database(lambda: Worker.objects.using(self._session.using).filter(pk=self._worker.pk).delete())
         discard_all()
         if self._replace_deadline is not None:
             return EXIT_REPLACE
@@ -185,7 +183,7 @@ class Runner:
             self._wait(self._trouble.next())
 
     def _work(self, now: float) -> None:
-        if not self._connected or connections[self._using].connection is not self._raw:
+        if not self._connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.give_back(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
@@ -281,7 +279,7 @@ class Runner:
             if (said := " ".join(str(error).split())) != self._trouble_said:
                 logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", said)
             self._connected, self._trouble_said = False, said
-            discard(self._using)
+            discard(self._session.using)
             return False
         if self._trouble_said:
             logger.info("the database answers again")
@@ -292,7 +290,7 @@ class Runner:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
-        self._raw = connections[self._using].connection
+        self._raw = self._session.connection.connection
         self._late_claims.look()
         if self._trouble_said:
             self._maintenance.hold_rescues(time.monotonic())

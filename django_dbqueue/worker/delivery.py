@@ -13,6 +13,7 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle.claim_rows import Claimed
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Followers:
@@ -54,24 +55,25 @@ class Delivery:
         "raised",
         "reads",
         "result",
+        "session",
         "slot",
         "started_at",
         "superseded",
         "timed_out",
         "trace",
-        "using",
         "when_ended",
     )
 
     def __init__(
         self,
         claimed: Claimed,
+        session: DjangoSession,
         consumer: Consumer,
         options: QueueOptions,
-        using: str = "",
         rated: Set[int] = frozenset(),
     ) -> None:
         self._claimed = claimed
+        self.session = session
         self.consumer = consumer
         self.options = options
         self.claim: Claim = claimed.claim
@@ -107,8 +109,6 @@ class Delivery:
         """Its flow, if it is of one."""
         self.is_rated = claimed.lane is not None and (options.group_rate is not None or claimed.lane in rated)
         """Whether each start in its group is reserved (``gate``)."""
-        self.using = using
-        """The alias of its database."""
         self.reads: int = claimed.read_count
         """How many deliveries were charged, this one included."""
         self.followers: Followers | None = None

@@ -17,7 +17,7 @@ from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lifecycle.claim_rows import Claimed
 from django_dbqueue.lifecycle.claimer import Beside, Claimer
-from django_dbqueue.sessions.django_session import MessageType, session_of
+from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_out_of_memory
 from django_dbqueue.worker.delivery import Delivery, Followers
 from django_dbqueue.worker.gate import PATIENCE
@@ -47,7 +47,6 @@ class Feeder:
 
     def __init__(
         self,
-        model: MessageType,
         options: WorkerOptions,
         consumers: dict[str, Consumer],
         holding: Holding,
@@ -65,13 +64,11 @@ class Feeder:
         self._holding = holding
         self._left = share
         self._claimers = deque(
-            Claimer(
-                model, session_of(options.database), name, worker_id, options.most_bytes, in_a_row=_in_a_row(*chosen)
-            )
+            Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=_in_a_row(*chosen))
             for name, chosen in self._consumers.items()
         )
         self._bursts = {
-            name: Bursts(session_of(options.database), name)
+            name: Bursts(options.session, name)
             for name, (_, chosen) in self._consumers.items()
             if chosen.group_burst is not None
         }
@@ -237,8 +234,8 @@ class Feeder:
             self._before_begin(len(claimed))
         if self._left is not None:
             self._left -= len(claimed)
-        using, rated = self._options.database, self._lookout.rated
-        deliveries = [Delivery(each, consumer, options, using, rated) for each in claimed]
+        session, rated = self._options.session, self._lookout.rated
+        deliveries = [Delivery(each, session, consumer, options, rated) for each in claimed]
         followers = self._let_follow(deliveries, claimer.followers) if claimer.followers else []
         for old in self._holding.keep(*deliveries, *followers):
             self._superseded(old)
@@ -260,7 +257,7 @@ class Feeder:
         along: list[Delivery] = []
         for head in heads:
             behind = [
-                Delivery(each, head.consumer, head.options, head.using, self._lookout.rated)
+                Delivery(each, head.session, head.consumer, head.options, self._lookout.rated)
                 for each in followers.get(head.claim.id, ())
             ]
             if behind:

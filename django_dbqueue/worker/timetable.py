@@ -14,6 +14,7 @@ from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules.declarations import Plan
+from django_dbqueue.sessions.django_session import DjangoSession
 
 if TYPE_CHECKING:
     from django_dbqueue.models.schedule import StandingSchedule
@@ -33,8 +34,8 @@ logger = logging.getLogger("django_dbqueue.worker")
 class Timetable:
     """The schedules that a worker declares, those that operators have added, and when it will check them next."""
 
-    def __init__(self, using: str, plans: tuple[Plan, ...], declared_at: datetime) -> None:
-        self._rows = Schedule.objects.using(using)
+    def __init__(self, session: DjangoSession, plans: tuple[Plan, ...], declared_at: datetime) -> None:
+        self._rows = Schedule.objects.using(session.using)
         self._plans = plans
         self._declared_at = declared_at
         self._overruled: set[str] = set()

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.claims import low_water
 from django_dbqueue.consumers.registry import Consumer, largest_batch
 from django_dbqueue.lifecycle import claimer
-from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker import feeder, heartbeat, pace
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -53,14 +53,17 @@ class Turns:
         consumers = {each.queue: each for each in (Consumer(QUEUE, lambda _message: None), *others)}
         queues = tuple(consumers)
         options = WorkerOptions(
-            "default", queues, datetime.now(UTC), batch=batch, largest_batch=largest_batch(consumers.values())
+            session_of("default"),
+            queues,
+            datetime.now(UTC),
+            batch=batch,
+            largest_batch=largest_batch(consumers.values()),
         )
         board = Board(options.slots)
         self.holding = Holding(board)
-        self.settler = Settler(Message, "default", self.holding, board)
-        self.maintenance = Maintenance(Message, "default", queues)
+        self.settler = Settler(session_of("default"), self.holding, board)
+        self.maintenance = Maintenance(session_of("default"), queues)
         self.feeder = Feeder(
-            Message,
             options,
             consumers,
             self.holding,
