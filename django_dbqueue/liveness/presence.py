@@ -11,13 +11,16 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import Error, IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
 
 from django_dbqueue import conf
 from django_dbqueue.databases import NetworkServer
@@ -47,9 +50,15 @@ class OwnSession:
 class Presence:
     """A writer of a child's row; the main thread and the heartbeat each call it on their own connection."""
 
-    def __init__(self, session: DjangoSession, worker: Worker) -> None:
+    def __init__(self, session: DjangoSession, worker_id: int, queues: Sequence[str], threads: int) -> None:
         self._session = session
-        self._worker = worker
+        self._row: dict[str, Any] = {
+            "id": worker_id,
+            "host": socket.gethostname()[:255],
+            "pid": os.getpid(),
+            "queues": ",".join(queues),
+            "threads": threads,
+        }
         self._own: OwnSession | None = None
         self._proven: OwnSession | None = None
         self._failures = 0
@@ -77,6 +86,10 @@ class Presence:
         """Promise quick beats before the first of these messages starts."""
         if self.beats_too_slowly and isinstance(self._session.server, NetworkServer):
             self._write(held=held, every=BEAT_HOLDING)
+
+    def end(self) -> None:
+        """Remove the row: the child has ended, and holds nothing."""
+        self._rows().delete()
 
     # -- the heartbeat ------------------------------------------------------------------------------------
 
@@ -119,27 +132,19 @@ class Presence:
     def _write(self, *, every: int, of: OwnSession | None = None, **fields: object) -> None:
         """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it."""
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
-        rows = Worker.objects.using(self._session.using).filter(pk=self._worker.pk)
+        rows = self._rows()
         mine = rows if of is None else rows.filter(conn_id=of.conn_id)
         self.promised = every
         if mine.update(**fields) or (of is not None and of is not self._own):
             return
         try:
             with transaction.atomic(using=self._session.using):
-                self._insert(fields if of is None else fields | {"conn_id": of.conn_id})
+                rows.create(**self._row, **fields, **({} if of is None else {"conn_id": of.conn_id}))
         except IntegrityError:  # the other thread was first, and the next beat corrects it
             mine.update(**fields)
 
-    def _insert(self, fields: dict[str, object]) -> None:
-        worker = self._worker
-        Worker.objects.using(self._session.using).create(
-            id=worker.pk,
-            host=worker.host,
-            pid=worker.pid,
-            queues=worker.queues,
-            threads=worker.threads,
-            **fields,
-        )
+    def _rows(self) -> QuerySet[Worker]:
+        return Worker.objects.using(self._session.using).filter(pk=self._row["id"])
 
 
 def _take_session(session: DjangoSession) -> OwnSession:

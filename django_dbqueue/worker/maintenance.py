@@ -112,11 +112,6 @@ class Maintenance:
         """Return for how many seconds nothing urgent will be due: the dead are to be found soon."""
         return max(0.0, self._look_at - now)
 
-    @property
-    def paused(self) -> set[str]:
-        """Return the queues to claim nothing from: paused ones, and the bulk operations' queue while there are none."""
-        return self.lookout.closed
-
     def hold_rescues(self, now: float) -> None:
         """Hold rescues after an outage: leases that expired meanwhile are left to the supervisors for a moment.
 

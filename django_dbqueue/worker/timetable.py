@@ -41,16 +41,15 @@ class Timetable:
         self._overruled: set[str] = set()
         self._said_ahead: set[tuple[str, datetime]] = set()
         self._look_at = 0.0
-        self._added = ""
+        self._seen_added = ""
+        self.added = ""
+        """'' if operators have added no schedules, else a text that changes with them, as the lookout has it."""
         self._read: dict[str, tuple[object, Plan | None]] = {}
 
-    def run(self, now: float, *, added: str = "") -> None:
-        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds.
-
-        ``added``: '' if operators have added no schedules, else a text that changes with them, as the lookout has it.
-        """
-        if added != self._added:
-            self._added, self._look_at = added, now
+    def run(self, now: float) -> None:
+        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
+        if self.added != self._seen_added:
+            self._seen_added, self._look_at = self.added, now
         if self._runs_any and now >= self._look_at:
             self._look_at = now + LOOK_AGAIN  # in case it fails
             self._look_at = now + self._look()
@@ -61,11 +60,11 @@ class Timetable:
 
     @property
     def _runs_any(self) -> bool:
-        return bool(self._plans or self._added)
+        return bool(self._plans or self.added)
 
     def _look(self) -> float:
         """Handle every schedule; return for how many seconds nothing more will be due."""
-        standing = self._rows.standing(self._plans, and_added=bool(self._added))
+        standing = self._rows.standing(self._plans, and_added=bool(self.added))
         for row in standing.values():
             if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
                 self._declared_at = row.db_now

@@ -38,7 +38,8 @@ def main(cron: str, place: int) -> None:
     said = {"queue": "tests", "cron": cron, "timezone": "UTC", "missed": "all"}
     timetable = Timetable(session_of("default"), (read("s", said),) if cron else (), clock("default"))
     with connection.execute_wrapper(count):
-        timetable.run(0.0, added="" if cron else "1")
+        timetable.added = "" if cron else "1"
+        timetable.run(0.0)
 
 
 if __name__ == "__main__":

@@ -67,11 +67,13 @@ def test_a_worker_without_schedules_asks_nothing_until_one_is_added(django_asser
         assert timetable.until_next(0.0) == float("inf")
     add(cron=NEVER_NOW)
     with django_assert_num_queries(1):
-        timetable.run(0.1, added="1")
-        timetable.run(0.2, added="1")
+        timetable.added = "1"
+        timetable.run(0.1)
+        timetable.run(0.2)
     assert timetable.until_next(0.1) == LOOK_EVERY
     with django_assert_num_queries(1):
-        timetable.run(0.3, added="2")
+        timetable.added = "2"
+        timetable.run(0.3)
 
 
 def test_the_lookout_sees_every_change_of_what_was_added_and_of_nothing_else() -> None:

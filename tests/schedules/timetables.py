@@ -86,4 +86,5 @@ class Looker(Worker):
 
     def look(self) -> None:
         self._now += LOOK_EVERY
-        self.timetable.run(self._now, added=seen())
+        self.timetable.added = seen()
+        self.timetable.run(self._now)

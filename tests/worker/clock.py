@@ -50,6 +50,7 @@ class Turns:
 
     def __init__(self, clock: Clock, *others: Consumer, batch: int = 400) -> None:
         self.clock = clock
+        self.unready: frozenset[str] = frozenset()
         consumers = {each.queue: each for each in (Consumer(QUEUE, lambda _message: None), *others)}
         queues = tuple(consumers)
         options = WorkerOptions(
@@ -70,19 +71,17 @@ class Turns:
             1,
             None,
             lookout=self.maintenance.lookout,
+            settler=self.settler,
             before_begin=lambda _number: None,
-            superseded=self.settler.let_go,
+            unready=lambda: self.unready,
         )
 
     def feed(self, *unready: str) -> list[Delivery]:
         """Claim what is wanted, with the acks that wait beside; return what must be released."""
-        return self.feeder.feed(
-            self.clock.now,
-            paused=self.maintenance.paused,
-            unready=set(unready),
-            beside=self.settler,
-            freed=self.settler.sendable(),
-        )
+        self.unready = frozenset(unready)
+        self.feeder.run(self.clock.now)
+        released, self.settler._unstarted = self.settler._unstarted, []
+        return released
 
     def go_on(self, seconds: float, until: Callable[[], Any] = lambda: False) -> float:
         """Turn for so long, or until it is so; return for how long."""
