@@ -105,10 +105,11 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
             raise InvalidMessage(f"state must be one of {', '.join(PEEKS)}, not {state!r}.")
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         status, order = PEEKS[state]
-        if state == "dead" and session_of(self.db).server.sorted_beyond_null:
+        session = session_of(self.db)
+        if state == "dead" and session.server.sorted_beyond_null:
             order = ("-id",)
         found: list[AnyMessage] = []
-        for priority in priorities_in_use(session_of(self.db), check_queue(queue), status):
+        for priority in priorities_in_use(session, check_queue(queue), status):
             rows = getattr(self, state)(queue).filter(priority=priority).order_by(*order)
             found += rows[: limit - len(found)]
             if len(found) >= limit:

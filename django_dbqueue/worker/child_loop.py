@@ -49,7 +49,7 @@ TURN: Final = 0.001
 logger = logging.getLogger("django_dbqueue.worker")
 
 
-class Part(Protocol):
+class Periodic(Protocol):
     """Something that the loop does from time to time, by the monotonic clock, in seconds."""
 
     def run(self, now: float) -> None:
@@ -95,8 +95,8 @@ class ChildLoop:
             lookout=self._maintenance.lookout, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
-        self._watches: tuple[Part, ...] = (self._async_side, self._timeouts)
-        self._work_parts: tuple[Part, ...] = (self._timetable, self._maintenance, self._late_claims, self._feeder)
+        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts)
+        self._work_parts: tuple[Periodic, ...] = (self._timetable, self._maintenance, self._late_claims, self._feeder)
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
