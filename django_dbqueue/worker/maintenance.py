@@ -63,7 +63,7 @@ class Maintenance:
     def __init__(self, session: DjangoSession, queues: tuple[str, ...]) -> None:
         self._session = session
         self._queues = queues
-        self._guardian = Guardian(Message, session)
+        self._guardian = Guardian(session)
         self.lookout = Lookout(session, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
         self._rescue_from = 0.0
